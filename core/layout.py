@@ -1,0 +1,59 @@
+"""Where things lie inside a collection: paths only, nothing is opened here."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+COLLECTION_VERSION = 1
+OPEN_SUFFIX = ".open"
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """The folders and files of the collection at `root`."""
+
+    root: Path
+
+    @property
+    def archive(self) -> Path:
+        """WARCs: captures and, beside them, ``artifacts-*``."""
+        return self.root / "archive"
+
+    @property
+    def databases(self) -> Path:
+        """SQLite files, one a store."""
+        return self.root / "db"
+
+    @property
+    def captures_db(self) -> Path:
+        """The captures index (`core.index_schema`)."""
+        return self.databases / "captures.sqlite"
+
+    @property
+    def frontier_db(self) -> Path:
+        """The frontier."""
+        return self.databases / "frontier.sqlite"
+
+    @property
+    def ca(self) -> Path:
+        """The proxy's certificate authority and host certificates."""
+        return self.root / "ca"
+
+    @property
+    def reports(self) -> Path:
+        """What commands write for people."""
+        return self.root / "reports"
+
+    @property
+    def marker(self) -> Path:
+        """``collection.toml``: version and name."""
+        return self.root / "collection.toml"
+
+    @property
+    def lock(self) -> Path:
+        """Held by the one process that writes the collection."""
+        return self.root / ".lock"
+
+    def warc(self, filename: str) -> tuple[Path, Path]:
+        """Where the WARC of that final name may lie: closed, or still open."""
+        closed = self.archive / filename
+        return closed, closed.with_name(closed.name + OPEN_SUFFIX)

@@ -1,0 +1,117 @@
+"""The page manifest: what a visit found and kept, as one ``urn:pageinfo:`` JSON record."""
+
+import json
+from dataclasses import asdict, dataclass, fields
+from enum import StrEnum
+from typing import Any
+
+from core.errors import InputError
+
+PAGEINFO_VERSION = 1
+
+
+class Outcome(StrEnum):
+    """How a visit ended."""
+
+    COMPLETE = "complete"
+    PARTIAL = "partial"  # the deadline came, or something is missing; what was gathered is kept
+    FAILED = "failed"
+    SKIPPED = "skipped"
+
+
+@dataclass(frozen=True, slots=True)
+class PageResource:
+    """One request of the page, as the browser saw it and as it was kept.
+
+    Attributes:
+        url: as requested, without its fragment.
+        method: HTTP method.
+        status: HTTP status; None when no response came.
+        mime: bare media type as the browser judged it.
+        resource_type: the browser's word: Document, Image, Script, ….
+        kept: ``response``, ``revisit``, ``failed``, ``blocked``, or ``missing``.
+        reason: why it failed, was blocked or is missing; empty otherwise.
+        digest: payload digest of what was kept; empty otherwise.
+    """
+
+    url: str
+    method: str = "GET"
+    status: int | None = None
+    mime: str = ""
+    resource_type: str = ""
+    kept: str = "response"
+    reason: str = ""
+    digest: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PageInfo:
+    """The manifest of one page.
+
+    Attributes:
+        page_id: the page's identifier, in every record of the visit as WARC-Page-ID.
+        url: what was asked for.
+        final_url: where redirects led.
+        captured_at: WARC-Date of the visit's start.
+        outcome: how the visit ended.
+        reason: why it is not COMPLETE; empty when it is.
+        status: HTTP status of the final document.
+        mime: its media type.
+        title: the page's title; empty when it has none.
+        records: records written for the page, artifacts included, this manifest excluded.
+        stored_bytes: their compressed size.
+        seconds: duration of the visit.
+        resources: every request.
+        artifacts: kinds kept beside the captures.
+        outlinks: absolute URLs that the page links to.
+        timings: seconds by step.
+        console: error lines the page printed, shortened.
+        redirects: URLs passed on the way to `final_url`.
+        tls_verified: False when the final document's certificate did not verify; None for http.
+    """
+
+    page_id: str
+    url: str
+    final_url: str
+    captured_at: str
+    outcome: Outcome
+    reason: str = ""
+    status: int | None = None
+    mime: str = ""
+    title: str = ""
+    records: int = 0
+    stored_bytes: int = 0
+    seconds: float = 0.0
+    resources: tuple[PageResource, ...] = ()
+    artifacts: tuple[str, ...] = ()
+    outlinks: tuple[str, ...] = ()
+    timings: dict[str, float] | None = None
+    console: tuple[str, ...] = ()
+    redirects: tuple[str, ...] = ()
+    tls_verified: bool | None = None
+
+    def to_json(self) -> bytes:
+        """The manifest as UTF-8 JSON, newline at its end."""
+        document = {"version": PAGEINFO_VERSION, **asdict(self)}
+        return json.dumps(document, ensure_ascii=False, indent=1).encode() + b"\n"
+
+
+def parse_pageinfo(data: bytes) -> PageInfo:
+    """The manifest that `PageInfo.to_json` wrote; keys it does not know are left out.
+
+    Raises:
+        InputError: it is no JSON object, of another version, or lacks a required key.
+    """
+    try:
+        document: dict[str, Any] = json.loads(data)
+        if document.get("version") != PAGEINFO_VERSION:
+            raise InputError(f"A page manifest of version {document.get('version')!r}.")
+        known = {f.name for f in fields(PageInfo)}
+        values = {key: value for key, value in document.items() if key in known}
+        for name in ("artifacts", "outlinks", "console", "redirects"):
+            values[name] = tuple(values.get(name, ()))
+        values["resources"] = tuple(PageResource(**each) for each in values.get("resources", ()))
+        values["outcome"] = Outcome(values["outcome"])
+        return PageInfo(**values)
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise InputError(f"Not a page manifest: {error}.") from error

@@ -1,0 +1,187 @@
+"""Settings: typed, frozen, with units in their names; what they do not know they refuse.
+
+A profile is a TOML file with one table a group, e.g. ``[visit]``. A function takes the group it
+needs, never the whole bag. Each field's comment is its documentation (`docs/settings.md` is made
+from it).
+"""
+
+import ipaddress
+import tomllib
+import typing
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from core.errors import ConfigError
+
+
+@dataclass(frozen=True, slots=True)
+class VisitSettings:
+    """One visit: what the browser does with a page, and for how long."""
+
+    timeout_s: float = 60.0  # the deadline of the whole visit, from navigation to artifacts
+    settle_s: float = 0.5  # the page is quiet when no request was in flight for so long
+    settle_limit_s: float = 15.0  # stop waiting for quiet after so long, and go on
+    scroll_limit_s: float = 10.0  # scroll through the page for at most so long; 0 turns it off
+    viewport_width: int = 1280  # CSS pixels
+    viewport_height: int = 800  # CSS pixels
+    view: bool = True  # keep a viewport screenshot
+    full_page: bool = True  # keep a screenshot of the whole page
+    thumbnail: bool = True  # keep a small picture for lists
+    dom: bool = True  # keep the final DOM, which playback is made from
+    text: bool = True  # keep the visible text
+    full_page_limit_px: int = 16_000  # a full-page screenshot is cut at this height
+    language: str = "en-US,en"  # Accept-Language
+    user_agent: str = ""  # empty: the browser's own, without the word Headless
+
+
+@dataclass(frozen=True, slots=True)
+class BrowserSettings:
+    """The browser process."""
+
+    executable: str = ""  # empty: the first found of headless shell, Chromium, Chrome
+    recycle_pages: int = 250  # a browser is replaced after so many visits
+    recycle_rss_mb: int = 3_000  # … or when its processes hold so much memory
+    recycle_age_s: float = 3_600.0  # … or when it is so old
+    start_timeout_s: float = 30.0  # a browser that does not answer by then is given up
+
+
+@dataclass(frozen=True, slots=True)
+class ProxySettings:
+    """The WARC-writing proxy."""
+
+    processes: int = 1  # proxies that share the load; a visit stays on one
+    body_limit_bytes: int = 256 * 1024 * 1024  # a longer body is cut and marked WARC-Truncated
+    connect_timeout_s: float = 15.0  # for each address of a host
+    read_timeout_s: float = 30.0  # silence on a connection for so long ends the response
+    response_limit_s: float = 600.0  # one response may take so long, then it is cut and marked
+    warc_limit_bytes: int = 1_000_000_000  # a WARC is closed when it has reached this size
+    dedup_bucket: str = "default"  # captures in one bucket share their payloads
+    disk_reserve_bytes: int = 1_000_000_000  # archiving pauses when less than this is free
+    seal_grace_s: float = 2.0  # what is still in flight at the end of a visit may take so long
+
+
+@dataclass(frozen=True, slots=True)
+class EgressSettings:
+    """Where the proxy may connect to."""
+
+    allow: tuple[str, ...] = ()  # networks allowed although they are not public, e.g. "127.0.0.0/8"
+    resolve: dict[str, str] = field(
+        default_factory=dict
+    )  # "host" or "host:port" -> "address" or "address:port", asked before DNS
+    ca_file: str = ""  # certificates to trust besides the system's, as a PEM file
+
+
+@dataclass(frozen=True, slots=True)
+class PolitenessSettings:
+    """How gently one host is asked."""
+
+    delay_factor: float = 1.0  # wait so many times as long as the last visit took …
+    min_delay_s: float = 1.0  # … but at least this
+    max_delay_s: float = 30.0  # … and at most this
+    visits_per_host: int = 1  # visits to one host at the same time
+
+
+@dataclass(frozen=True, slots=True)
+class FrontierSettings:
+    """The queue of URLs to visit."""
+
+    attempts: int = 3  # a URL that failed so often goes to the dead letters
+    lease_s: float = 60.0  # a claim not renewed for so long may be claimed by another
+    retry_delay_s: float = 30.0  # before the second attempt; doubles with each
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Everything a profile can say."""
+
+    visit: VisitSettings = VisitSettings()
+    browser: BrowserSettings = BrowserSettings()
+    proxy: ProxySettings = ProxySettings()
+    egress: EgressSettings = field(default_factory=EgressSettings)
+    politeness: PolitenessSettings = PolitenessSettings()
+    frontier: FrontierSettings = FrontierSettings()
+
+
+def parse_settings(text: str, *, source: str = "profile") -> Settings:
+    """The settings that a profile's TOML text says; what it leaves out keeps its default.
+
+    Raises:
+        ConfigError: no TOML, an unknown table or key, a wrong type, or a value out of range; the
+            text names `source`, the key, and what would be right.
+    """
+    try:
+        document = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{source} is no TOML: {error}.") from error
+    settings = settings_from(document, source=source)
+    _check(settings, source)
+    return settings
+
+
+def settings_from(document: dict[str, Any], *, source: str = "profile") -> Settings:
+    """The settings in a parsed document, types checked.
+
+    Raises:
+        ConfigError: as `parse_settings`.
+    """
+    groups = typing.get_type_hints(Settings)
+    _refuse_unknown(document, groups, source)
+    return Settings(
+        **{
+            name: _group(groups[name], table, f"{source} [{name}]")
+            for name, table in document.items()
+        }
+    )
+
+
+def _group(group: type, table: object, where: str) -> Any:
+    if not isinstance(table, dict):
+        raise ConfigError(f"{where} must be a table.")
+    types = typing.get_type_hints(group)
+    _refuse_unknown(table, types, where)
+    return group(
+        **{key: _value(types[key], value, f"{where} {key}") for key, value in table.items()}
+    )
+
+
+def _refuse_unknown(table: dict[str, Any], known: dict[str, Any], where: str) -> None:
+    unknown = sorted(table.keys() - known.keys())
+    if unknown:
+        raise ConfigError(
+            f"{where} has unknown keys: {', '.join(unknown)}. Known are: {', '.join(known)}."
+        )
+
+
+def _value(kind: Any, value: object, where: str) -> object:
+    if kind is float and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    if kind == tuple[str, ...]:
+        if isinstance(value, list | tuple) and all(isinstance(each, str) for each in value):
+            return tuple(value)
+    elif kind == dict[str, str]:
+        if isinstance(value, dict) and all(isinstance(each, str) for each in value.values()):
+            return dict(value)
+    elif type(value) is kind:
+        return value
+    raise ConfigError(f"{where} must be of type {getattr(kind, '__name__', kind)}, not {value!r}.")
+
+
+def _check(settings: Settings, source: str) -> None:
+    """Refuse what no part could work with."""
+    for group_field in fields(settings):
+        group = getattr(settings, group_field.name)
+        for each in fields(group):
+            value = getattr(group, each.name)
+            number = isinstance(value, int | float) and not isinstance(value, bool)
+            if number and (value < 0 or value != value or value == float("inf")):  # noqa: PLR0124 NaN
+                raise ConfigError(
+                    f"{source} [{group_field.name}] {each.name} must be zero or more."
+                )
+    for positive in ("processes", "body_limit_bytes", "warc_limit_bytes"):
+        if getattr(settings.proxy, positive) < 1:
+            raise ConfigError(f"{source} [proxy] {positive} must be at least 1.")
+    for network in settings.egress.allow:
+        try:
+            ipaddress.ip_network(network)
+        except ValueError as error:
+            raise ConfigError(f"{source} [egress] allow: {error}.") from error

@@ -1,0 +1,1 @@
+"""The crawler: frontier, worker, supervisor and the command line."""

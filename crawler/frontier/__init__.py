@@ -1,0 +1,1 @@
+"""The frontier: the queue of URLs to visit."""

@@ -1,0 +1,1 @@
+"""Playback: replay (pywb, in its own environment) and front (reader pages)."""

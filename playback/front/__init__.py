@@ -1,0 +1,1 @@
+"""The front: the pages a reader sees around a capture."""

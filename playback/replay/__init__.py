@@ -1,0 +1,1 @@
+"""Replay: pywb's classes in one WSGI process, in an environment of its own."""

@@ -1,0 +1,1 @@
+"""The WARC-writing proxy and what is said to it."""

@@ -1,0 +1,1 @@
+"""One browser, one visit: from navigation to artifacts."""

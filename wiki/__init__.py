@@ -1,0 +1,1 @@
+"""Wikis: watch pages, embed cached links, edit as a bot."""
