@@ -1,0 +1,32 @@
+"""How every benchmark speaks: a table for people, one JSON line for machines."""
+
+import argparse
+import json
+import statistics
+from collections.abc import Sequence
+
+
+def arguments(description: str) -> argparse.Namespace:
+    """The arguments that every benchmark takes: ``--quick``."""
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--quick", action="store_true", help="honest, smaller numbers within 50 s")
+    return parser.parse_args()
+
+
+def median(values: Sequence[float]) -> float:
+    """The median; of ratios, never of rates from different runs."""
+    return statistics.median(values)
+
+
+def table(rows: Sequence[tuple[str, str, str, str]]) -> None:
+    """Print (what, ours, baseline, ratio or target) in columns."""
+    widths = [max(len(row[column]) for row in rows) for column in range(4)]
+    for row in rows:
+        cells = [cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True)]
+        print(row[0].ljust(widths[0]), *cells, sep="  ")
+
+
+def figures(bench: str, values: dict[str, float]) -> None:
+    """Print the last line."""
+    rounded = {name: round(value, 4) for name, value in values.items()}
+    print(json.dumps({"bench": bench, "figures": rounded}))

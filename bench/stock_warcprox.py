@@ -1,0 +1,40 @@
+"""Stock warcprox, as its own command runs it, but allowed to reach this machine's origin.
+
+``python -m bench.stock_warcprox FOLDER``: warcprox's defaults in FOLDER, on a free port, which it
+prints; ends with standard input.
+"""
+
+import os
+import sys
+import threading
+
+import warcprox
+from warcprox.main import main as warcprox_main
+from warcprox.warcproxy import WarcProxyHandler
+
+
+def main() -> None:
+    """Run warcprox until standard input ends."""
+    folder = sys.argv[1]
+    os.chdir(folder)
+    WarcProxyHandler.allow_localhost = True
+    answer = os.dup(1)  # warcprox logs to its standard output
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    activate = warcprox.warcproxy.WarcProxy.server_activate
+
+    def announce(self: warcprox.warcproxy.WarcProxy) -> None:
+        activate(self)
+        os.write(answer, f"{self.server_address[1]}\n".encode())
+
+    warcprox.warcproxy.WarcProxy.server_activate = announce
+
+    def watch() -> None:
+        sys.stdin.read()
+        os._exit(0)
+
+    threading.Thread(target=watch, daemon=True).start()
+    warcprox_main(["warcprox", "--port", "0", "--dir", folder, "--quiet"])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,134 @@
+"""Digests of payloads and blocks: three spellings read, one written.
+
+    sha256:7e537e90…            hexadecimal, with its algorithm: what we write, and warcprox
+    sha1:B2LTWWPUOYAH7UIPQ7…    base32, with its algorithm: warcio, pywb, Heritrix
+    B2LTWWPUOYAH7UIPQ7…         bare: pywb's CDXJ drops ``sha1:``
+
+We write ``sha256:`` and lower-case hexadecimal. ``warcio check`` (1.8.1) verifies that whatever its
+case, whereas it calls SHA-256 in base32 wrong unless it is upper case with its four ``=``; and pywb
+2.10 indexes and compares a ``sha256:`` digest as it stands, so one spelling everywhere is what
+makes a revisit find its original.
+"""
+
+import base64
+import binascii
+import hashlib
+import string
+from dataclasses import dataclass
+from typing import Protocol, Self
+
+from core.errors import InputError
+
+_SIZES = {"md5": 16, "sha1": 20, "sha256": 32, "sha512": 64}  # bytes
+_HEX = frozenset(string.hexdigits)
+
+
+class Hash(Protocol):
+    """What `hashlib.sha256` returns."""
+
+    @property
+    def name(self) -> str:
+        """The algorithm, as hashlib spells it."""
+        ...
+
+    def hexdigest(self) -> str:
+        """The digest of what was fed so far."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Digest:
+    """A digest; two are equal when algorithm and bytes are, however they were spelled.
+
+    Attributes:
+        algorithm: ``md5``, ``sha1``, ``sha256`` or ``sha512``.
+        value: the digest in lower-case hexadecimal.
+    """
+
+    algorithm: str
+    value: str
+
+    def __post_init__(self) -> None:
+        size = _SIZES.get(self.algorithm)
+        if size is None:
+            raise InputError(f"The digest algorithm {self.algorithm!r} is unknown.")
+        if len(self.value) != 2 * size or not _HEX.issuperset(self.value.lower()):
+            raise InputError(f"{self.value!r} is no {self.algorithm} digest in hexadecimal.")
+        if self.value != self.value.lower():
+            raise InputError("A digest's value is kept in lower case; use Digest.parse.")
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """The digest that `text` spells, in any of the three spellings.
+
+        A bare text is SHA-1 or SHA-256, told apart by its length.
+
+        Raises:
+            InputError: it spells no digest of a known algorithm.
+        """
+        prefix, colon, spelled = text.strip().rpartition(":")
+        if colon:
+            algorithm = prefix.lower().replace("-", "")
+            return cls(algorithm, _hexadecimal(spelled, algorithm))
+        for algorithm in ("sha1", "sha256"):
+            if len(spelled.rstrip("=")) in _lengths(algorithm):
+                return cls(algorithm, _hexadecimal(spelled, algorithm))
+        raise InputError(f"{text[:200]!r} is no digest.")
+
+    @property
+    def base32(self) -> str:
+        """``sha1:`` and upper-case base32, padded: as warcio and pywb write it."""
+        return f"{self.algorithm}:{self._encoded}"
+
+    @property
+    def bare(self) -> str:
+        """Upper-case base32 without the algorithm: as pywb's CDXJ has a SHA-1."""
+        return self._encoded
+
+    @property
+    def _encoded(self) -> str:
+        return base64.b32encode(bytes.fromhex(self.value)).decode()
+
+    def __str__(self) -> str:
+        """The spelling that we write: ``sha256:`` and lower-case hexadecimal."""
+        return f"{self.algorithm}:{self.value}"
+
+
+def sha256_digest(payload: bytes | bytearray | memoryview | Hash) -> str:
+    """The SHA-256 digest in the spelling that we write (module docstring).
+
+    Args:
+        payload: the bytes, or a `hashlib.sha256` object that was fed with them.
+
+    Raises:
+        InputError: a hash object of another algorithm.
+
+    >>> sha256_digest(b"")
+    'sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855'
+    """
+    if isinstance(payload, bytes | bytearray | memoryview):
+        payload = hashlib.sha256(payload)
+    if payload.name != "sha256":
+        raise InputError(f"A SHA-256 digest was asked for, not {payload.name}.")
+    return f"sha256:{payload.hexdigest()}"
+
+
+def _lengths(algorithm: str) -> tuple[int, int]:
+    """Characters of a digest in hexadecimal, and in base32 without padding."""
+    size = _SIZES.get(algorithm, 0)
+    return 2 * size, -(-size * 8 // 5)
+
+
+def _hexadecimal(spelled: str, algorithm: str) -> str:
+    """The lower-case hexadecimal of either spelling; what is neither is left as it is."""
+    hexadecimal, base32 = _lengths(algorithm)
+    if len(spelled) == hexadecimal and "=" not in spelled:  # padded MD5 has this length too
+        return spelled.lower()
+    unpadded = spelled.rstrip("=")
+    if len(unpadded) != base32:
+        return spelled
+    try:
+        padded = unpadded + "=" * (-len(unpadded) % 8)
+        return base64.b32decode(padded, casefold=True).hex()
+    except (binascii.Error, ValueError) as error:
+        raise InputError(f"{spelled!r} is no base32: {error}.") from error

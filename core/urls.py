@@ -1,0 +1,285 @@
+"""Three keys of a URL, never mixed.
+
+fetch key     what is asked for: the WHATWG serialisation of the repaired text.
+identity key  what counts as one URL: the fetch key without spelling that carries no meaning.
+replay key    where an index files its captures (`core.replay_keys`): it merges distinct pages, so
+              it serves index look-ups and nothing else.
+"""
+
+import re
+from enum import StrEnum
+from urllib.parse import unquote_to_bytes
+
+import can_ada
+
+from core.errors import BadUrlError
+from core.replay_keys import replay_key
+
+__all__ = [
+    "MAX_URL_LENGTH",
+    "UrlFault",
+    "authority_of",
+    "fetch_key",
+    "host_of",
+    "identity_key",
+    "repair",
+    "replay_key",
+]
+
+# Far beyond what servers accept (8 KiB is common), short enough to be stored ten million times.
+MAX_URL_LENGTH = 65_536
+
+# Controls, separators, surrogates, and what Unicode calls Default_Ignorable_Code_Point, without the
+# variation selectors, which emoji and ideographs need. IDNA silently drops most of them, so that
+# two different texts would name one host (W48): refuse them before anything parses the text.
+_INVISIBLE = re.compile(
+    "[\x00-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f"
+    "\u2028-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff0-\ufff8\ud800-\udfff"
+    "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e00ff\U000e01f0-\U000e0fff]"
+)
+_SCHEME = re.compile(r"([a-z][a-z0-9+.-]*):", re.IGNORECASE | re.ASCII)
+_WEB_SCHEME = re.compile(r"https?:([/\\]*)([^/\\?#]*)", re.IGNORECASE | re.ASCII)
+# "example.org:8080/x" has no scheme although it looks like one.
+_HOST_AND_PORT = re.compile(r"(?!https?:)[a-z0-9.-]+:\d{1,5}(?=[/?#]|$)", re.IGNORECASE | re.ASCII)
+# A URL that was quoted as a whole once: its scheme's colon or slashes are escapes.
+_QUOTED_WHOLE = re.compile(r"https?(?:%3a|:(?=%2f))", re.IGNORECASE | re.ASCII)
+_DIGITS_AND_DOTS = re.compile(r"[\d.]+", re.ASCII)
+_IPV4 = re.compile(r"\d+\.\d+\.\d+\.\d+", re.ASCII)
+# RFC 1123 2.1: letters, digits and hyphens, first and last no hyphen; "3sat" is right (W48). The
+# underscore inside is outside the RFC, but such hosts answer and browsers open them.
+_LABEL = re.compile(r"[a-z0-9](?:[a-z0-9_-]{0,61}[a-z0-9])?", re.ASCII)
+_MAX_HOST_LENGTH = 253  # RFC 1035 2.3.4: 255 octets on the wire
+# An escape that is whole: one after a stray "%" or "%4" could fuse with it when decoded.
+_ESCAPE_OR_UNSAFE = re.compile(
+    r"""(?<!%)(?<!%[0-9A-Fa-f])%([0-9A-Fa-f]{2})|["<>\[\\\]^`{|}]""", re.ASCII
+)
+_UNRESERVED = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
+_PATH_PLAIN = _UNRESERVED | frozenset("!$&'()*+,:;=@")
+_QUERY_PLAIN = _UNRESERVED | frozenset("!$'()*,:@/?")
+
+
+class UrlFault(StrEnum):
+    """Why a text is no URL that can be fetched: the `reason` of a `BadUrlError`."""
+
+    EMPTY = "empty"
+    TOO_LONG = "too-long"
+    INVISIBLE = "invisible"  # control, bidirectional or zero-width characters
+    SCHEME = "scheme"  # neither http nor https
+    NO_HOST = "no-host"
+    DOUBLED_SCHEME = "doubled-scheme"  # http://http://…
+    SINGLE_LABEL = "single-label"  # no dot, and no IP address
+    TLD = "tld"  # the last label has one character only
+    LABEL = "label"
+    PORT = "port"
+    UNPARSABLE = "unparsable"
+
+
+def fetch_key(text: str, *, allow_single_label: bool = False) -> str:
+    """The URL that `text` means, as the WHATWG URL Standard serialises it.
+
+    User information and the fragment are left out; a fragment that begins with ``!`` stays, since
+    it names a page (``#!/page/2``). Applying it to its own answer changes nothing.
+
+    Args:
+        text: a URL as someone typed it; see `repair` for what is mended.
+        allow_single_label: accept hosts such as ``localhost`` and ``intranet``.
+
+    Raises:
+        BadUrlError: nobody can fetch that; `reason` is a `UrlFault` (W48).
+
+    >>> fetch_key("HTTP://User@www.Example.org:80/a b#top")
+    'http://www.example.org/a%20b'
+    """
+    repaired = repair(text)
+    raw_authority = _check_raw_authority(repaired)
+    try:
+        url = _parse(repaired)
+    except BadUrlError as error:
+        port = raw_authority.rpartition(":")[2] if ":" in raw_authority else ""
+        if port and "]" not in port and not (port.isascii() and port.isdigit()):
+            raise _bad(text, UrlFault.PORT, "its port is no number") from error
+        if port.isdigit() and int(port[:6]) > 65_535:
+            raise _bad(text, UrlFault.PORT, "its port is above 65535") from error
+        raise
+    _check_host(text, url.hostname, allow_single_label=allow_single_label)
+    _strip(url)
+    return str(url.href)
+
+
+def repair(text: str) -> str:
+    """The text with what people and wikis commonly leave out or break put right.
+
+    White space around it is dropped. ``//host/`` becomes ``https:``, a missing scheme or ``://``
+    ``http://``; a URL that was percent-encoded as a whole (``http%3A//…``) is decoded once, bytes
+    that are no UTF-8 kept as escapes. Missing slashes (``https:/host``) are left to the parser.
+
+    Raises:
+        BadUrlError: it is empty, too long, has invisible characters, or another scheme.
+    """
+    text = text.strip()
+    if not text:
+        raise _bad(text, UrlFault.EMPTY, "it is empty")
+    if len(text) > MAX_URL_LENGTH:
+        raise _bad(text, UrlFault.TOO_LONG, f"it is longer than {MAX_URL_LENGTH} characters")
+    _refuse_invisible(text, text)
+    if _QUOTED_WHOLE.match(text):
+        text = _unquote_once(text)
+        _refuse_invisible(text, text)
+    return _with_scheme(text)
+
+
+def identity_key(url: str) -> str:
+    """What makes two spellings one URL; the scheme, case, query order and slashes all count.
+
+    It is the fetch key without these, and only these:
+
+    - the dot at the end of the host, and the ``?`` of an empty query;
+    - the case of escapes (``%c3``), and whether a character that delimits nothing is escaped (RFC
+      3986, 6.2.2). In a path all but ``/ ? # %`` counts as such, in a query all but
+      ``& = + ; # %``: MediaWiki merges these in its table of links but not in its pages, and both
+      must lead to the same link. Characters that no URL may hold, such as ``|``, are escaped.
+
+    Raises:
+        BadUrlError: it is no http(s) URL.
+
+    >>> identity_key("http://example.org./%7Euser/stra%c3%9fe?")
+    'http://example.org/~user/stra%C3%9Fe'
+    """
+    parsed = _parse(url)
+    _strip(parsed)
+    path = _plain(parsed.pathname, _PATH_PLAIN)
+    query = _plain(parsed.search, _QUERY_PLAIN)
+    port = f":{parsed.port}" if parsed.port else ""
+    host = parsed.hostname.removesuffix(".")
+    return f"{parsed.protocol}//{host}{port}{path}{query}{parsed.hash}"
+
+
+def host_of(url: str) -> str:
+    """The host: lower case, punycode, without port and final dot; IPv6 keeps its brackets.
+
+    Raises:
+        BadUrlError: it is no http(s) URL.
+
+    >>> host_of("https://MÜNCHEN.de.:8080/")
+    'xn--mnchen-3ya.de'
+    """
+    return str(_parse(url).hostname).removesuffix(".")
+
+
+def authority_of(url: str) -> str:
+    """The host as `host_of` gives it, and the port unless it is the scheme's own.
+
+    Raises:
+        BadUrlError: it is no http(s) URL.
+
+    >>> authority_of("https://example.org:8443/")
+    'example.org:8443'
+    """
+    parsed = _parse(url)
+    host = str(parsed.hostname).removesuffix(".")
+    return f"{host}:{parsed.port}" if parsed.port else host
+
+
+def _parse(text: str) -> can_ada.URL:
+    try:
+        url = can_ada.parse(text)
+    except (ValueError, TypeError) as error:  # TypeError: a lone surrogate
+        raise _bad(text, UrlFault.UNPARSABLE, "no browser can parse it") from error
+    if url.protocol not in ("http:", "https:"):
+        raise _bad(text, UrlFault.SCHEME, "it is neither http nor https")
+    return url
+
+
+def _strip(url: can_ada.URL) -> None:
+    """Remove user information, and the fragment unless it names a page."""
+    if url.has_credentials():
+        url.username = ""
+        url.password = ""
+    if url.has_hash() and not url.hash.startswith("#!"):
+        url.hash = ""
+
+
+def _with_scheme(text: str) -> str:
+    if text.startswith("//"):
+        return "https:" + text
+    if text.startswith("://"):
+        return "http" + text
+    if text[0] in "/\\?#.":
+        raise _bad(text, UrlFault.NO_HOST, "it names no host")
+    scheme = _SCHEME.match(text)
+    if scheme is not None and _HOST_AND_PORT.match(text) is None:
+        if scheme[1].lower() not in ("http", "https"):
+            raise _bad(text, UrlFault.SCHEME, "it is neither http nor https")
+        return text
+    authority = re.split(r"[/\\?#]", text, maxsplit=1)[0]
+    if "@" in authority:
+        raise _bad(text, UrlFault.SCHEME, "it looks like an e-mail address")
+    host = authority.partition(":")[0]
+    if _DIGITS_AND_DOTS.fullmatch(host) and not _IPV4.fullmatch(host):
+        # With a scheme the parser's word holds (it reads 3.14 as 3.0.0.14); without, it is a number.
+        raise _bad(text, UrlFault.NO_HOST, "it is a number")
+    return "http://" + text
+
+
+def _unquote_once(text: str) -> str:
+    data = unquote_to_bytes(text)
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return "".join(chr(byte) if byte < 0x80 else f"%{byte:02X}" for byte in data)
+
+
+def _check_raw_authority(text: str) -> str:
+    """The authority as it was typed, without user information."""
+    match = _WEB_SCHEME.match(text)
+    if match is None:
+        raise _bad(text, UrlFault.SCHEME, "it is neither http nor https")
+    authority = match[2].rpartition("@")[2]
+    # The parser skips any number of slashes; two people mean a host, three a host left out (W48).
+    if len(match[1]) > 2 or not authority:
+        raise _bad(text, UrlFault.NO_HOST, "it names no host")
+    if "%" in authority:
+        _refuse_invisible(unquote_to_bytes(authority).decode(errors="replace"), text)
+    return authority
+
+
+def _refuse_invisible(checked: str, text: str) -> None:
+    found = _INVISIBLE.search(checked)
+    if found is not None:
+        raise _bad(text, UrlFault.INVISIBLE, f"it holds the character U+{ord(found[0]):04X}")
+
+
+def _check_host(text: str, hostname: str, *, allow_single_label: bool) -> None:
+    """Refuse what is no host name of the public web, although it parses (W48)."""
+    if hostname.startswith("[") or _IPV4.fullmatch(hostname):
+        return
+    host = hostname.removesuffix(".")
+    if host in ("http", "https"):
+        raise _bad(text, UrlFault.DOUBLED_SCHEME, "it begins with two schemes")
+    labels = host.split(".")
+    if len(host) > _MAX_HOST_LENGTH or not all(map(_LABEL.fullmatch, labels)):
+        raise _bad(text, UrlFault.LABEL, "its host breaks the rules of host names (RFC 1123)")
+    if len(labels) == 1:
+        if not allow_single_label:
+            raise _bad(text, UrlFault.SINGLE_LABEL, "its host has no dot")
+    elif len(labels[-1]) < 2:
+        raise _bad(text, UrlFault.TLD, "no top-level domain has one letter")
+
+
+def _plain(component: str, plain: frozenset[str]) -> str:
+    """The component with each character spelled the one way it has in an identity key."""
+
+    def spelled(match: re.Match[str]) -> str:
+        if match[1] is None:
+            return f"%{ord(match[0]):02X}"
+        character = chr(int(match[1], 16))
+        return character if character in plain else match[0].upper()
+
+    if component == "?":
+        return ""
+    return _ESCAPE_OR_UNSAFE.sub(spelled, component)
+
+
+def _bad(text: str, fault: UrlFault, why: str) -> BadUrlError:
+    shown = text if len(text) <= 200 else text[:200] + "…"
+    return BadUrlError(f"{shown!r} is no URL to fetch: {why}.", reason=fault.value)

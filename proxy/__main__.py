@@ -1,0 +1,85 @@
+"""The proxy process: ``python -m proxy --collection DIR --control SOCKET``.
+
+Reads its settings as one JSON line from standard input, recovers what a crash left, prints one JSON
+line ``{"ready": true, "port": …, "spki": …, "recovered": […]}`` and serves until standard input
+ends or SIGTERM comes; so it never outlives the process that started it. What was handed over is
+written before it exits.
+"""
+
+import argparse
+import json
+import logging
+import os
+import signal
+import sys
+import tempfile
+import threading
+from dataclasses import asdict
+from pathlib import Path
+
+from core.layout import Layout
+from core.settings import settings_from
+from proxy.control import ControlServer
+from proxy.exchange import utc_now
+from proxy.index import CaptureIndex
+from proxy.recovery import recover
+from proxy.server import ArchivingProxy
+
+# Blocked threads hand the interpreter over at most this late; the default of 5 ms is an eternity
+# for a proxy whose requests take half of one.
+SWITCH_INTERVAL_S = 0.0005
+
+
+def main() -> None:
+    """Run the proxy until it is told to stop."""
+    parser = argparse.ArgumentParser(prog="proxy", description=__doc__)
+    parser.add_argument("--collection", type=Path, required=True)
+    parser.add_argument("--control", type=Path, required=True)
+    arguments = parser.parse_args()
+    logging.basicConfig(level=logging.WARNING, format="proxy %(levelname)s %(name)s %(message)s")
+    sys.setswitchinterval(SWITCH_INTERVAL_S)
+    settings = settings_from(json.loads(sys.stdin.readline()))
+    layout = Layout(arguments.collection)
+    index = CaptureIndex(layout.captures_db)
+    layout.archive.mkdir(parents=True, exist_ok=True)
+    recovered = recover(layout, index, bucket=settings.proxy.dedup_bucket)
+    index.close()
+
+    with tempfile.TemporaryDirectory(prefix=".spool-", dir=layout.root) as spool:
+        proxy = ArchivingProxy(layout, settings, now=utc_now, spool_folder=Path(spool))
+        control = ControlServer(arguments.control, proxy)
+        for server in (proxy, control):
+            threading.Thread(target=server.serve_forever, daemon=True).start()
+        ready = {
+            "ready": True,
+            "port": proxy.server_address[1],
+            "spki": proxy.ca.spki,
+            "recovered": [asdict(each) for each in recovered],
+        }
+        sys.stdout.write(json.dumps(ready) + "\n")
+        sys.stdout.flush()
+        _wait_for_the_end()
+        control.shutdown()
+        control.server_close()
+        proxy.shutdown()
+        proxy.close()
+        logging.shutdown()
+
+
+def _wait_for_the_end() -> None:
+    """Return when standard input ends or SIGTERM comes; SIGINT is the parent's business."""
+    over = threading.Event()
+    signal.signal(signal.SIGTERM, lambda *_: over.set())
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+    def watch() -> None:
+        while os.read(sys.stdin.fileno(), 4096):
+            continue
+        over.set()
+
+    threading.Thread(target=watch, daemon=True).start()
+    over.wait()
+
+
+if __name__ == "__main__":
+    main()

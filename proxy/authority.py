@@ -1,0 +1,142 @@
+"""The certificate authority that speaks to the browser in an origin's name.
+
+warcprox's authority makes RSA certificates and loads them from disk for every connection. Here the
+keys are on P-256 (a handshake's signature costs a tenth of RSA's), one leaf key serves all hosts so
+that the browser can be told to trust exactly that key (`spki`), and each host's TLS context is made
+once and kept, so that the browser's sessions can be resumed.
+"""
+
+import base64
+import hashlib
+import ipaddress
+import os
+import secrets
+import ssl
+import tempfile
+import threading
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+from warcprox.certauth import CertificateAuthority
+
+CONTEXTS_KEPT = 2000
+LEAF_DAYS = 390  # Chromium refuses leaves valid for longer than 398 days
+_EARLIER = timedelta(days=1)  # clocks differ
+
+
+class Authority(CertificateAuthority):  # type: ignore[misc]
+    """A CA whose key lives in the collection's ``ca`` folder, readable by its owner only.
+
+    Attributes:
+        spki: base64 SHA-256 of the leaf key's SubjectPublicKeyInfo, for the browser's pin.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        folder.chmod(0o700)
+        super().__init__(
+            ca_file=str(folder / "weboid-ca.pem"),
+            certs_dir=str(folder),
+            ca_name="Weboid archiving proxy",
+        )
+        self._leaf_key = ec.generate_private_key(ec.SECP256R1())
+        public = self._leaf_key.public_key().public_bytes(
+            serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo
+        )
+        self.spki = base64.b64encode(hashlib.sha256(public).digest()).decode()
+        self._contexts: dict[str, ssl.SSLContext] = {}
+        self._making = threading.Lock()
+
+    def generate_ca_root(
+        self, ca_file: str, ca_name: str, hash_func: hashes.SHA256 | None = None
+    ) -> tuple[x509.Certificate, ec.EllipticCurvePrivateKey]:
+        """A new root, written to `ca_file` (mode 0600) by rename, so that two starts cannot mix."""
+        key = ec.generate_private_key(ec.SECP256R1())
+        name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, ca_name)])
+        now = datetime.now(UTC)  # noqa: TID251 validity is the one thing here that is about time
+        certificate = (
+            x509.CertificateBuilder()
+            .subject_name(name)
+            .issuer_name(name)
+            .public_key(key.public_key())
+            .serial_number(x509.random_serial_number())
+            .not_valid_before(now - _EARLIER)
+            .not_valid_after(now + timedelta(days=3650))
+            .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+            .sign(key, hash_func or hashes.SHA256())
+        )
+        data = _pem(key) + certificate.public_bytes(serialization.Encoding.PEM)
+        partial = Path(f"{ca_file}.{secrets.token_hex(4)}")
+        with os.fdopen(os.open(partial, os.O_CREAT | os.O_WRONLY | os.O_EXCL, 0o600), "wb") as file:
+            file.write(data)
+        partial.rename(ca_file)
+        return certificate, key
+
+    def context_for(self, host: str) -> ssl.SSLContext:
+        """The TLS context that answers for `host`; made once, then kept.
+
+        The certificate covers the host's parent domain and its children, as warcprox's do.
+        """
+        domain = _covering(host)
+        context = self._contexts.get(domain)
+        if context is None:
+            with self._making:
+                context = self._contexts.get(domain)
+                if context is None:
+                    context = self._make(domain)
+                    if len(self._contexts) >= CONTEXTS_KEPT:
+                        self._contexts.pop(next(iter(self._contexts)))
+                    self._contexts[domain] = context
+        return context
+
+    def _make(self, domain: str) -> ssl.SSLContext:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.set_alpn_protocols(["http/1.1"])
+        certificate = self._leaf(domain).public_bytes(serialization.Encoding.PEM)
+        # OpenSSL's binding loads keys from files only; this one is gone before anyone connects.
+        with tempfile.NamedTemporaryFile(dir=self.certs_dir) as file:
+            file.write(_pem(self._leaf_key) + certificate)
+            file.flush()
+            context.load_cert_chain(file.name)
+        return context
+
+    def _leaf(self, domain: str) -> x509.Certificate:
+        now = datetime.now(UTC)  # noqa: TID251 see above
+        return (
+            x509.CertificateBuilder()
+            .subject_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, domain[:64])]))
+            .issuer_name(self.cert.subject)
+            .public_key(self._leaf_key.public_key())
+            .serial_number(x509.random_serial_number())
+            .not_valid_before(now - _EARLIER)
+            .not_valid_after(now + timedelta(days=LEAF_DAYS))
+            .add_extension(x509.SubjectAlternativeName(_names(domain)), critical=False)
+            .sign(self.key, hashes.SHA256())
+        )
+
+
+def _covering(host: str) -> str:
+    """The parent domain when it still has a dot, else the host itself."""
+    if host.startswith("[") or host.replace(".", "").isdigit():
+        return host
+    parent = host.partition(".")[2]
+    return parent if "." in parent else host
+
+
+def _names(domain: str) -> list[x509.GeneralName]:
+    try:
+        return [x509.IPAddress(ipaddress.ip_address(domain.strip("[]")))]
+    except ValueError:
+        return [x509.DNSName(domain), x509.DNSName(f"*.{domain}")]
+
+
+def _pem(key: ec.EllipticCurvePrivateKey) -> bytes:
+    return key.private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.PKCS8,
+        serialization.NoEncryption(),
+    )

@@ -1,0 +1,160 @@
+"""Talking to a proxy's control socket: visits opened, artifacts written, visits sealed."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from core import errors
+from core.captures import RecordLocation
+from core.errors import ProxyUnavailableError, WeboidError
+from core.timestamps import warc_date
+from proxy.frames import HEAD_LIMIT_BYTES, Message, pack, receive_async
+from proxy.ledger import LedgerEntry, entry_from
+
+
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """How a visit's browser context reaches the proxy."""
+
+    host: str
+    port: int
+    username: str
+    password: str
+
+
+@dataclass(frozen=True, slots=True)
+class NewArtifact:
+    """An artifact to write: its ``urn:``, type and bytes."""
+
+    uri: str
+    content_type: str
+    data: bytes
+
+
+class ProxyVisit:
+    """One visit at the proxy. Made by `ProxyClient.visit`, which also ends it.
+
+    Attributes:
+        credentials: for the visit's browser context.
+    """
+
+    def __init__(self, connection: "_Connection", credentials: Credentials) -> None:
+        self._connection = connection
+        self.credentials = credentials
+
+    async def write(
+        self, artifacts: Sequence[NewArtifact], *, page_url: str, document: str, date: datetime
+    ) -> list[RecordLocation]:
+        """Write the page's artifacts; returns when they are on disk and in the index.
+
+        Args:
+            artifacts: what to write.
+            page_url: the page that was asked for.
+            document: the URL of the document they were made of, after redirects.
+            date: the moment they carry.
+
+        Raises:
+            DiskFullError: the disk is full.
+            ProxyUnavailableError: the proxy is gone.
+            WeboidError: they could not be written.
+        """
+        described = [
+            {
+                "uri": each.uri,
+                "content_type": each.content_type,
+                "date": warc_date(date),
+                "target": page_url,
+                "document": document,
+                "size": len(each.data),
+            }
+            for each in artifacts
+        ]
+        body = b"".join(each.data for each in artifacts)
+        answer = await self._connection.ask({"verb": "write", "artifacts": described}, body)
+        return [RecordLocation(*each) for each in answer["locations"]]
+
+    async def seal(
+        self, *, grace_s: float, awaited: Sequence[str] = (), await_s: float = 0.0
+    ) -> list[LedgerEntry]:
+        """End the network part of the visit: what became of each request, all of it on disk.
+
+        Args:
+            grace_s: requests in flight may still take so long, then they are cut and marked.
+            awaited: URLs that may take `await_s` instead.
+            await_s: see `awaited`.
+
+        Raises:
+            DiskFullError, WeboidError: something could not be written; the visit failed.
+            ProxyUnavailableError: the proxy is gone.
+        """
+        message = {
+            "verb": "seal",
+            "grace_s": grace_s,
+            "awaited": list(awaited),
+            "await_s": await_s,
+        }
+        answer = await self._connection.ask(message)
+        return [entry_from(each) for each in answer["entries"]]
+
+
+class ProxyClient:
+    """A proxy process, by the path of its control socket."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    @asynccontextmanager
+    async def visit(self, page_id: str, *, bucket: str) -> AsyncIterator[ProxyVisit]:
+        """A visit, over at the end of the block.
+
+        Raises:
+            DiskFullError: less than the reserve is free.
+            ProxyUnavailableError: the proxy is gone.
+        """
+        async with self._connected() as connection:
+            answer = await connection.ask({"verb": "open", "page_id": page_id, "bucket": bucket})
+            credentials = Credentials(
+                answer["host"], answer["port"], answer["username"], answer["password"]
+            )
+            yield ProxyVisit(connection, credentials)
+            await connection.ask({"verb": "close"})
+
+    async def status(self) -> Message:
+        """The process's id, open visits and uptime."""
+        async with self._connected() as connection:
+            return await connection.ask({"verb": "status"})
+
+    @asynccontextmanager
+    async def _connected(self) -> AsyncIterator["_Connection"]:
+        try:
+            reader, writer = await asyncio.open_unix_connection(
+                str(self._path), limit=HEAD_LIMIT_BYTES
+            )
+        except OSError as error:
+            raise ProxyUnavailableError(f"The proxy does not answer: {error}.") from error
+        try:
+            yield _Connection(reader, writer)
+        finally:
+            writer.close()
+
+
+class _Connection:
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader = reader
+        self._writer = writer
+
+    async def ask(self, message: Message, body: bytes = b"") -> Message:
+        """Send a message and return its answer; an error answer is raised as its class."""
+        try:
+            self._writer.write(pack(message, body))
+            await self._writer.drain()
+        except OSError as error:
+            raise ProxyUnavailableError("The proxy closed its control socket.") from error
+        answer, _ = await receive_async(self._reader)
+        if "error" in answer:
+            kind = getattr(errors, answer["error"], WeboidError)
+            raise kind(answer["message"])
+        return answer

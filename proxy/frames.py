@@ -1,0 +1,79 @@
+"""Frames of the control socket: a length, a JSON object, and as many raw bytes as it announces.
+
+``uint32 size | JSON of that size | body``, where the object's ``"body"`` says how long the body is.
+"""
+
+import asyncio
+import json
+import socket
+import struct
+from typing import Any
+
+from core.errors import BodyTooLargeError, ProxyUnavailableError
+
+HEAD_LIMIT_BYTES = 64 << 20  # a manifest of a page with 100,000 requests still fits
+BODY_LIMIT_BYTES = 1 << 30
+_SIZE = struct.Struct(">I")
+
+Message = dict[str, Any]
+
+
+def pack(message: Message, body: bytes = b"") -> bytes:
+    """The frame that carries the message and its body."""
+    head = json.dumps({**message, "body": len(body)}).encode()
+    return b"".join((_SIZE.pack(len(head)), head, body))
+
+
+def receive(sock: socket.socket) -> tuple[Message, bytes] | None:
+    """The next frame from a blocking socket; None when the peer is done.
+
+    Raises:
+        ProxyUnavailableError: the peer left in the midst of a frame.
+        BodyTooLargeError: it announces more than anyone should send.
+    """
+    prefix = _exactly(sock, _SIZE.size, may_end=True)
+    if not prefix:
+        return None
+    message = json.loads(_exactly(sock, _head_size(prefix)))
+    return message, _exactly(sock, _body_size(message))
+
+
+async def receive_async(reader: asyncio.StreamReader) -> tuple[Message, bytes]:
+    """The next frame from a stream.
+
+    Raises:
+        ProxyUnavailableError: the peer left.
+        BodyTooLargeError: it announces more than anyone should send.
+    """
+    try:
+        prefix = await reader.readexactly(_SIZE.size)
+        message = json.loads(await reader.readexactly(_head_size(prefix)))
+        return message, await reader.readexactly(_body_size(message))
+    except (asyncio.IncompleteReadError, OSError) as error:
+        raise ProxyUnavailableError("The proxy closed its control socket.") from error
+
+
+def _head_size(prefix: bytes) -> int:
+    (size,) = _SIZE.unpack(prefix)
+    if size > HEAD_LIMIT_BYTES:
+        raise BodyTooLargeError(f"A control message of {size:,} bytes.")
+    return int(size)
+
+
+def _body_size(message: Message) -> int:
+    size = int(message["body"])
+    if not 0 <= size <= BODY_LIMIT_BYTES:
+        raise BodyTooLargeError(f"A control message with a body of {size:,} bytes.")
+    return size
+
+
+def _exactly(sock: socket.socket, size: int, *, may_end: bool = False) -> bytes:
+    data = bytearray()
+    while len(data) < size:
+        piece = sock.recv(min(size - len(data), 1 << 20))
+        if not piece:
+            if may_end and not data:
+                return b""
+            raise ProxyUnavailableError("The control socket closed in the midst of a message.")
+        data += piece
+    return bytes(data)

@@ -1,0 +1,280 @@
+"""One connection from a browser: kept alive, authorised, and led to its origins.
+
+warcprox serves one request a connection and takes orders from request headers. Here a connection
+carries as many requests as the browser likes, in the clear or inside a CONNECT tunnel; whose they
+are is decided by the visit's credentials (RFC 7617), and nothing else in a request means anything
+to us: `WARCPROX_WRITE_RECORD`, `Warcprox-Meta` and ``/status`` are ordinary traffic (C-01, C-02).
+"""
+
+import logging
+import socket
+import ssl
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from warcprox.warcproxy import WarcProxyHandler
+
+from proxy.exchange import Exchange, NoResponseError
+from proxy.http1 import (
+    Body,
+    Framing,
+    MalformedMessageError,
+    RequestHead,
+    forwarded_request,
+    keeps_alive,
+    parse_request_head,
+)
+from proxy.ledger import Kept
+from proxy.upstream import Origin
+from proxy.visits import Visit
+from proxy.wire import ConnectionLostError, Wire
+
+if TYPE_CHECKING:
+    from proxy.server import ArchivingProxy
+
+log = logging.getLogger(__name__)
+
+# Answered by the proxy itself, to let a browser context learn that its credentials are good.
+PRIME_HOST = "prime.weboid.invalid"
+ERROR_HEADER = "Weboid-Proxy-Error"
+REQUEST_BODY_LIMIT_BYTES = 64 << 20
+IDLE_TIMEOUT_S = 120.0
+
+
+class RefusedError(Exception):
+    """The request is answered by us; the connection ends when `close` is set."""
+
+    def __init__(self, status: int, reason: str, *, close: bool = False) -> None:
+        super().__init__(reason)
+        self.status = status
+        self.reason = reason
+        self.close = close
+
+
+class ArchivingHandler(WarcProxyHandler):  # type: ignore[misc]
+    """Serves one browser connection until either side has had enough."""
+
+    server: "ArchivingProxy"
+    request: socket.socket
+
+    def setup(self) -> None:
+        """Take the socket as it is; there are no file objects around it."""
+        sock: socket.socket = self.request
+        sock.settimeout(IDLE_TIMEOUT_S)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._wire = Wire(sock)
+        self._tunnel: Origin | None = None
+        self._visit: Visit | None = None
+
+    def finish(self) -> None:
+        """Nothing was buffered."""
+
+    def handle(self) -> None:
+        """Serve requests until the connection is over."""
+        try:
+            while self._serve_one():
+                continue
+        except (ConnectionLostError, ssl.SSLError, OSError) as error:
+            log.debug("connection.lost %s", error)
+        except MalformedMessageError as error:
+            self._answer_error(400, str(error), keep_alive=False)
+
+    def _serve_one(self) -> bool:
+        """Serve one request; whether there may be another."""
+        raw = self._wire.read_head()
+        if raw is None:
+            return False
+        head = parse_request_head(raw)
+        connection = head.get(b"proxy-connection") or head.get(b"connection")
+        keep_alive = keeps_alive(head.version, connection)
+        visit = self._authorised(head)
+        if visit is None:
+            self._discard_body(head)
+            self._send(407, b'Proxy-Authenticate: Basic realm="weboid"\r\n', keep_alive=keep_alive)
+            return keep_alive
+        if head.method == "CONNECT":
+            return self._open_tunnel(head, visit)
+        return self._forward(head, visit, keep_alive=keep_alive)
+
+    def _authorised(self, head: RequestHead) -> Visit | None:
+        """Whose request it is. Inside a tunnel the CONNECT has said so."""
+        if self._tunnel is not None:
+            return self._visit
+        return self.server.visits.authorised(head.get(b"proxy-authorization"))
+
+    def _open_tunnel(self, head: RequestHead, visit: Visit) -> bool:
+        if self._tunnel is not None:
+            raise MalformedMessageError("CONNECT inside a tunnel.")
+        host, port = _host_port(head.target, 443)
+        self._send(200, b"", keep_alive=True, length=False)
+        context = self.server.ca.context_for(host)
+        try:
+            secured = context.wrap_socket(self._wire.sock, server_side=True)
+        except (OSError, ValueError) as error:
+            raise ConnectionLostError(f"The browser ended the handshake: {error}.") from error
+        self.request = self.connection = secured
+        self._wire = Wire(secured)
+        self._tunnel = (host, port, True)
+        self._visit = visit
+        return True
+
+    def _forward(self, head: RequestHead, visit: Visit, *, keep_alive: bool) -> bool:
+        origin, target, url = self._locate(head)
+        if origin[0] == PRIME_HOST:
+            self._discard_body(head)
+            self._send(200, b"Content-Type: text/html\r\n", keep_alive=keep_alive)
+            return keep_alive
+        exchange = Exchange(self.server.exchanges, visit, url, head.method)
+        if not visit.begin(exchange, exchange.entry):
+            self._answer_error(403, "The visit is over.", keep_alive=False)
+            return False
+        try:
+            return self._exchange(exchange, head, origin, target, keep_alive=keep_alive)
+        finally:
+            visit.end(exchange)
+
+    def _exchange(
+        self,
+        exchange: Exchange,
+        head: RequestHead,
+        origin: Origin,
+        target: str,
+        *,
+        keep_alive: bool,
+    ) -> bool:
+        entry = exchange.entry
+        if head.get(b"upgrade") is not None and head.get(b"sec-websocket-key") is not None:
+            entry.kept, entry.reason = Kept.BLOCKED, "websocket"
+            self._answer_error(501, entry.reason, keep_alive=False)
+            return False
+        try:
+            body = self._read_body(head)
+            length = None if body is None else len(body)
+            request = forwarded_request(
+                head, target=target, host=_host_header(origin), length=length
+            )
+            return exchange.run(origin, request + (body or b""), self._wire, keep_alive=keep_alive)
+        except NoResponseError as error:
+            entry.reason = error.reason
+            self._answer_error(error.status, error.reason, keep_alive=keep_alive)
+            return keep_alive
+        except RefusedError as error:
+            entry.reason = error.reason
+            self._answer_error(error.status, error.reason, keep_alive=not error.close)
+            return keep_alive and not error.close
+        except OSError as error:  # the spool's disk, not the browser
+            entry.reason = f"disk: {error}"
+            log.exception("exchange.failed")
+            return False
+
+    def _locate(self, head: RequestHead) -> tuple[Origin, str, str]:
+        """(origin, request target in origin form, URL) of a request.
+
+        Raises:
+            MalformedMessageError: it is no request that a proxy can serve.
+        """
+        if self._tunnel is not None:
+            host, port, _ = self._tunnel
+            if not head.target.startswith("/") and head.target != "*":
+                raise MalformedMessageError("A tunnelled request has an origin-form target.")
+            authority = host if port == 443 else f"{host}:{port}"
+            return self._tunnel, head.target, f"https://{authority}{head.target}"
+        if not head.target.startswith("http://"):
+            raise MalformedMessageError("This is a proxy: give it absolute http:// URLs.")
+        try:
+            parts = urlsplit(head.target)
+            host, port = (parts.hostname or "").lower(), parts.port or 80
+        except ValueError as error:
+            raise MalformedMessageError(f"No URL: {error}.") from error
+        if not host:
+            raise MalformedMessageError("The URL has no host.")
+        if ":" in host:
+            host = f"[{host}]"
+        target = (parts.path or "/") + (f"?{parts.query}" if "?" in head.target else "")
+        authority = host if port == 80 else f"{host}:{port}"
+        return (host, port, False), target, f"http://{authority}{target}"
+
+    def _read_body(self, head: RequestHead) -> bytes | None:
+        """The request's body without its transfer coding; None when it has none.
+
+        Raises:
+            RefusedError: it is larger than any request we pass on.
+            MalformedMessageError, ConnectionLostError: it cannot be read.
+        """
+        framing, length = _request_framing(head)
+        if framing is Framing.NONE:
+            return None
+        body, pieces, size = Body(framing, length), [], 0
+        while not body.done:
+            piece = self._wire.read_piece()
+            if not piece or body.malformed:
+                raise ConnectionLostError("The browser left in the midst of a body.")
+            taken, payload = body.feed(piece)
+            self._wire.unread(piece[taken:])
+            pieces.append(payload)
+            size += len(payload)
+            if size > REQUEST_BODY_LIMIT_BYTES:
+                raise RefusedError(413, "request-too-large", close=True)
+        return b"".join(pieces)
+
+    def _discard_body(self, head: RequestHead) -> None:
+        try:
+            self._read_body(head)
+        except RefusedError as error:
+            raise ConnectionLostError("A body that nobody wanted was too long.") from error
+
+    def _answer_error(self, status: int, reason: str, *, keep_alive: bool) -> None:
+        """Answer in our own name, marked so that nobody takes it for the origin's word."""
+        marked = " ".join(reason.split()).encode("ascii", "replace").decode()[:500]
+        header = f"{ERROR_HEADER}: {marked}\r\nContent-Type: text/plain\r\n".encode()
+        self._send(status, header, keep_alive=keep_alive)
+
+    def _send(self, status: int, headers: bytes, *, keep_alive: bool, length: bool = True) -> None:
+        lines = b"HTTP/1.1 %d %s\r\n" % (status, _PHRASES.get(status, b"Error"))
+        if length:
+            lines += b"Content-Length: 0\r\nCache-Control: no-store\r\n"
+            lines += b"Connection: keep-alive\r\n" if keep_alive else b"Connection: close\r\n"
+        self._wire.send(lines + headers + b"\r\n")
+
+
+_PHRASES = {
+    200: b"OK",
+    400: b"Bad Request",
+    403: b"Forbidden",
+    407: b"Proxy Authentication Required",
+    413: b"Content Too Large",
+    501: b"Not Implemented",
+    502: b"Bad Gateway",
+    504: b"Gateway Timeout",
+}
+
+
+def _request_framing(head: RequestHead) -> tuple[Framing, int]:
+    """How the request's body ends (RFC 9112, 6.3); both lengths at once are refused."""
+    coding, length = head.get(b"transfer-encoding"), head.get(b"content-length")
+    if coding is not None:
+        if coding.lower() != b"chunked" or length is not None:
+            raise MalformedMessageError("The request's length cannot be told.")
+        return Framing.CHUNKED, 0
+    if length is None:
+        return Framing.NONE, 0
+    if not length.isdigit():
+        raise MalformedMessageError("The request's length is no number.")
+    return Framing.LENGTH, int(length)
+
+
+def _host_port(authority: str, default: int) -> tuple[str, int]:
+    """Host (lower case, IPv6 in brackets) and port of an authority."""
+    try:
+        parts = urlsplit(f"//{authority}")
+        host, port = (parts.hostname or "").lower(), parts.port or default
+    except ValueError as error:
+        raise MalformedMessageError(f"No authority: {authority[:80]!r}.") from error
+    if not host:
+        raise MalformedMessageError("The authority has no host.")
+    return (f"[{host}]" if ":" in host else host), port
+
+
+def _host_header(origin: Origin) -> str:
+    host, port, tls = origin
+    return host if port == (443 if tls else 80) else f"{host}:{port}"

@@ -1,0 +1,234 @@
+"""After a crash: WARCs cut to their last whole record, and what the index missed put into it.
+
+A WARC that nobody writes and that still has its ``.open`` suffix was interrupted. A gzip member is
+a record, so the file is whole up to the last member that inflates with a good checksum. Records
+that reached the disk but not the index are added from the file: the WARCs are the truth.
+"""
+
+import fcntl
+import os
+import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from warcio.archiveiterator import ArchiveIterator
+from warcio.exceptions import ArchiveLoadFailed
+
+from core.captures import Capture, RecordLocation
+from core.errors import InputError
+from core.layout import OPEN_SUFFIX, Layout
+from core.pages import PageInfo, parse_pageinfo
+from core.records import ArtifactKind, RecordType, parse_artifact_uri
+from core.timestamps import parse_warc_date, to_milliseconds, warc_date
+from proxy.builder import Original
+from proxy.index import CaptureIndex, key_or_empty
+from proxy.warcfile import sync_folder
+
+READ_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Recovered:
+    """What was done to one interrupted WARC.
+
+    Attributes:
+        cut: bytes after its last whole record that were cut off.
+        indexed: records that the index had missed.
+    """
+
+    filename: str
+    cut: int
+    indexed: int
+
+
+def recover(layout: Layout, index: CaptureIndex, *, bucket: str) -> list[Recovered]:
+    """Close every interrupted WARC of the collection that no living process writes.
+
+    Raises:
+        OSError: a file cannot be read, cut or renamed.
+    """
+    done = []
+    for path in sorted(layout.archive.glob(f"*{OPEN_SUFFIX}")):
+        with path.open("r+b") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                continue  # a living proxy writes it
+            if path.exists():  # another process may have been quicker
+                done.append(_recover_one(path, file.fileno(), index, bucket))
+    if done:
+        index.settle()
+    return done
+
+
+def _recover_one(path: Path, descriptor: int, index: CaptureIndex, bucket: str) -> Recovered:
+    filename = path.name.removesuffix(OPEN_SUFFIX)
+    size = path.stat().st_size
+    covered = index.indexed_to(filename)
+    whole = last_whole_member(path, start=covered if covered <= size else 0)
+    if whole < size:
+        os.ftruncate(descriptor, whole)
+        os.fsync(descriptor)
+    added = index_file(path, filename, index, bucket=bucket, start=min(covered, whole))
+    if whole:
+        path.rename(path.with_name(filename))
+    else:
+        path.unlink()
+    sync_folder(path.parent)
+    return Recovered(filename, size - whole, added)
+
+
+def last_whole_member(path: Path, *, start: int = 0) -> int:
+    """Where the last gzip member ends that inflates with a good checksum; `start` begins one."""
+    whole = start
+    with path.open("rb") as file:
+        file.seek(start)
+        inflater = zlib.decompressobj(31)
+        position = start
+        while data := file.read(READ_BYTES):
+            while data:
+                try:
+                    inflater.decompress(data)
+                except zlib.error:
+                    return whole
+                if not inflater.eof:
+                    position += len(data)
+                    break
+                position += len(data) - len(inflater.unused_data)
+                whole = position
+                data = inflater.unused_data
+                inflater = zlib.decompressobj(31)
+    return whole
+
+
+def rebuild(
+    layout: Layout, *, bucket: str, progress: Callable[[str, int], None] | None = None
+) -> dict[str, int]:
+    """Make the captures index anew from the WARCs; the old one stays until the new one is whole.
+
+    Args:
+        layout: the collection.
+        bucket: the dedup bucket that payloads are filed under.
+        progress: told each file's name and rows as it is done.
+
+    Returns:
+        Rows by table, as `CaptureIndex.counts`.
+
+    Raises:
+        InputError: a WARC cannot be read; the text names it, and the old index stays.
+    """
+    fresh = layout.captures_db.with_suffix(".rebuilding")
+    _remove(fresh)
+    index = CaptureIndex(fresh)
+    try:
+        for path in sorted(layout.archive.glob("*.warc.gz*")):
+            filename = path.name.removesuffix(OPEN_SUFFIX)
+            rows = index_file(path, filename, index, bucket=bucket)
+            if progress is not None:
+                progress(filename, rows)
+        index.settle()
+        counts = index.counts()
+        index.checkpoint()
+    finally:
+        index.close()
+    _remove(layout.captures_db)
+    fresh.rename(layout.captures_db)
+    sync_folder(layout.databases)
+    return counts
+
+
+def index_file(
+    path: Path, filename: str, index: CaptureIndex, *, bucket: str, start: int = 0
+) -> int:
+    """Add the file's records from `start` on to the index; how many rows.
+
+    Raises:
+        InputError: it is no WARC.
+    """
+    count = 0
+    with index.transaction():
+        try:
+            for capture, original, page in _records(path, filename, index, bucket, start):
+                index.add_captures((capture,))
+                count += 1
+                if original is not None:
+                    index.add_payload(capture.digest, bucket, original)
+                if page is not None:
+                    index.add_page(page)
+        except ArchiveLoadFailed as error:
+            raise InputError(f"{filename} cannot be read: {error}.") from error
+        index.cover(filename, path.stat().st_size)
+    return count
+
+
+def _records(
+    path: Path, filename: str, index: CaptureIndex, bucket: str, start: int
+) -> Iterator[tuple[Capture, Original | None, PageInfo | None]]:
+    with path.open("rb") as file:
+        file.seek(start)
+        iterator = ArchiveIterator(file)
+        for record in iterator:
+            kind = record.rec_type
+            if kind not in ("response", "revisit", "resource"):
+                continue
+            page = _page(record)
+            headers = record.rec_headers
+            # Offset and length are known only when the record has been read to its end.
+            offset = start + iterator.get_record_offset()
+            length = iterator.get_record_length()
+            location = RecordLocation(filename, offset, length)
+            digest = headers.get_header("WARC-Payload-Digest") or "-"
+            capture = _capture(record, location, digest, index.original(digest, bucket))
+            if capture.status == 304:
+                continue
+            yield capture, _payload_of(capture), page
+
+
+def _page(record: Any) -> PageInfo | None:
+    named = parse_artifact_uri(record.rec_headers.get_header("WARC-Target-URI") or "")
+    if record.rec_type != "resource" or named is None or named[0] is not ArtifactKind.PAGEINFO:
+        return None
+    try:
+        return parse_pageinfo(record.content_stream().read())
+    except InputError:
+        return None  # another tool's manifest: kept, but not ours to read
+
+
+def _capture(
+    record: Any, location: RecordLocation, digest: str, original: Original | None
+) -> Capture:
+    headers, http = record.rec_headers, record.http_headers
+    url = headers.get_header("WARC-Target-URI") or ""
+    content_type = http.get_header("Content-Type") if http else headers.get_header("Content-Type")
+    status = http.get_statuscode() if http else None
+    payload_at = None
+    if record.rec_type == "revisit" and original is not None:
+        payload_at = RecordLocation(original.filename, original.offset, original.length)
+    return Capture(
+        url=url,
+        urlkey=key_or_empty(url),
+        captured_at=to_milliseconds(parse_warc_date(headers.get_header("WARC-Date"))),
+        record_type=RecordType(record.rec_type),
+        mime=(content_type or "").partition(";")[0].strip().lower() or "application/octet-stream",
+        status=int(status) if status and status.isdigit() else None,
+        digest=digest,
+        location=location,
+        original=payload_at,
+        page_id=headers.get_header("WARC-Page-ID"),
+        truncated=headers.get_header("WARC-Truncated"),
+    )
+
+
+def _payload_of(capture: Capture) -> Original | None:
+    """The payload that a whole `response` brings, for the dedup table."""
+    if capture.record_type is not RecordType.RESPONSE or capture.truncated or capture.digest == "-":
+        return None
+    at = capture.location
+    return Original(capture.url, warc_date(capture.captured_at), at.filename, at.offset, at.length)
+
+
+def _remove(database: Path) -> None:
+    for suffix in ("", "-wal", "-shm"):
+        Path(f"{database}{suffix}").unlink(missing_ok=True)

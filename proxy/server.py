@@ -1,0 +1,79 @@
+"""The proxy that browsers connect to: warcprox's pooled server, with our handler and no extras."""
+
+import socket
+from collections.abc import Callable
+from datetime import datetime
+from http.server import HTTPServer
+from pathlib import Path
+
+import warcprox
+from warcprox.mitmproxy import PooledMitmProxy
+from warcprox.warcproxy import WarcProxy
+
+from core.layout import Layout
+from core.settings import Settings
+from proxy.archivist import Archivist
+from proxy.authority import Authority
+from proxy.egress import Egress
+from proxy.exchange import Exchanges
+from proxy.handler import ArchivingHandler
+from proxy.upstream import Upstream
+from proxy.visits import Visits
+
+# One thread a browser connection; idle ones cost a stack. Chromium opens at most 32 to a proxy
+# from one context.
+MAX_CONNECTIONS = 1024
+
+
+class ArchivingProxy(WarcProxy):  # type: ignore[misc]
+    """Listens on a free loopback port. `serve_forever` in a thread, then `shutdown` and `close`.
+
+    Attributes:
+        visits: who may use it.
+        archivist: where records go.
+        ca: who speaks in origins' names.
+    """
+
+    daemon_threads = True
+    server_address: tuple[str, int]
+
+    def __init__(
+        self,
+        layout: Layout,
+        settings: Settings,
+        *,
+        now: Callable[[], datetime],
+        spool_folder: Path,
+        host: str = "127.0.0.1",
+    ) -> None:
+        # warcprox's own constructor makes its RSA authority, connection pool and caches; of all
+        # that only the pooled server is wanted.
+        self.options = warcprox.Options(max_threads=MAX_CONNECTIONS)
+        self.stats_db = None
+        PooledMitmProxy.__init__(self, self.options)
+        self.visits = Visits()
+        self.ca = Authority(layout.ca)
+        self.archivist = Archivist(layout, settings.proxy, now=now)
+        egress = Egress(settings.egress, connect_timeout_s=settings.proxy.connect_timeout_s)
+        self._upstream = Upstream(egress, settings.proxy, settings.egress)
+        self.exchanges = Exchanges(
+            upstream=self._upstream,
+            settings=settings.proxy,
+            spool_folder=spool_folder,
+            hand_over=self.archivist.hand_over,
+            now=now,
+        )
+        HTTPServer.__init__(self, (host, 0), ArchivingHandler)
+
+    def server_bind(self) -> None:
+        """Bind without asking the DNS for our own name, as HTTPServer would."""
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self.socket.bind(self.server_address)
+        self.server_address = self.socket.getsockname()
+        self.server_name, self.server_port = self.server_address[:2]
+
+    def close(self) -> None:
+        """Write what is left and let go of everything; after `shutdown`."""
+        self.socket.close()
+        self.archivist.close()
+        self._upstream.close()

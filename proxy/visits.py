@@ -1,0 +1,132 @@
+"""The visits that are open, and who may speak for them.
+
+A visit is known to the proxy by credentials that only its browser context holds. A request without
+them, or with those of a visit that is over, gets nothing. Nothing in a request can change a visit.
+"""
+
+import base64
+import secrets
+import threading
+import time
+from collections.abc import Callable
+from typing import Protocol
+
+from core.errors import InvariantError, WeboidError
+from proxy.ledger import LedgerEntry
+
+
+class Abortable(Protocol):
+    """Something in flight that can be cut from another thread."""
+
+    url: str
+
+    def cut(self, reason: str) -> None:
+        """End it now; it is recorded as truncated for `reason`."""
+        ...
+
+
+class Visit:
+    """One page's visit as the proxy sees it: its requests in flight and what became of the rest.
+
+    Thread-safe. `begin` and `end` frame each exchange; `seal` waits for them.
+    """
+
+    def __init__(self, page_id: str, bucket: str) -> None:
+        self.page_id = page_id
+        self.bucket = bucket
+        self.username = secrets.token_hex(8)
+        self.password = secrets.token_hex(16)
+        self.entries: list[LedgerEntry] = []
+        self.failure: WeboidError | None = None
+        self._in_flight: set[Abortable] = set()
+        self._sealed = False
+        self._change = threading.Condition()
+
+    def begin(self, exchange: Abortable, entry: LedgerEntry) -> bool:
+        """Note a request; False when the visit is over and the request must be refused."""
+        with self._change:
+            if self._sealed:
+                return False
+            self._in_flight.add(exchange)
+            self.entries.append(entry)
+            return True
+
+    def end(self, exchange: Abortable) -> None:
+        """Say that an exchange has handed its record over, or has none."""
+        with self._change:
+            self._in_flight.discard(exchange)
+            self._change.notify_all()
+
+    def seal(
+        self,
+        *,
+        grace_s: float,
+        awaited: frozenset[str],
+        await_s: float,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Refuse new requests, wait for those in flight, cut what takes longer.
+
+        Args:
+            grace_s: how long any request may still take.
+            awaited: URLs that may take `await_s` instead: the page itself, being a download.
+            await_s: see `awaited`.
+            monotonic: the clock.
+        """
+        now = monotonic()
+        with self._change:
+            self._sealed = True
+            self._change.wait_for(lambda: not self._in_flight, timeout=grace_s)
+            if any(each.url in awaited for each in self._in_flight):
+                for exchange in [e for e in self._in_flight if e.url not in awaited]:
+                    exchange.cut("time")
+                left = await_s - (monotonic() - now)
+                self._change.wait_for(lambda: not self._in_flight, timeout=max(left, 0))
+            for exchange in self._in_flight:
+                exchange.cut("time")
+            self._change.wait_for(lambda: not self._in_flight, timeout=30.0)
+            if self._in_flight:
+                raise InvariantError("Requests of the visit did not end although they were cut.")
+
+    def records_of(self, url: str) -> list[str]:
+        """The ids of the records written for the URL so far."""
+        with self._change:
+            return [each.record_id for each in self.entries if each.url == url and each.record_id]
+
+    def abandon(self) -> None:
+        """End it without waiting: nobody asks for the manifest any more."""
+        with self._change:
+            self._sealed = True
+            for exchange in self._in_flight:
+                exchange.cut("unspecified")
+
+
+class Visits:
+    """The open visits by their credentials. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._by_authorization: dict[bytes, Visit] = {}
+
+    def open(self, page_id: str, bucket: str) -> Visit:
+        """A new visit, from now on known by its credentials."""
+        visit = Visit(page_id, bucket)
+        self._by_authorization[_authorization(visit)] = visit
+        return visit
+
+    def close(self, visit: Visit) -> None:
+        """Forget the visit; its credentials are worth nothing from now on."""
+        self._by_authorization.pop(_authorization(visit), None)
+
+    def authorised(self, proxy_authorization: bytes | None) -> Visit | None:
+        """The visit whose credentials these are, None for all others (RFC 7617)."""
+        if proxy_authorization is None:
+            return None
+        return self._by_authorization.get(proxy_authorization)
+
+    def __len__(self) -> int:
+        return len(self._by_authorization)
+
+
+def _authorization(visit: Visit) -> bytes:
+    credentials = f"{visit.username}:{visit.password}".encode()
+    return b"Basic " + base64.b64encode(credentials)

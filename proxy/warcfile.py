@@ -1,0 +1,137 @@
+"""One WARC being written: appended to, forced to disk, rolled over, and repaired after a crash.
+
+warcprox's writer flushes to the operating system and swallows errors. Here a batch is on disk
+before anyone is told, and a batch that could not be written is taken back: the file ends with its
+last whole record whatever happens.
+"""
+
+import fcntl
+import os
+from collections.abc import Callable, Iterable
+from datetime import datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import BinaryIO
+
+import warcprox
+from warcprox.writer import WarcWriter
+
+from core.captures import RecordLocation
+from core.timestamps import warc_date
+from proxy.builder import warcinfo_member
+
+SOFTWARE = f"Weboid {version('weboid')} on warcprox {warcprox.__version__}"
+
+
+class WarcFile(WarcWriter):  # type: ignore[misc]
+    """Appends members to ``PREFIX-*.warc.gz.open``; a closed file loses the suffix.
+
+    Used from one thread. `append` then `sync`; what was not synced is lost by `take_back`.
+    """
+
+    f: BinaryIO | None  # warcprox's names
+    path: str | None
+    finalname: str | None
+
+    def __init__(
+        self, folder: Path, prefix: str, *, limit_bytes: int, now: Callable[[], datetime]
+    ) -> None:
+        super().__init__(
+            warcprox.Options(
+                directory=str(folder), prefix=prefix, gzip=True, rollover_size=limit_bytes
+            )
+        )
+        self._now = now
+        self._end = 0
+        self._synced = 0
+
+    def append(self, pieces: Iterable[bytes]) -> RecordLocation:
+        """Write one member; where it lies. Not yet on disk.
+
+        Raises:
+            OSError: it could not be written; call `take_back`.
+        """
+        file = self._opened()
+        start = self._end
+        for piece in pieces:
+            file.write(piece)
+            self._end += len(piece)
+        return RecordLocation(str(self.finalname), start, self._end - start)
+
+    @property
+    def end(self) -> int:
+        """How long the file is with all that was appended; 0 when none is open."""
+        return self._end
+
+    def sync(self) -> None:
+        """Return once all that was appended is on disk; the file rolls over when it is full.
+
+        Raises:
+            OSError: it could not be written; call `take_back`.
+        """
+        if self.f is None or self._end == self._synced:
+            return
+        self.f.flush()
+        os.fdatasync(self.f.fileno())
+        self._synced = self._end
+
+    def roll_over(self) -> None:
+        """Close the file when it has reached its size; the next append opens another."""
+        if self._end >= self.rollover_size:
+            self.close()
+
+    def take_back(self) -> None:
+        """Cut what was not synced, so that the file ends with a whole record."""
+        if self.f is None or self.path is None:
+            return
+        descriptor = self.f.fileno()
+        try:
+            self.f.close()  # may fail again on its buffer; the cut below is by path
+        except OSError:
+            os.close(os.dup2(os.open(os.devnull, os.O_WRONLY), descriptor))
+        path = Path(self.path)
+        os.truncate(path, self._synced)
+        self.f = path.open("ab")
+        self._end = self._synced
+
+    def close(self) -> None:
+        """Give the file its final name; an empty one is removed.
+
+        Raises:
+            OSError: it could not be renamed, or not be forced to disk.
+        """
+        if self.f is None or self.path is None:
+            return
+        self.sync()
+        self.f.close()
+        path = Path(self.path)
+        if self._end == 0:
+            path.unlink()
+        else:
+            path.rename(path.with_name(str(self.finalname)))
+            sync_folder(path.parent)
+        self.f = None
+        self.path = None
+        self._end = self._synced = 0
+
+    def _opened(self) -> BinaryIO:
+        if self.f is None:
+            serial = self.serial
+            self.serial += 1
+            self.f = file = self.open(serial)
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # it lives: not for recovery
+            sync_folder(Path(self.directory))
+            date = warc_date(self._now())
+            info = warcinfo_member(str(self.finalname), date=date, software=SOFTWARE)
+            file.write(info)
+            self._end, self._synced = len(info), 0
+        return self.f
+
+
+def sync_folder(folder: Path) -> None:
+    """Force the folder's entries to disk, so that a name survives a power cut."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

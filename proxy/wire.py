@@ -1,0 +1,74 @@
+"""One side of a conversation: a blocking socket read by heads, lengths and pieces."""
+
+import socket
+
+from core.errors import TransientError
+from proxy.http1 import HEAD_LIMIT_BYTES, MalformedMessageError, find_head_end
+
+PIECE_BYTES = 1 << 16
+
+
+class ConnectionLostError(TransientError):
+    """The peer went away, or kept silent for too long."""
+
+
+class Wire:
+    """Reads what the browser says, and answers. Owned by one thread."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self.sock = sock
+        self._unread = bytearray()
+
+    def read_head(self) -> bytes | None:
+        """The next message's head, its blank line included; None when the peer is done.
+
+        Raises:
+            MalformedMessageError: it is longer than any head should be.
+            ConnectionLostError: the peer went away in the midst of it, or kept silent.
+        """
+        unread = self._unread
+        while (end := find_head_end(unread)) < 0:
+            if len(unread) > HEAD_LIMIT_BYTES:
+                raise MalformedMessageError("The head is longer than 1 MiB.")
+            piece = self._receive()
+            if not piece:
+                if unread.strip():
+                    raise ConnectionLostError("The peer left in the midst of a head.")
+                return None
+            unread += piece
+        head = bytes(unread[:end])
+        del unread[:end]
+        return head
+
+    def read_piece(self) -> bytes:
+        """Whatever comes next; empty at the end.
+
+        Raises:
+            ConnectionLostError: the peer went away, or kept silent.
+        """
+        if self._unread:
+            piece = bytes(self._unread)
+            self._unread.clear()
+            return piece
+        return self._receive()
+
+    def unread(self, data: bytes) -> None:
+        """Put back what belongs to the next message."""
+        self._unread[:0] = data
+
+    def send(self, data: bytes) -> None:
+        """Send all of it.
+
+        Raises:
+            ConnectionLostError: the peer went away.
+        """
+        try:
+            self.sock.sendall(data)
+        except (OSError, ValueError) as error:
+            raise ConnectionLostError(f"The peer went away: {error}.") from error
+
+    def _receive(self) -> bytes:
+        try:
+            return self.sock.recv(PIECE_BYTES)
+        except (OSError, ValueError) as error:
+            raise ConnectionLostError(f"The peer went away: {error}.") from error
