@@ -28,6 +28,7 @@ class ControlServer(socketserver.ThreadingUnixStreamServer):
 
     daemon_threads = True
     block_on_close = False
+    request_queue_size = 512  # workers that open visits all at once
 
     def __init__(self, path: Path, proxy: ArchivingProxy) -> None:
         self.proxy = proxy

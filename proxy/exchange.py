@@ -45,7 +45,7 @@ class Recorded:
         head_size: how many bytes of the spool are the response's head.
         block: running SHA-256 of the whole response as it came.
         payload: running SHA-256 of the body without its transfer coding; None when the coding was
-            broken, so that nobody could tell the payload.
+            broken or cut short, so that nobody could tell the payload.
     """
 
     entry: LedgerEntry
@@ -140,7 +140,8 @@ class Exchange:
                 spool=spool,
                 head_size=len(head.raw),
                 block=relay.block,
-                payload=None if body.malformed else relay.payload,
+                # A chunked body cut short has no payload that two readers would agree on.
+                payload=relay.payload if body.done or framing is not Framing.CHUNKED else None,
                 payload_size=relay.payload_size,
             )
         )
