@@ -58,7 +58,7 @@ class PageInfo:
         status: HTTP status of the final document.
         mime: its media type.
         title: the page's title; empty when it has none.
-        records: records written for the page, artifacts included, this manifest excluded.
+        records: captures and artifacts written for the page, without this manifest.
         stored_bytes: their compressed size.
         seconds: duration of the visit.
         resources: every request.

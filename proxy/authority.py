@@ -7,6 +7,7 @@ once and kept, so that the browser's sessions can be resumed.
 """
 
 import base64
+import fcntl
 import hashlib
 import ipaddress
 import os
@@ -38,12 +39,14 @@ class Authority(CertificateAuthority):  # type: ignore[misc]
     def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         folder.chmod(0o700)
-        super().__init__(
-            ca_file=str(folder / "weboid-ca.pem"),
-            certs_dir=str(folder),
-            ca_name="Weboid archiving proxy",
-        )
-        self._leaf_key = ec.generate_private_key(ec.SECP256R1())
+        with (folder / ".lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)  # proxies that start together make one authority
+            super().__init__(
+                ca_file=str(folder / "weboid-ca.pem"),
+                certs_dir=str(folder),
+                ca_name="Weboid archiving proxy",
+            )
+            self._leaf_key = _leaf_key(folder / "weboid-leaf.pem")
         public = self._leaf_key.public_key().public_bytes(
             serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo
         )
@@ -54,7 +57,7 @@ class Authority(CertificateAuthority):  # type: ignore[misc]
     def generate_ca_root(
         self, ca_file: str, ca_name: str, hash_func: hashes.SHA256 | None = None
     ) -> tuple[x509.Certificate, ec.EllipticCurvePrivateKey]:
-        """A new root, written to `ca_file` (mode 0600) by rename, so that two starts cannot mix."""
+        """A new root, written to `ca_file` for its owner's eyes only."""
         key = ec.generate_private_key(ec.SECP256R1())
         name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, ca_name)])
         now = datetime.now(UTC)  # noqa: TID251 validity is the one thing here that is about time
@@ -69,11 +72,9 @@ class Authority(CertificateAuthority):  # type: ignore[misc]
             .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
             .sign(key, hash_func or hashes.SHA256())
         )
-        data = _pem(key) + certificate.public_bytes(serialization.Encoding.PEM)
-        partial = Path(f"{ca_file}.{secrets.token_hex(4)}")
-        with os.fdopen(os.open(partial, os.O_CREAT | os.O_WRONLY | os.O_EXCL, 0o600), "wb") as file:
-            file.write(data)
-        partial.rename(ca_file)
+        _write_private(
+            Path(ca_file), _pem(key) + certificate.public_bytes(serialization.Encoding.PEM)
+        )
         return certificate, key
 
     def context_for(self, host: str) -> ssl.SSLContext:
@@ -117,6 +118,25 @@ class Authority(CertificateAuthority):  # type: ignore[misc]
             .add_extension(x509.SubjectAlternativeName(_names(domain)), critical=False)
             .sign(self.key, hashes.SHA256())
         )
+
+
+def _leaf_key(path: Path) -> ec.EllipticCurvePrivateKey:
+    """The key of all host certificates: kept, so that browsers need to be told of one only."""
+    if path.exists():
+        key = serialization.load_pem_private_key(path.read_bytes(), password=None)
+        if isinstance(key, ec.EllipticCurvePrivateKey):
+            return key
+    key = ec.generate_private_key(ec.SECP256R1())
+    _write_private(path, _pem(key))
+    return key
+
+
+def _write_private(path: Path, data: bytes) -> None:
+    """Write the file with mode 0600, whole or not at all."""
+    partial = path.with_name(f"{path.name}.{secrets.token_hex(4)}")
+    with os.fdopen(os.open(partial, os.O_CREAT | os.O_WRONLY | os.O_EXCL, 0o600), "wb") as file:
+        file.write(data)
+    partial.rename(path)
 
 
 def _covering(host: str) -> str:

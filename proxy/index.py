@@ -13,7 +13,7 @@ from pathlib import Path
 from core.captures import Capture, RecordLocation
 from core.errors import CollectionVersionError, InputError
 from core.index_schema import CAPTURES_DDL, SCHEMA_VERSION
-from core.pages import PageInfo
+from core.pages import Outcome, PageInfo
 from core.timestamps import parse_warc_date, timestamp14, warc_date
 from core.urls import replay_key
 from proxy.builder import Original
@@ -155,10 +155,16 @@ class CaptureIndex:
             ),
         )
 
-    def has_page(self, page_id: str) -> bool:
-        """Whether the page's manifest is in the index, so that its visit is over."""
-        query = "SELECT 1 FROM pages WHERE page_id = ?"
-        return self._db.execute(query, (page_id,)).fetchone() is not None
+    def page_outcome(self, page_id: str) -> Outcome | None:
+        """How the page's visit ended; None when its manifest is not in the index."""
+        query = "SELECT outcome FROM pages WHERE page_id = ?"
+        row = self._db.execute(query, (page_id,)).fetchone()
+        return None if row is None else Outcome(row[0])
+
+    def outcomes(self) -> dict[str, int]:
+        """Pages by outcome."""
+        query = "SELECT outcome, count(*) FROM pages GROUP BY outcome"
+        return {str(outcome): int(count) for outcome, count in self._db.execute(query)}
 
     def indexed_to(self, filename: str) -> int:
         """How many bytes of the WARC the index covers."""

@@ -1,1 +1,63 @@
-"""The command line."""
+"""The command line: commands translate, the packages work."""
+
+import logging
+import sys
+from importlib import import_module
+from importlib.metadata import version
+
+import click
+
+from core.errors import WeboidError
+from crawler.cli.exits import Exit, exit_for
+
+# Loaded when they are called, so that `weboid --help` does not load the world.
+_COMMANDS = {
+    "archive": "crawler.cli.archive",
+    "doctor": "crawler.cli.doctor",
+    "index": "crawler.cli.index",
+    "serve": "crawler.cli.serve",
+    "status": "crawler.cli.status",
+}
+
+
+class LazyGroup(click.Group):
+    """A group whose commands are imported on use."""
+
+    def list_commands(self, _ctx: click.Context) -> list[str]:
+        """Every command's name."""
+        return sorted(_COMMANDS)
+
+    def get_command(self, _ctx: click.Context, name: str) -> click.Command | None:
+        """The command of that name; None when there is none."""
+        if name not in _COMMANDS:
+            return None
+        command = import_module(_COMMANDS[name]).command
+        assert isinstance(command, click.Command)
+        return command
+
+
+@click.group(cls=LazyGroup)
+@click.version_option(version("weboid"), prog_name="weboid")
+@click.option("-v", "--verbose", is_flag=True, help="Say more about what goes on.")
+def weboid(*, verbose: bool) -> None:
+    """Archive what a wiki cites, and play it back safely."""
+    level = logging.INFO if verbose else logging.WARNING
+    logging.basicConfig(level=level, format="%(levelname)s %(message)s", stream=sys.stderr)
+
+
+def main() -> None:
+    """Run the command line; every expected error ends with a sentence and its exit code."""
+    try:
+        code = weboid.main(standalone_mode=False)
+        sys.exit(code if isinstance(code, int) else Exit.OK)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(Exit.INPUT)
+    except (click.Abort, KeyboardInterrupt):
+        sys.exit(Exit.STOPPED)
+    except WeboidError as error:
+        click.echo(f"weboid: {error}", err=True)
+        sys.exit(exit_for(error))
+    except BrokenPipeError:
+        sys.stderr.close()  # whoever read our output has had enough
+        sys.exit(Exit.OK)

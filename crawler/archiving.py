@@ -1,0 +1,186 @@
+"""Archiving a list from beginning to end: collection, frontier, supervisor, workers, account."""
+
+import asyncio
+import os
+import signal
+import socket
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from core.clock import Clock
+from core.pages import Outcome
+from core.settings import Settings
+from crawler.collection import open_collection
+from crawler.frontier.base import AddResult, Frontier, ItemState, NewItem
+from crawler.frontier.sqlite import SqliteFrontier
+from crawler.supervisor import running
+from crawler.worker import Crew, Event, PageDone
+from proxy.index import CaptureIndex
+
+
+@dataclass(slots=True)
+class Account:
+    """What a run did.
+
+    Attributes:
+        added: what became of the URLs that were given.
+        outcomes: pages by outcome.
+        failed: pages given up, with the reason.
+        records: captures and artifacts written.
+        stored_bytes: their compressed size.
+        left: pages still to do when the run was stopped.
+        seconds: duration of the run.
+        stopped: whether somebody said stop.
+    """
+
+    added: AddResult = field(default_factory=AddResult)
+    outcomes: Counter[Outcome] = field(default_factory=Counter)
+    failed: list[tuple[str, str]] = field(default_factory=list)
+    records: int = 0
+    stored_bytes: int = 0
+    left: int = 0
+    seconds: float = 0.0
+    stopped: bool = False
+
+    def note(self, event: Event) -> None:
+        """Count the event."""
+        if not isinstance(event, PageDone):
+            return
+        if event.error:
+            self.failed.append((event.url, event.error))
+        if event.page is not None:
+            self.outcomes[event.page.outcome] += 1
+            self.records += event.page.records
+            self.stored_bytes += event.page.stored_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What to archive, where, and how.
+
+    Attributes:
+        urls: fetch keys.
+        root: the collection's folder.
+        settings: the profile.
+        workers: visits at the same time.
+        again: archive also what was archived before.
+    """
+
+    urls: Sequence[str]
+    root: Path
+    settings: Settings
+    workers: int
+    again: bool = False
+
+
+async def archive(
+    order: Order,
+    *,
+    clock: Clock,
+    started: Callable[[AddResult, int], None],
+    report: Callable[[Event], None],
+    stopping: Callable[[], None] = lambda: None,
+) -> Account:
+    """Archive the URLs; what an earlier run left over is finished, what it finished is left alone.
+
+    Args:
+        order: what to do.
+        clock: the time.
+        started: told what was added and how many pages are to be done, before the first visit.
+        report: told each event.
+        stopping: told when the first signal asked to stop.
+
+    Raises:
+        CollectionInUseError, CollectionVersionError, UnavailableError: the collection.
+        BrowserUnavailableError, ProxyUnavailableError: they do not start.
+        DiskFullError: there is no space; what is left is done by the next run.
+    """
+    begun, account = clock.monotonic(), Account()
+
+    def note(event: Event) -> None:
+        account.note(event)
+        report(event)
+
+    async with open_collection(order.root, clock=clock) as collection:
+        layout = collection.layout
+        with SqliteFrontier(
+            layout.frontier_db,
+            settings=order.settings.frontier,
+            politeness=order.settings.politeness,
+        ) as frontier:
+            _take_over(frontier, clock)
+            items = (NewItem(url) for url in order.urls)
+            account.added = frontier.add(items, now=clock.now(), again=order.again)
+            started(account.added, frontier.unfinished(clock.now()))
+            if frontier.unfinished(clock.now()):
+                async with running(collection, order.settings, clock=clock) as supervisor:
+                    index = CaptureIndex(layout.captures_db)
+                    crew = Crew(
+                        frontier=frontier,
+                        supervisor=supervisor,
+                        index=index,
+                        settings=order.settings,
+                        clock=clock,
+                        name=f"{socket.gethostname()}:{os.getpid()}",
+                        report=note,
+                    )
+                    try:
+                        await _run(crew, order.workers, stopping)
+                    finally:
+                        index.close()
+                    account.stopped = crew.stopping.is_set()
+            account.left = frontier.unfinished(clock.now())
+    account.seconds = clock.monotonic() - begun
+    return account
+
+
+def _take_over(frontier: Frontier, clock: Clock) -> None:
+    """Give back what a killed run had claimed: we hold the collection, so nobody works on it."""
+    while claimed := frontier.ls(ItemState.CLAIMED, limit=1000):
+        for record in claimed:
+            frontier.release(record.item, now=clock.now(), reason="the worker is gone")
+
+
+async def _run(crew: Crew, workers: int, stopping: Callable[[], None]) -> None:
+    """Run the crew; the first signal stops it gently, the second at once."""
+    task = asyncio.create_task(crew.run(workers))
+    gentle: set[asyncio.Task[None]] = set()
+
+    def interrupted() -> None:
+        if crew.stopping.is_set():
+            task.cancel()
+        else:
+            crew.stopping.set()
+            gentle.add(asyncio.create_task(crew.stop()))
+            stopping()
+
+    with _signals(interrupted):
+        try:
+            await task
+        except asyncio.CancelledError:
+            if not crew.stopping.is_set():
+                raise
+        except BaseExceptionGroup as group:
+            raise _first(group) from group
+
+
+@contextmanager
+def _signals(handler: Callable[[], None]) -> Iterator[None]:
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, handler)
+    try:
+        yield
+    finally:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.remove_signal_handler(number)
+
+
+def _first(group: BaseException) -> BaseException:
+    """The first error of a group: the others are its consequences."""
+    while isinstance(group, BaseExceptionGroup):
+        group = group.exceptions[0]
+    return group

@@ -1,0 +1,144 @@
+"""What `weboid doctor` looks at: each part started or read for real, with a remedy when it fails."""
+
+import asyncio
+import platform
+import shutil
+import subprocess
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from core.clock import SystemClock
+from core.errors import WeboidError
+from core.layout import Layout
+from core.settings import Settings
+from crawler.reporting import in_use
+from playback.server import find_replay_python
+from render.browser import Browser
+from render.executable import find_browser
+
+SPARE_MEMORY_BYTES = 1_000_000_000  # a browser with four pages
+
+
+class Health(StrEnum):
+    """How a part is."""
+
+    GOOD = "good"
+    WARN = "warn"
+    BAD = "bad"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What was found of one part, and what to do about it; `remedy` is empty when it is well."""
+
+    subject: str
+    health: Health
+    text: str
+    remedy: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """The finding as JSON values."""
+        return asdict(self)
+
+
+def examine(root: Path, settings: Settings) -> list[Finding]:
+    """Look at everything that archiving and serving need."""
+    return [
+        _python(),
+        *asyncio.run(_browser(settings)),
+        _proxy(),
+        _replay(),
+        _memory(),
+        *_disk(root, settings),
+    ]
+
+
+def _python() -> Finding:
+    text = f"{platform.python_version()}, weboid {version('weboid')}, {platform.system()}"
+    return Finding("python", Health.GOOD, text)
+
+
+async def _browser(settings: Settings) -> list[Finding]:
+    """Find it, start it, and see whether its renderers are confined."""
+    try:
+        executable = find_browser(settings.browser.executable)
+        browser = await Browser.launch(settings.browser, executable, clock=SystemClock())
+    except WeboidError as error:
+        return [Finding("browser", Health.BAD, "not usable", str(error))]
+    try:
+        found = f"{executable.kind} {browser.version} at {executable.path}"
+        return [Finding("browser", Health.GOOD, found), _sandbox(browser.pid)]
+    finally:
+        await browser.close()
+
+
+def _sandbox(pid: int) -> Finding:
+    """Whether a process of the browser runs under seccomp: Chromium's own sandbox is on."""
+    confined = 0
+    for process in psutil.Process(pid).children(recursive=True):
+        try:
+            status = Path(f"/proc/{process.pid}/status").read_text(encoding="ascii")
+        except OSError:
+            continue
+        confined += "\nSeccomp:\t2\n" in status
+    if confined:
+        return Finding("sandbox", Health.GOOD, f"on: {confined} processes under seccomp")
+    return Finding(
+        "sandbox",
+        Health.BAD,
+        "no process of the browser is confined",
+        "Allow unprivileged user namespaces: sysctl kernel.unprivileged_userns_clone=1, or, with "
+        "AppArmor, kernel.apparmor_restrict_unprivileged_userns=0.",
+    )
+
+
+def _proxy() -> Finding:
+    try:
+        return Finding("proxy", Health.GOOD, f"warcprox {version('warcprox')}")
+    except PackageNotFoundError:
+        return Finding("proxy", Health.BAD, "warcprox is missing", "Run `make setup`.")
+
+
+def _replay() -> Finding:
+    try:
+        python = find_replay_python()
+    except WeboidError as error:
+        return Finding("replay", Health.BAD, "pywb's environment is missing", str(error))
+    asked = "from importlib.metadata import version; print(version('pywb'))"
+    result = subprocess.run(
+        [str(python), "-I", "-c", asked], capture_output=True, text=True, check=False
+    )
+    if result.returncode:
+        return Finding("replay", Health.BAD, f"no pywb in {python}", "Run `make setup`.")
+    return Finding("replay", Health.GOOD, f"pywb {result.stdout.strip()} in its own environment")
+
+
+def _memory() -> Finding:
+    free = psutil.virtual_memory().available
+    text = f"{free / 1e9:.1f} GB free, {psutil.cpu_count()} cores"
+    if free < SPARE_MEMORY_BYTES:
+        return Finding("memory", Health.WARN, text, "Free some, or use fewer --workers.")
+    return Finding("memory", Health.GOOD, text)
+
+
+def _disk(root: Path, settings: Settings) -> list[Finding]:
+    place = root
+    while not place.exists():
+        place = place.parent
+    free, reserve = shutil.disk_usage(place).free, settings.proxy.disk_reserve_bytes
+    text = f"{free / 1e9:.1f} GB free for {root}, {reserve / 1e9:.1f} GB of them reserved"
+    if free < reserve:
+        remedy = "Free some space, or lower [proxy] disk_reserve_bytes in the profile."
+        findings = [Finding("disk", Health.BAD, text, remedy)]
+    else:
+        findings = [Finding("disk", Health.GOOD, text)]
+    layout = Layout(root)
+    if layout.marker.exists():
+        used = "being written by a process" if in_use(layout) else "at rest"
+        findings.append(Finding("collection", Health.GOOD, f"{root}, {used}"))
+    return findings

@@ -1,0 +1,102 @@
+"""`weboid archive`: a list of URLs into a collection."""
+
+import asyncio
+import os
+from pathlib import Path
+
+import click
+
+from core.clock import SystemClock
+from core.errors import InputError
+from crawler.archiving import Account, Order, archive
+from crawler.cli.exits import Exit
+from crawler.cli.options import collection_option, json_option, profile_option
+from crawler.cli.show import choose
+from crawler.profiles import load_profile
+from crawler.urllist import UrlList, parse_lines, read_list
+
+
+@click.command("archive")
+@click.argument("urls", nargs=-1, metavar="[URL]...")
+@click.option("--list", "list_file", metavar="FILE", help="One URL a line; - is standard input.")
+@collection_option
+@profile_option
+@click.option(
+    "--workers",
+    type=click.IntRange(1, 64),
+    default=lambda: min(2 * (os.cpu_count() or 1), 8),
+    show_default="two a core, at most 8",
+    help="Pages at the same time.",
+)
+@click.option("--again", is_flag=True, help="Archive also what the collection already has.")
+@click.option("--dry-run", is_flag=True, help="Read the list, say what would be done, do nothing.")
+@json_option
+def command(
+    *,
+    urls: tuple[str, ...],
+    list_file: str | None,
+    collection: Path,
+    profile: str,
+    workers: int,
+    again: bool,
+    dry_run: bool,
+    as_json: bool,
+) -> int:
+    """Archive URLs into a collection.
+
+    Every URL is rendered in a real browser through a WARC-writing proxy. The same command run again
+    goes on where it stopped, and does nothing twice. Ctrl-C finishes the pages begun and stops; a
+    second one stops at once.
+    """
+    settings = load_profile(profile)
+    wanted = gather(urls, list_file)
+    for problem in wanted.problems:
+        click.echo(f"{problem}", err=True)
+    if not wanted.urls:
+        raise InputError("There is nothing to archive: no line was a URL.")
+    if dry_run:
+        click.echo(f"{len(wanted.urls)} URLs would be archived into {collection}.")
+        return Exit.SOME_FAILED if wanted.problems else Exit.OK
+    order = Order(wanted.urls, collection, settings, workers, again)
+    show = choose(as_json=as_json)
+    account = asyncio.run(
+        archive(
+            order,
+            clock=SystemClock(),
+            started=show.started,
+            report=show.event,
+            stopping=show.stopping,
+        )
+    )
+    show.ended(account)
+    return exit_of(account, wanted)
+
+
+def gather(urls: tuple[str, ...], list_file: str | None) -> UrlList:
+    """The URLs of the command line and of the list, duplicates taken out.
+
+    Raises:
+        InputError: neither was given, or the list cannot be read or is empty.
+    """
+    if list_file is None:
+        if not urls:
+            raise InputError("Say what to archive: URLs, or --list FILE.")
+        return parse_lines(urls, source="the command line")
+    listed = read_list(list_file)
+    if not urls:
+        return listed
+    given = parse_lines(urls, source="the command line")
+    both = tuple(dict.fromkeys((*given.urls, *listed.urls)))
+    twice = len(given.urls) + len(listed.urls) - len(both)
+    return UrlList(
+        both, (*given.problems, *listed.problems), given.duplicates + listed.duplicates + twice
+    )
+
+
+def exit_of(account: Account, wanted: UrlList) -> Exit:
+    """What the run's end means to the caller."""
+    if account.stopped and account.left:
+        return Exit.STOPPED
+    if account.failed or wanted.problems:
+        return Exit.SOME_FAILED
+    return Exit.OK

@@ -1,0 +1,251 @@
+"""How a run shows itself: a bar on a terminal, plain lines elsewhere, JSON lines for machines."""
+
+import json
+import logging
+import sys
+from dataclasses import asdict
+from typing import Protocol
+
+import click
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    SpinnerColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+
+from core.pages import Outcome
+from crawler.archiving import Account
+from crawler.frontier.base import AddResult
+from crawler.worker import Event, PageDone, PageTriedAgain
+
+_COLOURS = {
+    Outcome.COMPLETE: "green",
+    Outcome.PARTIAL: "yellow",
+    Outcome.FAILED: "red",
+    Outcome.SKIPPED: "cyan",
+}
+
+
+class Show(Protocol):
+    """What a run tells as it goes."""
+
+    def started(self, added: AddResult, todo: int) -> None:
+        """The URLs are in the frontier; `todo` pages are to be done."""
+        ...
+
+    def event(self, event: Event) -> None:
+        """A page is over, or is tried again."""
+        ...
+
+    def stopping(self) -> None:
+        """The run was asked to stop and finishes what it began."""
+        ...
+
+    def ended(self, account: Account) -> None:
+        """The run is over."""
+        ...
+
+
+def choose(*, as_json: bool) -> "Show":
+    """The way that suits who reads."""
+    if as_json:
+        return Machine()
+    return Terminal() if sys.stdout.isatty() else Plain()
+
+
+class Machine:
+    """One JSON object a line on standard output."""
+
+    def started(self, added: AddResult, todo: int) -> None:
+        """Say what was added."""
+        self._say({"event": "started", **asdict(added), "todo": todo})
+
+    def event(self, event: Event) -> None:
+        """Say what happened; a page without its long lists, which are in its manifest."""
+        if isinstance(event, PageTriedAgain):
+            self._say({"event": "retry", **asdict(event)})
+            return
+        page = event.page
+        facts: dict[str, object] = {
+            "event": "page",
+            "url": event.url,
+            "outcome": str(page.outcome if page else Outcome.FAILED if event.error else "done"),
+            "reason": event.error or (page.reason if page else ""),
+            "attempts": event.attempts,
+        }
+        if page is not None:
+            facts |= {
+                "page_id": page.page_id,
+                "final_url": page.final_url,
+                "captured_at": page.captured_at,
+                "status": page.status,
+                "mime": page.mime,
+                "title": page.title,
+                "records": page.records,
+                "bytes": page.stored_bytes,
+                "seconds": page.seconds,
+            }
+        self._say(facts)
+
+    def stopping(self) -> None:
+        """Say that it stops."""
+        self._say({"event": "stopping"})
+
+    def ended(self, account: Account) -> None:
+        """Say what was done in all."""
+        self._say(
+            {
+                "event": "summary",
+                "added": account.added.added,
+                "duplicates": account.added.duplicates,
+                "outcomes": {str(key): count for key, count in account.outcomes.items()},
+                "failed": [{"url": url, "reason": reason} for url, reason in account.failed],
+                "records": account.records,
+                "bytes": account.stored_bytes,
+                "left": account.left,
+                "seconds": round(account.seconds, 3),
+                "stopped": account.stopped,
+            }
+        )
+
+    def _say(self, facts: dict[str, object]) -> None:
+        click.echo(json.dumps(facts, ensure_ascii=False))
+
+
+class Plain:
+    """One line a page, then a summary."""
+
+    def __init__(self) -> None:
+        self._done = 0
+        self._todo = 0
+
+    def started(self, added: AddResult, todo: int) -> None:
+        """Say what is to be done."""
+        self._todo = todo
+        known = f", {added.duplicates} known already" if added.duplicates else ""
+        click.echo(f"{added.added} added{known}; {todo} to archive.")
+
+    def event(self, event: Event) -> None:
+        """One line."""
+        if isinstance(event, PageDone):
+            self._done += 1
+            click.echo(f"[{self._done}/{self._todo}] {line_for(event)}")
+        else:
+            click.echo(f"  again  {event.url}: {event.reason}")
+
+    def stopping(self) -> None:
+        """Say what happens now."""
+        click.echo("Stopping: pages begun are finished; once more to stop at once.", err=True)
+
+    def ended(self, account: Account) -> None:
+        """The summary."""
+        for line in summary(account):
+            click.echo(line)
+
+
+class Terminal:
+    """A bar that stays below the lines."""
+
+    def __init__(self) -> None:
+        self._console = Console(highlight=False)
+        self._progress = Progress(
+            SpinnerColumn(),
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            TimeRemainingColumn(),
+            console=self._console,
+            transient=True,
+        )
+        self._task = self._progress.add_task("archiving", total=None)
+        # Warnings must not tear the bar.
+        logging.getLogger().handlers[:] = [_Above(self._console)]
+
+    def started(self, added: AddResult, todo: int) -> None:
+        """Show the bar."""
+        known = f", {added.duplicates} known already" if added.duplicates else ""
+        self._console.print(f"{added.added} added{known}; {todo} to archive.")
+        self._progress.update(self._task, total=todo)
+        if todo:
+            self._progress.start()
+
+    def event(self, event: Event) -> None:
+        """One line above the bar."""
+        if isinstance(event, PageTriedAgain):
+            self._console.print(f"[dim]again     {escape(event.url)}: {escape(event.reason)}[/dim]")
+            return
+        outcome = event.page.outcome if event.page else Outcome.FAILED
+        colour = "red" if event.error else _COLOURS[outcome]
+        self._console.print(f"[{colour}]{escape(line_for(event))}[/{colour}]", soft_wrap=True)
+        self._progress.advance(self._task)
+
+    def stopping(self) -> None:
+        """Say what happens now."""
+        self._progress.update(self._task, description="stopping")
+        self._console.print(
+            "Stopping: pages begun are finished; press Ctrl-C once more to stop at once."
+        )
+
+    def ended(self, account: Account) -> None:
+        """Take the bar away and give the summary."""
+        self._progress.stop()
+        for line in summary(account):
+            self._console.print(escape(line))
+
+
+class _Above(logging.Handler):
+    def __init__(self, console: Console) -> None:
+        super().__init__(logging.WARNING)
+        self._console = console
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._console.print(f"[dim]{escape(record.getMessage())}[/dim]", soft_wrap=True)
+
+
+def line_for(event: PageDone) -> str:
+    """A page in one line: outcome, status, records, bytes, seconds, URL, and why it is not whole."""
+    page = event.page
+    if page is None:
+        why = event.error or "finished by an earlier run"
+        return f"{'failed' if event.error else 'complete':9} {'':>3} {event.url}  ({why})"
+    status = str(page.status) if page.status is not None else "-"
+    reason = f"  ({page.reason})" if page.reason else ""
+    return (
+        f"{page.outcome:9} {status:>3} {page.records:4} records {size(page.stored_bytes):>9}"
+        f" {page.seconds:6.1f} s  {page.url}{reason}"
+    )
+
+
+def summary(account: Account) -> list[str]:
+    """The run in a few lines."""
+    pages = ", ".join(f"{count} {outcome}" for outcome, count in sorted(account.outcomes.items()))
+    rate = sum(account.outcomes.values()) / account.seconds * 60 if account.seconds else 0.0
+    lines = [
+        f"Pages: {pages or 'none'}. {account.records} records, {size(account.stored_bytes)},"
+        f" {account.seconds:.1f} s, {rate:.0f} pages/min."
+    ]
+    if account.failed:
+        lines.append(f"Given up: {len(account.failed)}.")
+    if account.left:
+        lines.append(f"Left: {account.left}. The same command goes on with them.")
+    return lines
+
+
+def size(count: float) -> str:
+    """Bytes for people.
+
+    >>> size(999), size(1_500_000)
+    ('999 B', '1.5 MB')
+    """
+    for unit in ("B", "kB", "MB", "GB"):
+        if count < 1000:
+            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
+        count /= 1000
+    return f"{count:.1f} TB"

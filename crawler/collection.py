@@ -1,0 +1,130 @@
+"""A collection that this process may write: made when missing, checked, and locked.
+
+The lock is inherited by every process that writes for us, so it is free again only when the last of
+them has written what it had: whoever opens the collection next finds it at rest.
+"""
+
+import asyncio
+import fcntl
+import os
+import tomllib
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from core.clock import Clock
+from core.errors import (
+    CollectionInUseError,
+    CollectionVersionError,
+    DiskFullError,
+    UnavailableError,
+)
+from core.layout import COLLECTION_VERSION, Layout
+from core.timestamps import warc_date
+
+LOCK_WAIT_S = 10.0  # proxies of a killed run may still be writing their last records
+LOCK_POLL_S = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Collection:
+    """An open collection; `lock_fd` is what child processes inherit."""
+
+    layout: Layout
+    lock_fd: int
+
+
+def read_collection(root: Path) -> Layout:
+    """The layout of an existing collection, for those who only read it.
+
+    Raises:
+        UnavailableError: there is none at `root`.
+        CollectionVersionError: it was made by another version.
+    """
+    layout = Layout(root)
+    if not layout.marker.exists():
+        raise UnavailableError(
+            f"There is no collection at {root}; `weboid archive` makes one, --collection names one."
+        )
+    _check_version(layout)
+    return layout
+
+
+@asynccontextmanager
+async def open_collection(root: Path, *, clock: Clock) -> AsyncIterator[Collection]:
+    """The collection at `root`, locked until the end of the block; made when it is not there.
+
+    Raises:
+        CollectionInUseError: another process holds it.
+        CollectionVersionError: it was made by another version.
+        UnavailableError: `root` cannot be made, or holds something else.
+    """
+    layout = Layout(root)
+    try:
+        _make(layout, clock)
+        lock_fd = os.open(layout.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise _told(root, error) from error
+    try:
+        await _lock(lock_fd, layout, clock)
+        _check_version(layout)
+        yield Collection(layout, lock_fd)
+    finally:
+        os.close(lock_fd)
+
+
+async def _lock(lock_fd: int, layout: Layout, clock: Clock) -> None:
+    deadline = clock.monotonic() + LOCK_WAIT_S
+    while True:
+        try:
+            fcntl.flock(lock_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            if clock.monotonic() > deadline:
+                raise CollectionInUseError(
+                    f"Another process writes {layout.root}: wait for it, stop it, "
+                    "or name another folder with --collection."
+                ) from error
+            await asyncio.sleep(LOCK_POLL_S)
+        else:
+            return
+
+
+def _make(layout: Layout, clock: Clock) -> None:
+    if not layout.marker.exists():
+        if layout.root.exists() and any(layout.root.iterdir()):
+            raise UnavailableError(
+                f"{layout.root} holds other things and no collection.toml: "
+                "name an empty or new folder with --collection."
+            )
+        layout.root.mkdir(parents=True, exist_ok=True)
+        made = warc_date(clock.now())
+        text = f'version = {COLLECTION_VERSION}\nname = "{_name(layout)}"\nmade = "{made}"\n'
+        partial = layout.marker.with_suffix(".new")
+        partial.write_text(text)
+        partial.rename(layout.marker)
+    for folder in (layout.archive, layout.databases, layout.reports):
+        folder.mkdir(exist_ok=True)
+
+
+def _name(layout: Layout) -> str:
+    return "".join(char for char in layout.root.name if char.isalnum() or char in "-_.")
+
+
+def _check_version(layout: Layout) -> None:
+    try:
+        marker = tomllib.loads(layout.marker.read_text())
+    except (OSError, ValueError) as error:
+        raise CollectionVersionError(f"{layout.marker} cannot be read: {error}.") from error
+    found = marker.get("version")
+    if found != COLLECTION_VERSION:
+        raise CollectionVersionError(
+            f"{layout.root} is a collection of version {found!r}; this program writes version "
+            f"{COLLECTION_VERSION}. Use the program that made it, or another folder."
+        )
+
+
+def _told(root: Path, error: OSError) -> UnavailableError:
+    if error.errno == 28:  # ENOSPC
+        return DiskFullError(f"The disk that holds {root} is full: free some space.")
+    return UnavailableError(f"{root} cannot be used: {error.strerror or error}.")

@@ -1,0 +1,101 @@
+"""The SQLite frontier's tables. Moments are whole milliseconds since 1970 UTC.
+
+The parts that a frontier must keep apart (U12) are tables apart:
+
+seen      the unique-URL filter: 128 bits of the identity key's hash.
+items     one row a URL, in the order they came; written when added and when ended.
+queue     what may be claimed as far as the item goes; `lane, epoch` first, so that additions stay
+          close together on disk however many hosts there are.
+later     what waits for a retry's not-before moment.
+claims    who holds what, under which token, until when.
+hosts     the slots; `lane, ready_ms` is the index of hosts by the moment they may next be asked.
+attempts  the log: claims that did not complete their item.
+totals    one row of counts, so that status costs nothing.
+"""
+
+SCHEMA_VERSION = 1
+APPLICATION_ID = 0x77656266  # "webf"
+
+SCHEMA = """
+CREATE TABLE seen (
+    identity BLOB PRIMARY KEY,
+    seq INTEGER NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE items (
+    seq INTEGER PRIMARY KEY,
+    id BLOB NOT NULL,
+    url TEXT NOT NULL,
+    host_id INTEGER NOT NULL,
+    lane INTEGER NOT NULL,
+    hops INTEGER NOT NULL,
+    via TEXT NOT NULL,
+    ended INTEGER NOT NULL DEFAULT 0,
+    attempts INTEGER NOT NULL DEFAULT 0,
+    failures INTEGER NOT NULL DEFAULT 0,
+    added_ms INTEGER NOT NULL,
+    ended_ms INTEGER,
+    outcome TEXT NOT NULL DEFAULT ''
+);
+CREATE INDEX items_ended ON items (ended, ended_ms) WHERE ended > 0;
+CREATE TABLE queue (
+    lane INTEGER NOT NULL,
+    epoch INTEGER NOT NULL,
+    host_id INTEGER NOT NULL,
+    seq INTEGER NOT NULL,
+    PRIMARY KEY (lane, epoch, host_id, seq)
+) WITHOUT ROWID;
+CREATE TABLE later (
+    due_ms INTEGER NOT NULL,
+    seq INTEGER NOT NULL UNIQUE,
+    PRIMARY KEY (due_ms, seq)
+) WITHOUT ROWID;
+CREATE TABLE claims (
+    token INTEGER PRIMARY KEY AUTOINCREMENT,
+    seq INTEGER NOT NULL UNIQUE,
+    worker TEXT NOT NULL,
+    claimed_ms INTEGER NOT NULL,
+    renewed_ms INTEGER NOT NULL,
+    lease_ms INTEGER NOT NULL
+);
+CREATE INDEX claims_by_lease ON claims (lease_ms);
+CREATE TABLE hosts (
+    id INTEGER PRIMARY KEY,
+    host TEXT NOT NULL UNIQUE,
+    next_ms INTEGER NOT NULL DEFAULT 0,
+    blocked_ms INTEGER NOT NULL DEFAULT 0,
+    blocked_reason TEXT NOT NULL DEFAULT '',
+    active INTEGER NOT NULL DEFAULT 0,
+    waiting_now INTEGER NOT NULL DEFAULT 0,
+    waiting_high INTEGER NOT NULL DEFAULT 0,
+    waiting_standard INTEGER NOT NULL DEFAULT 0,
+    head_now INTEGER NOT NULL DEFAULT 0,
+    head_high INTEGER NOT NULL DEFAULT 0,
+    head_standard INTEGER NOT NULL DEFAULT 0,
+    lane INTEGER,
+    ready_ms INTEGER NOT NULL DEFAULT 0
+);
+CREATE INDEX hosts_ready ON hosts (lane, ready_ms) WHERE lane IS NOT NULL;
+CREATE INDEX hosts_blocked ON hosts (blocked_ms) WHERE blocked_ms > 0;
+CREATE TABLE attempts (
+    number INTEGER PRIMARY KEY,
+    seq INTEGER NOT NULL,
+    id BLOB NOT NULL,
+    ending TEXT NOT NULL,
+    reason TEXT NOT NULL,
+    worker TEXT NOT NULL,
+    claimed_ms INTEGER NOT NULL,
+    ended_ms INTEGER NOT NULL
+);
+CREATE INDEX attempts_by_item ON attempts (seq);
+CREATE TABLE totals (
+    one INTEGER PRIMARY KEY CHECK (one = 1),
+    queued INTEGER NOT NULL DEFAULT 0,
+    claimed INTEGER NOT NULL DEFAULT 0,
+    done INTEGER NOT NULL DEFAULT 0,
+    dead INTEGER NOT NULL DEFAULT 0,
+    duplicates INTEGER NOT NULL DEFAULT 0,
+    hosts INTEGER NOT NULL DEFAULT 0,
+    paused TEXT
+);
+INSERT INTO totals (one) VALUES (1);
+"""

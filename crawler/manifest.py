@@ -1,0 +1,123 @@
+"""What the browser saw, held against what the proxy kept: the page's manifest (pure)."""
+
+from collections import defaultdict, deque
+from collections.abc import Iterable, Sequence
+
+from core.captures import RecordLocation
+from core.pages import Outcome, PageInfo, PageResource
+from core.timestamps import warc_date
+from proxy.ledger import Kept, LedgerEntry
+from render.network import RequestLog
+from render.visit import Visit
+
+MISSING = "missing"
+
+
+def page_info(
+    page_id: str,
+    visit: Visit,
+    ledger: Sequence[LedgerEntry],
+    artifacts: Sequence[RecordLocation],
+) -> PageInfo:
+    """The manifest of a visit.
+
+    The outcome is the visit's, but a visit that the browser finished is PARTIAL when the page's own
+    document was cut short, or when something that the browser loaded is not in the archive.
+    """
+    resources = match(visit.requests, ledger)
+    main = main_entry(visit, ledger)
+    outcome, reason = visit.outcome, visit.reason
+    if outcome is Outcome.COMPLETE and main is not None and main.truncated:
+        outcome, reason = Outcome.PARTIAL, f"truncated: {main.truncated}"
+    missing = sum(resource.kept == MISSING for resource in resources)
+    if outcome is Outcome.COMPLETE and missing:
+        outcome, reason = Outcome.PARTIAL, f"missing: {missing} of {len(resources)} resources"
+    kept = [entry for entry in ledger if entry.filename]
+    return PageInfo(
+        page_id=page_id,
+        url=visit.url,
+        final_url=visit.final_url,
+        captured_at=warc_date(visit.started_at),
+        outcome=outcome,
+        reason=reason,
+        status=visit.status if main is None else main.status,
+        mime=visit.mime,
+        title=visit.title,
+        records=len(kept) + len(artifacts),
+        stored_bytes=sum(each.length for each in kept) + sum(each.length for each in artifacts),
+        seconds=round(visit.seconds, 3),
+        resources=tuple(resources),
+        artifacts=tuple(str(artifact.kind) for artifact in visit.artifacts),
+        outlinks=visit.outlinks,
+        timings={step: round(seconds, 3) for step, seconds in visit.timings.items()},
+        console=visit.console,
+        redirects=visit.redirects,
+        tls_verified=_tls_verified(main),
+    )
+
+
+def main_entry(visit: Visit, ledger: Iterable[LedgerEntry]) -> LedgerEntry | None:
+    """The ledger's entry for the page's own document, the last one asked for."""
+    found = None
+    for entry in ledger:
+        if entry.url == visit.final_url:
+            found = entry if found is None or entry.status == visit.status else found
+    return found
+
+
+def match(requests: Iterable[RequestLog], ledger: Iterable[LedgerEntry]) -> list[PageResource]:
+    """Every request of the page with how it was kept; then what only the proxy saw.
+
+    Requests to one URL are matched in the order in which they were made. What came from the
+    browser's cache was kept when it was first loaded.
+    """
+    open_entries: dict[tuple[str, str], deque[LedgerEntry]] = defaultdict(deque)
+    last: dict[str, LedgerEntry] = {}
+    for entry in ledger:
+        open_entries[entry.method, entry.url].append(entry)
+    resources = []
+    for request in requests:
+        entries = open_entries.get((request.method, request.url))
+        if entries and not request.from_cache:
+            last[request.url] = entries.popleft()
+        resources.append(_resource(request, last.get(request.url)))
+    unseen = (entry for entries in open_entries.values() for entry in entries)
+    resources += [_unseen(entry) for entry in unseen]
+    return resources
+
+
+def _resource(request: RequestLog, entry: LedgerEntry | None) -> PageResource:
+    if entry is None:
+        # Without a response nothing was there to keep: the browser itself refused the request.
+        gone = request.status is not None and not request.from_cache
+        kept, reason, digest = (MISSING if gone else str(Kept.FAILED)), request.failed, ""
+    else:
+        kept, reason, digest = str(entry.kept), entry.reason or entry.truncated, entry.digest
+    return PageResource(
+        url=request.url,
+        method=request.method,
+        status=request.status,
+        mime=request.mime,
+        resource_type=request.resource_type,
+        kept=kept,
+        reason=reason or request.failed,
+        digest=digest,
+    )
+
+
+def _unseen(entry: LedgerEntry) -> PageResource:
+    return PageResource(
+        url=entry.url,
+        method=entry.method,
+        status=entry.status,
+        mime=entry.mime,
+        kept=str(entry.kept),
+        reason=entry.reason or entry.truncated,
+        digest=entry.digest,
+    )
+
+
+def _tls_verified(main: LedgerEntry | None) -> bool | None:
+    if main is None or not main.url.startswith("https:"):
+        return None
+    return not main.tls_error

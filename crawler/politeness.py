@@ -1,0 +1,36 @@
+"""How gently a host is asked, and when a failed URL is tried again: pure arithmetic of moments."""
+
+from datetime import datetime, timedelta
+
+from core.settings import FrontierSettings, PolitenessSettings
+
+# A delay that doubles must not outgrow what a calendar can hold; nobody waits longer for a URL.
+_LONGEST_RETRY = timedelta(days=7)
+_DOUBLINGS = 40
+
+
+def host_delay(duration: timedelta, settings: PolitenessSettings) -> timedelta:
+    """How long a host is left alone after a visit that took `duration`.
+
+    It is Heritrix's rule: a multiple of what the host needed, at least and at most so long. Where
+    the settings contradict each other the longer delay holds.
+    """
+    wanted = max(duration.total_seconds(), 0.0) * settings.delay_factor
+    return timedelta(seconds=max(min(wanted, settings.max_delay_s), settings.min_delay_s))
+
+
+def next_allowed(
+    finished_at: datetime, duration: timedelta, settings: PolitenessSettings
+) -> datetime:
+    """When a host may be asked again after a visit of that duration that ended at that moment."""
+    return finished_at + host_delay(duration, settings)
+
+
+def retry_at(now: datetime, failures: int, settings: FrontierSettings) -> datetime:
+    """When a URL that failed `failures` times (1 or more) is tried again.
+
+    The delay doubles with each failure (A04), up to a week.
+    """
+    doublings = min(max(failures - 1, 0), _DOUBLINGS)
+    seconds = settings.retry_delay_s * 2.0**doublings
+    return now + timedelta(seconds=min(seconds, _LONGEST_RETRY.total_seconds()))

@@ -1,0 +1,33 @@
+"""Finding a crawl profile by name or path, and reading it."""
+
+from pathlib import Path
+
+from core.errors import ConfigError
+from core.settings import Settings, parse_settings
+
+FOLDER = Path(__file__).resolve().parent.parent / "profiles"
+
+
+def names() -> list[str]:
+    """The profiles that come with the program."""
+    return sorted(path.stem for path in FOLDER.glob("*.toml"))
+
+
+def load_profile(name: str) -> Settings:
+    """The settings of a profile that comes with the program, or of a TOML file.
+
+    Args:
+        name: a profile's name, or the path of a file (it has a slash or ends in ``.toml``).
+
+    Raises:
+        ConfigError: there is none of that name, or it says something unknown or impossible.
+    """
+    path = Path(name) if "/" in name or name.endswith(".toml") else FOLDER / f"{name}.toml"
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        known = ", ".join(names())
+        raise ConfigError(
+            f"There is no profile {name!r}: name one of {known}, or the path of a TOML file."
+        ) from error
+    return parse_settings(text, source=str(path) if path.parent != FOLDER else f"profile {name}")

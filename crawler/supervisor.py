@@ -1,0 +1,283 @@
+"""Keeps proxies and browsers running: starts them, lends them, replaces those that die or age.
+
+A visit borrows a proxy and a browser for as long as it lasts. When one of them dies the visits on
+it fail and are tried again; everybody else goes on. A proxy that comes back has first recovered
+what its predecessor left, so a page that was finished is known to be.
+"""
+
+import asyncio
+import json
+import logging
+import os
+import sys
+import tempfile
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import asdict
+from pathlib import Path
+
+from core.clock import Clock
+from core.errors import BrowserUnavailableError, ProxyUnavailableError
+from core.settings import Settings
+from crawler.collection import Collection
+from proxy.client import ProxyClient
+from render.browser import Browser
+from render.executable import BrowserExecutable, find_browser
+
+log = logging.getLogger(__name__)
+
+PROXY_START_S = 120.0  # recovery of a large WARC reads what the index does not cover
+PROXY_STOP_S = 60.0
+RESTARTS = 20  # a process that dies so often without ever being useful is not restarted again
+LIMIT_BYTES = 64 * 1024
+
+
+class ProxyProcess:
+    """One proxy process; `start` may be called again after it died."""
+
+    def __init__(self, name: str, collection: Collection, settings: Settings, folder: Path) -> None:
+        self._name = name
+        self._collection = collection
+        self._settings = settings
+        self._control = folder / f"{name}.sock"
+        self._process: asyncio.subprocess.Process | None = None
+        self.client = ProxyClient(self._control)
+        self.spki = ""
+        self.visits = 0
+
+    @property
+    def pid(self) -> int | None:
+        """The process's id; None when it does not run."""
+        process = self._process
+        return process.pid if process is not None and process.returncode is None else None
+
+    async def start(self) -> None:
+        """Start it; returns when it serves.
+
+        Raises:
+            ProxyUnavailableError: it does not start.
+        """
+        self._control.unlink(missing_ok=True)
+        arguments = ("--collection", str(self._collection.layout.root), "--control")
+        self._process = process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-m",
+            "proxy",
+            *arguments,
+            str(self._control),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            pass_fds=(self._collection.lock_fd,),
+            limit=LIMIT_BYTES,
+            env=_environment(),
+        )
+        assert process.stdin is not None
+        assert process.stdout is not None
+        try:
+            process.stdin.write(json.dumps(asdict(self._settings)).encode() + b"\n")
+            await process.stdin.drain()
+            line = await asyncio.wait_for(process.stdout.readline(), PROXY_START_S)
+            ready = json.loads(line)
+        except (OSError, ValueError, TimeoutError) as error:
+            await self.stop()
+            raise ProxyUnavailableError(
+                "The proxy did not start; its own words are above."
+            ) from error
+        self.spki = ready["spki"]
+        for each in ready["recovered"]:
+            log.warning(
+                "proxy.recovered file=%s cut=%d indexed=%d",
+                each["filename"],
+                each["cut"],
+                each["indexed"],
+            )
+
+    async def died(self) -> int:
+        """Return when the process is gone; its exit status."""
+        assert self._process is not None
+        return await self._process.wait()
+
+    async def stop(self) -> None:
+        """End it when it has written what it had; at once when that takes too long."""
+        process = self._process
+        if process is None:
+            return
+        if process.stdin is not None:
+            process.stdin.close()
+        try:
+            await asyncio.wait_for(process.wait(), PROXY_STOP_S)
+        except TimeoutError:
+            process.kill()
+            await process.wait()
+
+
+class Supervisor:
+    """Proxies and browsers for one run. `running` makes one."""
+
+    def __init__(
+        self,
+        collection: Collection,
+        settings: Settings,
+        executable: BrowserExecutable,
+        folder: Path,
+        clock: Clock,
+    ) -> None:
+        self._settings = settings
+        self._executable = executable
+        self._clock = clock
+        self._proxies = [
+            ProxyProcess(f"proxy{number}", collection, settings, folder)
+            for number in range(settings.proxy.processes)
+        ]
+        self._ready = {proxy: asyncio.Event() for proxy in self._proxies}
+        self._browser: Browser | None = None
+        self._borrowed: dict[Browser, int] = {}
+        self._launching = asyncio.Lock()
+        self._watchers: set[asyncio.Task[None]] = set()
+        self._lost: BaseException | None = None
+
+    @property
+    def pids(self) -> dict[str, list[int]]:
+        """Process ids by kind, for those who watch from outside."""
+        proxies = [pid for proxy in self._proxies if (pid := proxy.pid) is not None]
+        browsers = [browser.pid for browser in self._borrowed]
+        if self._browser is not None and self._browser not in self._borrowed:
+            browsers.append(self._browser.pid)
+        return {"proxy": proxies, "browser": browsers}
+
+    async def start(self) -> None:
+        """Start the proxies and the first browser.
+
+        Raises:
+            ProxyUnavailableError, BrowserUnavailableError: one of them does not start.
+        """
+        # One after the other: the first recovers what a crash left, the rest find nothing to do.
+        for proxy in self._proxies:
+            await proxy.start()
+            self._ready[proxy].set()
+            watcher = asyncio.create_task(self._watch(proxy))
+            self._watchers.add(watcher)
+        await self._current_browser()
+
+    async def stop(self) -> None:
+        """End everything, writing what there is to write."""
+        for watcher in self._watchers:
+            watcher.cancel()
+        await asyncio.gather(*self._watchers, return_exceptions=True)
+        browsers = set(self._borrowed) | ({self._browser} if self._browser else set())
+        await asyncio.gather(*(browser.close() for browser in browsers))
+        await asyncio.gather(*(proxy.stop() for proxy in self._proxies))
+
+    @asynccontextmanager
+    async def proxy(self) -> AsyncIterator[ProxyProcess]:
+        """The proxy with the fewest visits, for one visit.
+
+        Raises:
+            ProxyUnavailableError: the proxies die again and again.
+        """
+        chosen = min(self._proxies, key=lambda each: each.visits)
+        await self._ready[chosen].wait()
+        if self._lost is not None:
+            raise ProxyUnavailableError(f"The proxy dies again and again: {self._lost}")
+        chosen.visits += 1
+        try:
+            yield chosen
+        finally:
+            chosen.visits -= 1
+
+    async def recovered(self) -> None:
+        """Return when no proxy is on its way back, so that the index holds all that was kept."""
+        await asyncio.gather(*(event.wait() for event in self._ready.values()))
+
+    @asynccontextmanager
+    async def browser(self) -> AsyncIterator[Browser]:
+        """A browser that is well, for one visit; others use it at the same time.
+
+        Raises:
+            BrowserUnavailableError: none starts.
+        """
+        browser = await self._current_browser()
+        self._borrowed[browser] = self._borrowed.get(browser, 0) + 1
+        try:
+            yield browser
+        finally:
+            self._borrowed[browser] -= 1
+            if self._borrowed[browser] == 0:
+                del self._borrowed[browser]
+                if browser is not self._browser:
+                    await browser.close()
+
+    async def _current_browser(self) -> Browser:
+        async with self._launching:
+            browser = self._browser
+            if browser is not None:
+                due = browser.recycle_due()
+                if not due:
+                    return browser
+                log.info("browser.replaced reason=%s", due)
+                self._browser = None
+                if browser not in self._borrowed:
+                    await browser.close()
+            self._browser = await self._launch()
+            return self._browser
+
+    async def _launch(self) -> Browser:
+        for attempt in range(3):
+            try:
+                return await Browser.launch(
+                    self._settings.browser,
+                    self._executable,
+                    ca_spki=self._proxies[0].spki,
+                    clock=self._clock,
+                )
+            except BrowserUnavailableError:
+                if attempt == 2:
+                    raise
+                log.warning("browser.failed attempt=%d", attempt + 1)
+        raise BrowserUnavailableError("No browser started.")
+
+    async def _watch(self, proxy: ProxyProcess) -> None:
+        """Restart the proxy whenever it dies."""
+        for _ in range(RESTARTS):
+            status = await proxy.died()
+            self._ready[proxy].clear()
+            log.warning("proxy.died status=%s", status)
+            try:
+                await proxy.start()
+            except ProxyUnavailableError as error:
+                self._lost = error
+                self._ready[proxy].set()
+                return
+            self._ready[proxy].set()
+        self._lost = ProxyUnavailableError(f"It died {RESTARTS} times.")
+        self._ready[proxy].set()
+
+
+@asynccontextmanager
+async def running(
+    collection: Collection, settings: Settings, *, clock: Clock
+) -> AsyncIterator[Supervisor]:
+    """A supervisor whose proxies and browser run, until the end of the block.
+
+    Raises:
+        BrowserUnavailableError: no browser is found, or it does not start.
+        ProxyUnavailableError: a proxy does not start.
+    """
+    executable = find_browser(settings.browser.executable)
+    # A unix socket's path is at most 107 bytes, so it does not lie in the collection.
+    with tempfile.TemporaryDirectory(prefix="weboid-") as folder:
+        supervisor = Supervisor(collection, settings, executable, Path(folder), clock)
+        try:
+            await supervisor.start()
+            yield supervisor
+        finally:
+            await asyncio.shield(supervisor.stop())
+
+
+def _environment() -> dict[str, str]:
+    """What a proxy needs of our environment, and its way to our packages."""
+    kept = {
+        name: os.environ[name] for name in ("PATH", "LANG", "TZ", "TMPDIR") if name in os.environ
+    }
+    root = str(Path(__file__).resolve().parent.parent)
+    return {**kept, "PYTHONPATH": root, "HOME": os.environ.get("HOME", "/")}

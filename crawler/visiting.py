@@ -1,0 +1,127 @@
+"""One page from claim to manifest: browser, proxy and index brought together for one visit.
+
+    open at the proxy ─> render through it ─> write artifacts ─> seal ─> write the manifest
+
+Done means durable: `capture` returns when everything it reports is on disk and in the index.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from email.utils import parsedate_to_datetime
+
+from core.clock import Clock
+from core.pages import Outcome, PageInfo
+from core.records import ArtifactKind, artifact_uri
+from core.settings import Settings
+from crawler.manifest import page_info
+from crawler.supervisor import Supervisor
+from proxy.client import NewArtifact, ProxyVisit
+from render.browser import ProxyEndpoint
+from render.visit import Visit, VisitRequest, visit
+
+# RFC 9110 10.2.3; a site cannot send us away for longer.
+RETRY_AFTER_LIMIT = timedelta(hours=24)
+_TOO_MANY = (429, 503)
+
+
+@dataclass(frozen=True, slots=True)
+class Captured:
+    """What became of one visit.
+
+    Attributes:
+        page: the manifest.
+        again: True when another attempt may do better; then the manifest was not written.
+        not_before: when the host said to come back; None when it said nothing.
+    """
+
+    page: PageInfo
+    again: bool = False
+    not_before: datetime | None = None
+
+
+async def capture(
+    url: str,
+    page_id: str,
+    *,
+    supervisor: Supervisor,
+    settings: Settings,
+    clock: Clock,
+    last_attempt: bool,
+) -> Captured:
+    """Visit the URL and keep what there is.
+
+    Args:
+        url: a fetch key.
+        page_id: identifies the page in every record.
+        supervisor: lends proxy and browser.
+        settings: how.
+        clock: the time.
+        last_attempt: keep a failure, too: there will be no other attempt.
+
+    Raises:
+        BrowserUnavailableError, ProxyUnavailableError: one of them died; try again.
+        DiskFullError: there is no space.
+    """
+    async with (
+        supervisor.proxy() as proxy,
+        proxy.client.visit(page_id, bucket=settings.proxy.dedup_bucket) as kept,
+    ):
+        given = kept.credentials
+        endpoint = ProxyEndpoint(given.host, given.port, given.username, given.password)
+        async with supervisor.browser() as browser:
+            seen = await visit(browser, VisitRequest(url, endpoint), settings.visit, clock=clock)
+        again, not_before = _another_chance(seen, now=clock.now())
+        if again and not last_attempt:
+            await kept.seal(grace_s=0.0)
+            return Captured(page_info(page_id, seen, (), ()), again=True, not_before=not_before)
+        return Captured(await _keep(kept, page_id, seen, settings))
+
+
+async def _keep(kept: ProxyVisit, page_id: str, seen: Visit, settings: Settings) -> PageInfo:
+    """Write the artifacts, seal, and write the manifest."""
+    written = []
+    if seen.artifacts:
+        written = await kept.write(
+            [
+                NewArtifact(artifact_uri(each.kind, seen.url), each.content_type, each.data)
+                for each in seen.artifacts
+            ],
+            page_url=seen.url,
+            document=seen.final_url,
+            date=seen.started_at,
+        )
+    ledger = await kept.seal(
+        grace_s=settings.proxy.seal_grace_s,
+        # A download goes on after the browser has turned it down.
+        awaited=() if seen.artifacts else (seen.final_url,),
+        await_s=max(settings.visit.timeout_s - seen.seconds, 0.0),
+    )
+    page = page_info(page_id, seen, ledger, written)
+    manifest = NewArtifact(
+        artifact_uri(ArtifactKind.PAGEINFO, seen.url), "application/json", page.to_json()
+    )
+    await kept.write([manifest], page_url=seen.url, document=seen.final_url, date=seen.started_at)
+    return page
+
+
+def _another_chance(seen: Visit, *, now: datetime) -> tuple[bool, datetime | None]:
+    """Whether a later attempt may do better, and when the host wants it."""
+    if seen.status in _TOO_MANY:
+        return True, retry_after(seen.headers.get("retry-after", ""), now=now)
+    permanent = seen.reason.startswith(("address:", "net::ERR_UNSAFE_PORT", "net::ERR_INVALID_URL"))
+    return seen.outcome is Outcome.FAILED and not permanent, None
+
+
+def retry_after(value: str, *, now: datetime) -> datetime | None:
+    """The moment that a Retry-After header names, at most a day ahead; None when it names none."""
+    text = value.strip()
+    if text.isascii() and text.isdigit():
+        moment = now + min(timedelta(seconds=int(text[:9])), RETRY_AFTER_LIMIT)
+    else:
+        try:
+            moment = parsedate_to_datetime(text)
+        except ValueError:
+            return None
+        if moment.tzinfo is None:
+            return None
+    return min(max(moment, now), now + RETRY_AFTER_LIMIT)
