@@ -6,8 +6,10 @@ milliseconds since 1970 UTC (``captured_ms``); `timestamp` is the same moment in
 captures  one row a record that can be played back. `page_id` joins it to its page. For a revisit
           ``orig_*`` locate the payload, so that playback needs one look-up.
 pages     one row a page: what its ``urn:pageinfo:`` record says, for lists and statistics.
-payloads  one row a payload digest and dedup bucket: the first `response`. Its row is committed only
-          after its record is on disk, so that a digest never refers to nothing.
+payloads  one row a payload and dedup bucket: the first `response`. Its row is committed only after
+          its record is on disk, so that a digest never refers to nothing. `digest` is of the payload
+          without its transfer coding; `spelled` is the record's WARC-Payload-Digest
+          (docs/decisions/005-payload-digest.md).
 files     one row a WARC: how many of its bytes the index covers (``indexed_to``).
 """
 
@@ -58,6 +60,7 @@ CREATE INDEX IF NOT EXISTS pages_by_time ON pages (captured_ms);
 CREATE TABLE IF NOT EXISTS payloads (
     digest TEXT NOT NULL,
     bucket TEXT NOT NULL,
+    spelled TEXT NOT NULL,
     filename TEXT NOT NULL,
     offset INTEGER NOT NULL,
     length INTEGER NOT NULL,
@@ -65,6 +68,7 @@ CREATE TABLE IF NOT EXISTS payloads (
     captured_ms INTEGER NOT NULL,
     PRIMARY KEY (digest, bucket)
 ) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS payloads_by_spelling ON payloads (spelled);
 CREATE TABLE IF NOT EXISTS files (
     filename TEXT PRIMARY KEY,
     indexed_to INTEGER NOT NULL

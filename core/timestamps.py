@@ -1,32 +1,48 @@
 """14-digit timestamp <-> aware datetime <-> WARC-Date.
 
->>> from datetime import UTC, datetime
->>> moment = datetime(2026, 11, 21, 9, 5, 7, 123456, tzinfo=UTC)
->>> timestamp14(moment)
+>>> from datetime import UTC, datetime, timedelta
+>>> when = datetime(2026, 11, 21, 9, 5, 7, 123456, tzinfo=UTC)
+>>> timestamp14(when)
 '20261121090507'
->>> warc_date(moment)
+>>> warc_date(when)
 '2026-11-21T09:05:07.123Z'
->>> parse_warc_date('2026-11-21T09:05:07.123Z') == to_milliseconds(moment)
+>>> parse_warc_date('2026-11-21T09:05:07.123Z') == to_milliseconds(when)
+True
+>>> moment(milliseconds(when)) == to_milliseconds(when)
 True
 """
 
 import re
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 from core.errors import InputError
 
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLISECOND = timedelta(milliseconds=1)
 _WARC_DATE = re.compile(r"(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)(?:\.(\d{1,9}))?Z", re.ASCII)
 
 
-def to_milliseconds(moment: datetime) -> datetime:
+def to_milliseconds(when: datetime) -> datetime:
     """The moment in UTC, cut (not rounded) to whole milliseconds, the precision we archive."""
-    moment = _utc(moment)
-    return moment.replace(microsecond=moment.microsecond // 1000 * 1000)
+    when = _utc(when)
+    return when.replace(microsecond=when.microsecond // 1000 * 1000)
 
 
-def timestamp14(moment: datetime) -> str:
+def milliseconds(when: datetime) -> int:
+    """The moment as whole milliseconds since 1970 UTC, cut: how stores keep moments."""
+    return (_utc(when) - _EPOCH) // _MILLISECOND
+
+
+def moment(count: int) -> datetime:
+    """The moment so many milliseconds after 1970 UTC."""
+    return _EPOCH + count * _MILLISECOND
+
+
+def timestamp14(when: datetime) -> str:
     """The moment as the 14-digit UTC string of CDX and URI-M."""
-    return _utc(moment).strftime("%Y%m%d%H%M%S").zfill(14)
+    # isoformat is several times faster than strftime, and pads years before 1000.
+    text = _utc(when).isoformat(timespec="seconds")
+    return text[:4] + text[5:7] + text[8:10] + text[11:13] + text[14:16] + text[17:19]
 
 
 def parse_timestamp14(text: str) -> datetime:
@@ -43,10 +59,9 @@ def parse_timestamp14(text: str) -> datetime:
         raise InputError(f"The timestamp {text!r} names no moment: {error}.") from error
 
 
-def warc_date(moment: datetime) -> str:
+def warc_date(when: datetime) -> str:
     """The moment as a WARC-Date with milliseconds (WARC/1.1, 5.4)."""
-    moment = _utc(moment)
-    return f"{moment:%Y-%m-%dT%H:%M:%S}.{moment.microsecond // 1000:03d}Z".zfill(24)
+    return _utc(when).isoformat(timespec="milliseconds")[:23] + "Z"
 
 
 def parse_warc_date(text: str) -> datetime:
@@ -66,7 +81,7 @@ def parse_warc_date(text: str) -> datetime:
         raise InputError(f"The WARC-Date {text!r} names no moment: {error}.") from error
 
 
-def _utc(moment: datetime) -> datetime:
-    if moment.tzinfo is None:
+def _utc(when: datetime) -> datetime:
+    if when.tzinfo is None:
         raise InputError("A moment needs a time zone; this datetime is naive.")
-    return moment.astimezone(UTC)
+    return when if when.tzinfo is UTC else when.astimezone(UTC)

@@ -27,7 +27,7 @@ def page_info(
     resources = match(visit.requests, ledger)
     main = main_entry(visit, ledger)
     outcome, reason = visit.outcome, visit.reason
-    if outcome is Outcome.COMPLETE and main is not None and main.truncated:
+    if outcome is not Outcome.FAILED and main is not None and main.truncated:
         outcome, reason = Outcome.PARTIAL, f"truncated: {main.truncated}"
     missing = sum(resource.kept == MISSING for resource in resources)
     if outcome is Outcome.COMPLETE and missing:

@@ -27,7 +27,7 @@ from core.layout import Layout
 from core.pages import PageInfo, parse_pageinfo
 from core.records import ArtifactKind, RecordType, parse_artifact_uri
 from core.settings import ProxySettings
-from core.timestamps import to_milliseconds, warc_date
+from core.timestamps import milliseconds, to_milliseconds, warc_date
 from proxy.builder import (
     Headers,
     Original,
@@ -245,23 +245,25 @@ class Archivist:
     ) -> tuple[Recorded, Kept, RecordLocation]:
         """Write `response` or `revisit` with its `request`; add its row, and its payload's."""
         entry, visit = recorded.entry, recorded.visit
-        if recorded.payload is not None:
-            entry.digest = sha256_digest(recorded.payload)
-        dedup = entry.digest and not entry.truncated
-        original = self._index.original(entry.digest, visit.bucket) if dedup else None
+        dedup = recorded.payload is not None and not entry.truncated
+        payload = sha256_digest(recorded.payload) if dedup else ""
+        original = self._index.original(payload, visit.bucket) if dedup else None
         if original is None:
+            entry.digest = sha256_digest(recorded.body)
             principal, request = response_members(recorded, visit.page_id)
         else:
+            entry.digest = original.digest
             principal, request = revisit_members(recorded, visit.page_id, original)
         location = self._captures.append(principal)
         self._captures.append((request,))
         if original is None and dedup:
             self._index.add_payload(
-                entry.digest,
+                payload,
                 visit.bucket,
                 Original(
+                    entry.digest,
                     entry.url,
-                    warc_date(recorded.started_at),
+                    milliseconds(recorded.started_at),
                     location.filename,
                     location.offset,
                     location.length,
@@ -343,7 +345,7 @@ def _exchange_row(
         record_type=RecordType.RESPONSE if original is None else RecordType.REVISIT,
         mime=entry.mime or "application/octet-stream",
         status=entry.status,
-        digest=entry.digest or "-",
+        digest=entry.digest,
         location=location,
         original=payload_at,
         page_id=recorded.visit.page_id or None,

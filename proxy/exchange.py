@@ -46,6 +46,7 @@ class Recorded:
         block: running SHA-256 of the whole response as it came.
         payload: running SHA-256 of the body without its transfer coding; None when the coding was
             broken or cut short, so that nobody could tell the payload.
+        body: running SHA-256 of the body as it came; the same object when it has no coding.
     """
 
     entry: LedgerEntry
@@ -57,6 +58,7 @@ class Recorded:
     head_size: int
     block: Any
     payload: Any
+    body: Any
     payload_size: int
 
 
@@ -124,7 +126,7 @@ class Exchange:
         except MalformedMessageError as error:
             connection.close()
             raise NoResponseError(502, f"malformed: {error}") from error
-        relay = _Relay(self, spool, browser)
+        relay = _Relay(self, spool, browser, coded=framing is Framing.CHUNKED)
         keep_alive = keep_alive and framing is not Framing.CLOSE
         relay.start(head, keep_alive=keep_alive)
         body = Body(framing, length)
@@ -142,6 +144,7 @@ class Exchange:
                 block=relay.block,
                 # A chunked body cut short has no payload that two readers would agree on.
                 payload=relay.payload if body.done or framing is not Framing.CHUNKED else None,
+                body=relay.coded or relay.payload,
                 payload_size=relay.payload_size,
             )
         )
@@ -243,7 +246,7 @@ class Exchange:
 class _Relay:
     """Passes a response to the browser and keeps it, counting and hashing on the way."""
 
-    def __init__(self, exchange: Exchange, spool: Spool, browser: Wire) -> None:
+    def __init__(self, exchange: Exchange, spool: Spool, browser: Wire, *, coded: bool) -> None:
         self._exchange = exchange
         self._spool = spool
         self._browser = browser
@@ -251,6 +254,7 @@ class _Relay:
         self.browser_listens = True
         self.block = hashlib.sha256()
         self.payload = hashlib.sha256()
+        self.coded = hashlib.sha256() if coded else None
         self.payload_size = 0
         self.body_size = 0
         self.surplus = False
@@ -283,6 +287,8 @@ class _Relay:
         self._spool.add(piece)
         self.block.update(piece)
         self.payload.update(payload)
+        if self.coded is not None:
+            self.coded.update(piece)
         self.payload_size += len(payload)
         self._send(piece)
 

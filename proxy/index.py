@@ -7,14 +7,13 @@ looked up and released after its record is on disk, is what makes one `response`
 import sqlite3
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from pathlib import Path
 
 from core.captures import Capture, RecordLocation
 from core.errors import CollectionVersionError, InputError
 from core.index_schema import CAPTURES_DDL, SCHEMA_VERSION
 from core.pages import Outcome, PageInfo
-from core.timestamps import parse_warc_date, timestamp14, warc_date
+from core.timestamps import milliseconds, moment, parse_warc_date, timestamp14
 from core.urls import replay_key
 from proxy.builder import Original
 
@@ -62,7 +61,7 @@ class CaptureIndex:
             self._db.execute(
                 "UPDATE captures SET (orig_filename, orig_offset, orig_length) ="
                 " (SELECT filename, offset, length FROM payloads"
-                " WHERE payloads.digest = captures.digest ORDER BY bucket LIMIT 1)"
+                " WHERE payloads.spelled = captures.digest ORDER BY bucket LIMIT 1)"
                 " WHERE record_type = 'revisit' AND orig_filename IS NULL"
             )
             self._db.execute(
@@ -87,29 +86,32 @@ class CaptureIndex:
 
     def original(self, digest: str, bucket: str) -> Original | None:
         """The record that holds the payload, None when it is new to the bucket."""
-        row = self._db.execute(
-            "SELECT url, captured_ms, filename, offset, length FROM payloads"
-            " WHERE digest = ? AND bucket = ?",
-            (digest, bucket),
-        ).fetchone()
-        if row is None:
-            return None
-        url, captured_ms, filename, offset, length = row
-        return Original(url, warc_date(moment(captured_ms)), filename, offset, length)
+        return self._original("digest = ? AND bucket = ?", (digest, bucket))
+
+    def original_spelled(self, spelled: str, bucket: str) -> Original | None:
+        """The record whose WARC-Payload-Digest that is; None when there is none in the bucket."""
+        return self._original("spelled = ? AND bucket = ?", (spelled, bucket))
+
+    def _original(self, condition: str, values: tuple[str, str]) -> Original | None:
+        columns = "spelled, url, captured_ms, filename, offset, length"
+        query = f"SELECT {columns} FROM payloads WHERE {condition}"  # noqa: S608 constants
+        row = self._db.execute(query, values).fetchone()
+        return None if row is None else Original(*row)
 
     def add_payload(self, digest: str, bucket: str, original: Original) -> None:
         """Remember which record holds the payload; the first one stays."""
         self._db.execute(
-            "INSERT OR IGNORE INTO payloads (digest, bucket, filename, offset, length, url,"
-            " captured_ms) VALUES (?, ?, ?, ?, ?, ?, ?)",
+            "INSERT OR IGNORE INTO payloads (digest, bucket, spelled, filename, offset, length, url,"
+            " captured_ms) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
             (
                 digest,
                 bucket,
+                original.digest,
                 original.filename,
                 original.offset,
                 original.length,
                 original.url,
-                milliseconds(parse_warc_date(original.date)),
+                original.captured_ms,
             ),
         )
 
@@ -187,16 +189,6 @@ class CaptureIndex:
             (found[table],) = self._db.execute(f"SELECT count(*) FROM {table}").fetchone()  # noqa: S608 constants
         query = "SELECT record_type, count(*) FROM captures GROUP BY record_type"
         return found | {f"captures.{kind}": count for kind, count in self._db.execute(query)}
-
-
-def moment(captured_ms: int) -> datetime:
-    """The moment that a row's ``captured_ms`` says."""
-    return datetime.fromtimestamp(captured_ms / 1000, UTC)
-
-
-def milliseconds(when: datetime) -> int:
-    """The moment as whole milliseconds since 1970 UTC."""
-    return round(when.timestamp() * 1000)
 
 
 def key_or_empty(url: str) -> str:

@@ -1,6 +1,6 @@
 """What became of each request of a visit: the proxy's own account, which the manifest is made of."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
@@ -47,7 +47,7 @@ class LedgerEntry:
 
     def to_dict(self) -> dict[str, Any]:
         """The entry as JSON values."""
-        return asdict(self)
+        return {name: getattr(self, name) for name in self.__slots__}
 
 
 def entry_from(document: dict[str, Any]) -> LedgerEntry:

@@ -6,6 +6,7 @@ that reached the disk but not the index are added from the file: the WARCs are t
 """
 
 import fcntl
+import hashlib
 import os
 import zlib
 from collections.abc import Callable, Iterator
@@ -17,12 +18,14 @@ from warcio.archiveiterator import ArchiveIterator
 from warcio.exceptions import ArchiveLoadFailed
 
 from core.captures import Capture, RecordLocation
+from core.digests import sha256_digest
 from core.errors import InputError
 from core.layout import OPEN_SUFFIX, Layout
 from core.pages import PageInfo, parse_pageinfo
 from core.records import ArtifactKind, RecordType, parse_artifact_uri
-from core.timestamps import parse_warc_date, to_milliseconds, warc_date
+from core.timestamps import milliseconds, parse_warc_date, to_milliseconds
 from proxy.builder import Original
+from proxy.http1 import Body, Framing
 from proxy.index import CaptureIndex, key_or_empty
 from proxy.warcfile import sync_folder
 
@@ -150,11 +153,11 @@ def index_file(
     count = 0
     with index.transaction():
         try:
-            for capture, original, page in _records(path, filename, index, bucket, start):
+            for capture, payload, page in _records(path, filename, index, bucket, start):
                 index.add_captures((capture,))
                 count += 1
-                if original is not None:
-                    index.add_payload(capture.digest, bucket, original)
+                if payload:
+                    index.add_payload(payload, bucket, _original_of(capture))
                 if page is not None:
                     index.add_page(page)
         except ArchiveLoadFailed as error:
@@ -165,25 +168,36 @@ def index_file(
 
 def _records(
     path: Path, filename: str, index: CaptureIndex, bucket: str, start: int
-) -> Iterator[tuple[Capture, Original | None, PageInfo | None]]:
+) -> Iterator[tuple[Capture, str, PageInfo | None]]:
+    """(capture, dedup digest of the payload it brings or empty, manifest) of each record."""
     with path.open("rb") as file:
         file.seek(start)
         iterator = ArchiveIterator(file)
         for record in iterator:
-            kind = record.rec_type
-            if kind not in ("response", "revisit", "resource"):
+            if record.rec_type not in ("response", "revisit", "resource"):
                 continue
-            page = _page(record)
             headers = record.rec_headers
+            page = _page(record)
+            payload = _payload_digest(record) if record.rec_type == "response" else ""
             # Offset and length are known only when the record has been read to its end.
             offset = start + iterator.get_record_offset()
-            length = iterator.get_record_length()
-            location = RecordLocation(filename, offset, length)
+            location = RecordLocation(filename, offset, iterator.get_record_length())
             digest = headers.get_header("WARC-Payload-Digest") or "-"
-            capture = _capture(record, location, digest, index.original(digest, bucket))
-            if capture.status == 304:
-                continue
-            yield capture, _payload_of(capture), page
+            original = index.original_spelled(digest, bucket)
+            capture = _capture(record, location, digest, original)
+            if capture.status != 304:
+                yield capture, "" if capture.truncated else payload, page
+
+
+def _payload_digest(record: Any) -> str:
+    """The digest that dedup knows the record's payload by: that of the body without its coding."""
+    coding = record.http_headers.get_header("Transfer-Encoding") if record.http_headers else None
+    if not (coding or "").lower().endswith("chunked"):
+        return str(record.rec_headers.get_header("WARC-Payload-Digest") or "")
+    body, payload = Body(Framing.CHUNKED), hashlib.sha256()
+    while piece := record.raw_stream.read(READ_BYTES):
+        payload.update(body.feed(piece)[1])
+    return sha256_digest(payload) if body.done else ""
 
 
 def _page(record: Any) -> PageInfo | None:
@@ -221,12 +235,10 @@ def _capture(
     )
 
 
-def _payload_of(capture: Capture) -> Original | None:
-    """The payload that a whole `response` brings, for the dedup table."""
-    if capture.record_type is not RecordType.RESPONSE or capture.truncated or capture.digest == "-":
-        return None
-    at = capture.location
-    return Original(capture.url, warc_date(capture.captured_at), at.filename, at.offset, at.length)
+def _original_of(capture: Capture) -> Original:
+    """What revisits of the capture's payload refer to."""
+    at, captured_ms = capture.location, milliseconds(capture.captured_at)
+    return Original(capture.digest, capture.url, captured_ms, at.filename, at.offset, at.length)
 
 
 def _remove(database: Path) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from crawler.checkup import Finding, Health, examine
+from crawler.cli.checkup import Finding, Health, examine
 from crawler.cli.exits import Exit
 from crawler.cli.options import collection_option, json_option, profile_option
 from crawler.profiles import load_profile

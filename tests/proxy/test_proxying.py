@@ -118,6 +118,7 @@ async def test_equal_payloads_become_one_response_and_revisits(
     assert second.headers["WARC-Refers-To-Date"] == first.headers["WARC-Date"]
     digest = hashlib.sha256(b"same").hexdigest()
     assert first.headers["WARC-Payload-Digest"] == f"sha256:{digest}"
+    assert third.headers["WARC-Payload-Digest"] == f"sha256:{digest}"
 
 
 async def test_equal_payloads_in_different_buckets_stay_apart(proxy: Proxy, origin: Origin) -> None:

@@ -1,0 +1,103 @@
+"""Make the reference pages from the code: ``python -m scripts.reference`` writes them.
+
+docs/cli.md comes from the commands' own help, docs/settings.md from the comments beside the
+settings. A test fails when they are behind.
+"""
+
+import ast
+import inspect
+import re
+from pathlib import Path
+
+import click
+
+from core import settings as settings_module
+from crawler.cli import weboid
+from crawler.cli.exits import Exit
+
+DOCS = Path(__file__).resolve().parent.parent / "docs"
+WIDTH = 100
+
+
+def cli_page() -> str:
+    """Every command's help, and the exit codes."""
+    parts = [
+        "# The command line",
+        "",
+        "Made from the commands' own help by `python -m scripts.reference`.",
+        "",
+        *_help(weboid, ("weboid",)),
+        "## Exit codes",
+        "",
+        "| code | name | meaning |",
+        "|---|---|---|",
+        *_exit_rows(),
+    ]
+    return "\n".join(parts) + "\n"
+
+
+def _help(command: click.Command, path: tuple[str, ...]) -> list[str]:
+    context = click.Context(command, info_name=" ".join(path), max_content_width=WIDTH)
+    lines = [f"## `{' '.join(path)}`", "", "```", command.get_help(context), "```", ""]
+    if isinstance(command, click.Group):
+        for name in command.list_commands(context):
+            child = command.get_command(context, name)
+            assert child is not None
+            lines += _help(child, (*path, name))
+    return lines
+
+
+def _exit_rows() -> list[str]:
+    source = inspect.getsource(Exit)
+    rows = re.findall(r"^    (\w+) = (\d+)  # (.+)$", source, re.MULTILINE)
+    return [f"| {code} | `{name}` | {meaning} |" for name, code, meaning in rows]
+
+
+def settings_page() -> str:
+    """Every group and key of a profile with its default and meaning."""
+    lines = [
+        "# Settings",
+        "",
+        "What a profile may say, with its default. A profile is a TOML file: one table a group.",
+        "Made from `core/settings.py` by `python -m scripts.reference`.",
+    ]
+    source = inspect.getsource(settings_module)
+    groups = {node.name: node for node in ast.parse(source).body if isinstance(node, ast.ClassDef)}
+    for entry in groups["Settings"].body:
+        if isinstance(entry, ast.AnnAssign) and isinstance(entry.target, ast.Name):
+            assert isinstance(entry.annotation, ast.Name)
+            group = groups[entry.annotation.id]
+            lines += ["", f"## `[{entry.target.id}]`", "", ast.get_docstring(group) or "", ""]
+            lines += ["| key | default | meaning |", "|---|---|---|", *_rows(group, source)]
+    return "\n".join(lines) + "\n"
+
+
+def _rows(group: ast.ClassDef, source: str) -> list[str]:
+    lines = source.splitlines()
+    rows = []
+    for entry in group.body:
+        if not isinstance(entry, ast.AnnAssign) or not isinstance(entry.target, ast.Name):
+            continue
+        assert entry.value is not None
+        assert entry.end_lineno is not None
+        default = ast.unparse(entry.value)
+        if "default_factory" in default:
+            default = "{}"
+        elif re.fullmatch(r"[\d_ *]+", default):
+            default = f"{eval(default):_}"  # noqa: S307 digits and * only
+        meaning = lines[entry.end_lineno - 1].partition("#")[2].strip()
+        rows.append(f"| `{entry.target.id}` | `{default}` | {meaning} |")
+    return rows
+
+
+PAGES = {"cli.md": cli_page, "settings.md": settings_page}
+
+
+def main() -> None:
+    """Write the pages."""
+    for name, page in PAGES.items():
+        (DOCS / name).write_text(page(), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

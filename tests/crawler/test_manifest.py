@@ -1,0 +1,144 @@
+"""What the browser saw, held against what the proxy kept."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from core.pages import Outcome, PageInfo, parse_pageinfo
+from crawler.manifest import match, page_info
+from crawler.visiting import retry_after
+from proxy.ledger import Kept, LedgerEntry
+from render.network import RequestLog
+from render.visit import Visit
+
+NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
+PAGE = "https://example.org/"
+MAIN = LedgerEntry(
+    PAGE, "GET", 0, Kept.RESPONSE, status=200, digest="sha256:aa", filename="a.warc.gz", length=7
+)
+VISIT = Visit(
+    url=PAGE,
+    final_url=PAGE,
+    started_at=NOW,
+    outcome=Outcome.COMPLETE,
+    reason="",
+    status=200,
+    mime="text/html",
+    headers={},
+    title="Example",
+    redirects=(),
+    requests=(RequestLog(PAGE, status=200, mime="text/html", resource_type="Document"),),
+    artifacts=(),
+    outlinks=(),
+    timings={},
+    console=(),
+    seconds=1.0,
+)
+
+
+def test_what_was_loaded_and_kept_is_complete() -> None:
+    """The manifest counts records and bytes, and names how each request was kept."""
+    page = page_info("p", VISIT, [MAIN], [])
+
+    assert (page.outcome, page.records, page.stored_bytes) == (Outcome.COMPLETE, 1, 7)
+    assert [(each.kept, each.digest) for each in page.resources] == [("response", "sha256:aa")]
+    assert page.tls_verified is True
+
+
+def test_what_was_loaded_but_not_kept_makes_the_page_partial() -> None:
+    """A response that the browser got and the archive has not is a gap, and is said so."""
+    image = RequestLog("https://example.org/a.png", status=200, resource_type="Image")
+    page = page_info("p", replace(VISIT, requests=(*VISIT.requests, image)), [MAIN], [])
+
+    assert (page.outcome, page.reason) == (Outcome.PARTIAL, "missing: 1 of 2 resources")
+    assert page.resources[1].kept == "missing"
+
+
+def test_what_never_answered_is_no_gap() -> None:
+    """A failed request is listed with its reason; there was nothing to keep."""
+    image = RequestLog("https://example.org/a.png", failed="net::ERR_BLOCKED_BY_CSP")
+    page = page_info("p", replace(VISIT, requests=(*VISIT.requests, image)), [MAIN], [])
+
+    assert page.outcome is Outcome.COMPLETE
+    assert (page.resources[1].kept, page.resources[1].reason) == (
+        "failed",
+        "net::ERR_BLOCKED_BY_CSP",
+    )
+
+
+def test_a_document_that_was_cut_makes_the_page_partial() -> None:
+    """The reason is WARC-Truncated's."""
+    page = page_info("p", VISIT, [replace(MAIN, truncated="length")], [])
+
+    assert (page.outcome, page.reason) == (Outcome.PARTIAL, "truncated: length")
+
+
+def test_a_status_of_the_proxys_own_is_never_the_pages() -> None:
+    """A failure has no status: nobody answered."""
+    failed = replace(MAIN, kept=Kept.FAILED, status=None, reason="dns: no", filename="")
+    visit = replace(VISIT, outcome=Outcome.FAILED, reason="dns: no", status=502)
+
+    assert page_info("p", visit, [failed], []).status is None
+
+
+def test_a_certificate_that_did_not_verify_is_in_the_manifest() -> None:
+    """The reader is told."""
+    page = page_info("p", VISIT, [replace(MAIN, tls_error="expired")], [])
+
+    assert page.tls_verified is False
+
+
+def test_equal_urls_are_matched_in_order_and_the_cache_knows_its_source() -> None:
+    """Two requests to one URL are two entries; one from the cache was kept the first time."""
+    first = LedgerEntry("http://a/x", "GET", 0, Kept.RESPONSE, digest="sha256:1")
+    second = LedgerEntry("http://a/x", "GET", 1, Kept.REVISIT, digest="sha256:2")
+    requests = [
+        RequestLog("http://a/x", status=200),
+        RequestLog("http://a/x", status=200),
+        RequestLog("http://a/x", status=200, from_cache=True),
+    ]
+
+    assert [each.digest for each in match(requests, [first, second])] == [
+        "sha256:1",
+        "sha256:2",
+        "sha256:2",
+    ]
+
+
+def test_what_only_the_proxy_saw_is_listed_too() -> None:
+    """A prefetch, or a request after the page was left."""
+    hidden = LedgerEntry("http://a/beacon", "POST", 0, Kept.RESPONSE)
+
+    assert [each.url for each in match([], [hidden])] == ["http://a/beacon"]
+
+
+def test_a_manifest_reads_back_as_it_was_written() -> None:
+    """JSON and back gives the same value."""
+    image = RequestLog("https://example.org/ä.png", status=200)
+    page = page_info("p", replace(VISIT, requests=(*VISIT.requests, image)), [MAIN], [])
+
+    assert parse_pageinfo(page.to_json()) == page
+    assert isinstance(page, PageInfo)
+
+
+@pytest.mark.parametrize(
+    ("value", "seconds"),
+    [
+        ("120", 120),
+        (" 0 ", 0),
+        ("Sat, 21 Nov 2026 12:02:00 GMT", 120),
+        ("Sat, 21 Nov 2026 11:00:00 GMT", 0),
+        ("999999999999999", 86_400),
+        ("Fri, 01 Jan 2100 00:00:00 GMT", 86_400),
+    ],
+)
+def test_retry_after_names_a_moment_at_most_a_day_ahead(value: str, seconds: int) -> None:
+    """RFC 9110 10.2.3: seconds or a date; no site can send us away for ever."""
+    assert retry_after(value, now=NOW) == NOW + timedelta(seconds=seconds)
+
+
+@pytest.mark.parametrize("value", ["", "soon", "-5", "١٢"])
+def test_a_retry_after_that_says_nothing_is_none(value: str) -> None:
+    """Then the frontier's own delay counts."""
+    assert retry_after(value, now=NOW) is None

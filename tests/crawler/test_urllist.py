@@ -1,0 +1,69 @@
+"""A list of URLs, with everything that people put into lists."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from core.errors import InputError
+from crawler.urllist import parse_lines, read_list
+
+
+def test_lines_are_urls_in_their_order_each_once() -> None:
+    """Blank lines and comments are left out; a URL that stood before is counted."""
+    found = parse_lines(
+        ["# list", "", " https://b.example/ ", "https://a.example", "https://A.example:443/"],
+        source="list",
+    )
+
+    assert found.urls == ("https://b.example/", "https://a.example/")
+    assert (found.duplicates, found.problems) == (1, ())
+
+
+def test_a_line_that_is_no_url_is_named_with_its_number() -> None:
+    """The rest of the list goes on."""
+    found = parse_lines(["https://a.example/", "no url", "mailto:a@b.example"], source="x.txt")
+
+    assert [problem.line for problem in found.problems] == [2, 3]
+    assert str(found.problems[0]).startswith("x.txt, line 2: ")
+    assert found.urls == ("https://a.example/",)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"\xef\xbb\xbfhttps://a.example/\r\nhttps://b.example/\r\n",
+        "https://a.example/\nhttps://b.example/".encode("utf-16"),
+        b"https://a.example/\r# caf\xe9\rhttps://b.example/",
+    ],
+)
+def test_a_list_is_read_whatever_program_wrote_it(tmp_path: Path, data: bytes) -> None:
+    """Byte order marks, line ends of three systems, and old encodings."""
+    path = tmp_path / "urls.txt"
+    path.write_bytes(data)
+
+    assert read_list(str(path)).urls == ("https://a.example/", "https://b.example/")
+
+
+@pytest.mark.parametrize("data", [b"", b"\n\n", b"# nothing\n"])
+def test_an_empty_list_is_an_error_that_names_it(tmp_path: Path, data: bytes) -> None:
+    """Nothing to do is most likely a mistake."""
+    path = tmp_path / "urls.txt"
+    path.write_bytes(data)
+    with pytest.raises(InputError, match=r"urls\.txt is empty"):
+        read_list(str(path))
+
+
+def test_a_list_that_is_not_there_is_an_error_that_names_it(tmp_path: Path) -> None:
+    """The system's own words follow."""
+    with pytest.raises(InputError, match="No such file"):
+        read_list(str(tmp_path / "nowhere.txt"))
+
+
+@given(st.lists(st.text(max_size=40), max_size=10))
+def test_no_line_crashes_the_reader(lines: list[str]) -> None:
+    """Every line that says something is a URL, a problem or a duplicate."""
+    found = parse_lines(lines, source="list")
+
+    assert len(found.urls) + len(found.problems) + found.duplicates <= len(lines)

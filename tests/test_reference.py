@@ -1,0 +1,20 @@
+"""The reference pages say what the code does."""
+
+from pathlib import Path
+
+import pytest
+
+from scripts.reference import DOCS, PAGES
+
+
+@pytest.mark.parametrize("name", sorted(PAGES))
+def test_a_reference_page_is_up_to_date(name: str) -> None:
+    """`python -m scripts.reference` would change nothing."""
+    assert (DOCS / name).read_text(encoding="utf-8") == PAGES[name]()
+
+
+def test_every_exit_code_and_setting_is_explained() -> None:
+    """No row of the reference is without its meaning."""
+    for name in PAGES:
+        for line in Path(DOCS / name).read_text(encoding="utf-8").splitlines():
+            assert not line.endswith("|  |"), line
