@@ -1,0 +1,281 @@
+"""One running browser: launched, lent as contexts, watched, ended."""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from core.clock import Clock
+from core.errors import BrowserUnavailableError
+from core.settings import BrowserSettings
+from render.cdp import CdpConnection, CommandError
+from render.executable import BrowserExecutable
+from render.flags import command_line
+from render.process import (
+    NOBODY,
+    BrowserHome,
+    BrowserProcess,
+    privilege_prefix,
+    shared_memory_suffices,
+)
+
+# A healthy browser makes or disposes of a context in some 20 ms; after so long it is ill.
+ANSWER_LIMIT_S = 10.0
+
+TargetHandler = Callable[[str, dict[str, Any]], None]
+
+
+@dataclass(frozen=True, slots=True)
+class ProxyEndpoint:
+    """Where a visit's requests go, and the credentials that say which visit they are of.
+
+    Without a username the proxy is used without credentials.
+    """
+
+    host: str
+    port: int
+    username: str = ""
+    password: str = ""
+
+    def __repr__(self) -> str:
+        return f"ProxyEndpoint({self.server!r}, {self.username!r}, …)"
+
+    @property
+    def server(self) -> str:
+        """As the browser wants it."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"http://{host}:{self.port}"
+
+
+class BrowserContext:
+    """Cookies, cache, storage and proxy of one visit; nothing of it outlives the visit."""
+
+    def __init__(self, connection: CdpConnection, identifier: str, downloads: Path) -> None:
+        self.connection = connection
+        self.id = identifier
+        self.downloads = downloads
+        self.on_target: TargetHandler | None = None
+        self.on_detached: Callable[[str], None] | None = None
+
+    def attached(self, session_id: str, info: dict[str, Any]) -> None:
+        """A tab or worker of this context was made; it waits until it is told to run.
+
+        Whoever does not want it is spared: what nobody asked for is closed before it can ask for
+        anything itself.
+        """
+        if self.on_target is None:
+            self.connection.post("Target.closeTarget", {"targetId": info["targetId"]})
+        else:
+            self.on_target(session_id, info)
+
+
+class Browser:
+    """A browser. `Browser.launch` makes one; as an async context manager it is closed at the end.
+
+    Attributes:
+        version: e.g. ``"156.0.8078.79"``.
+        user_agent: what it would call itself.
+        visits: contexts lent so far.
+        downloads: where files lie while they are pulled.
+        pid: its first process.
+    """
+
+    def __init__(
+        self, settings: BrowserSettings, process: BrowserProcess, home: BrowserHome, clock: Clock
+    ) -> None:
+        self._settings = settings
+        self._process = process
+        self._home = home
+        self._clock = clock
+        self._started = clock.monotonic()
+        self._contexts: dict[str, BrowserContext] = {}
+        self._ill = ""
+        self.downloads = home.downloads
+        self.connection = CdpConnection(process.read_fd, process.write_fd)
+        self.pid = process.pid
+        self.version = ""
+        self.user_agent = ""
+        self.visits = 0
+
+    def __repr__(self) -> str:
+        state = "dead" if self.died.is_set() else self._ill or "well"
+        return (
+            f"<Browser {self.version} [{state}, {self.visits} visits, {len(self._contexts)} open]>"
+        )
+
+    @classmethod
+    async def launch(
+        cls,
+        settings: BrowserSettings,
+        executable: BrowserExecutable,
+        *,
+        ca_spki: str | None = None,
+        hosts: Mapping[str, str] | None = None,
+        clock: Clock,
+    ) -> "Browser":
+        """A browser that answers.
+
+        Args:
+            settings: how long to wait for it, and when it is to be replaced.
+            executable: which one.
+            ca_spki: base64 SHA-256 of the public key of the proxy's authority; a certificate
+                chain that holds it is accepted, so the proxy must send its authority's own
+                certificate along. All others are verified as usual.
+            hosts: names that the browser may resolve by itself, "host" or "host:port", each with
+                its "address" or "address:port": a proxy that has a name, or the hosts of a test
+                that uses none. All other names are for the proxy to resolve (C-04).
+            clock: the time.
+
+        Raises:
+            BrowserUnavailableError: it does not start; the text holds what it said.
+        """
+        root = os.geteuid() == 0
+        prefix = privilege_prefix(root=root, executable=executable.path)
+        home = BrowserHome(owner=NOBODY if root else None)
+        try:
+            line = command_line(
+                executable,
+                profile=home.profile,
+                ca_spki=ca_spki,
+                hosts=hosts,
+                shared_memory=shared_memory_suffices(),
+            )
+            process = BrowserProcess([*prefix, *line], home=home.inside)
+        except BaseException:
+            home.close()
+            raise
+        browser = cls(settings, process, home, clock)
+        try:
+            await browser._greet()
+        except BaseException:
+            await browser.close()
+            raise
+        return browser
+
+    async def __aenter__(self) -> "Browser":
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    @property
+    def died(self) -> asyncio.Event:
+        """Set once the browser's first process has ended."""
+        return self._process.died
+
+    @asynccontextmanager
+    async def context(self, proxy: ProxyEndpoint | None = None) -> AsyncIterator[BrowserContext]:
+        """A fresh context, with everything through `proxy`, disposed of at the end.
+
+        Raises:
+            BrowserUnavailableError: the browser is gone.
+            CommandError: it made no context.
+        """
+        params: dict[str, Any] = {"disposeOnDetach": True, "proxyServer": "direct://"}
+        if proxy is not None:
+            # Chromium would ask loopback addresses directly; "<-loopback>" takes that back (C-04).
+            params |= {"proxyServer": proxy.server, "proxyBypassList": "<-loopback>"}
+        try:
+            async with asyncio.timeout(ANSWER_LIMIT_S):
+                made = await self.connection.send("Target.createBrowserContext", params)
+        except TimeoutError as error:
+            self._ill = "stuck"
+            raise BrowserUnavailableError("The browser does not answer any more.") from error
+        context = BrowserContext(self.connection, made["browserContextId"], self.downloads)
+        self._contexts[context.id] = context
+        self.visits += 1
+        # An empty list without an origin refuses every permission everywhere (C-11).
+        self.connection.post(
+            "Browser.grantPermissions", {"permissions": [], "browserContextId": context.id}
+        )
+        try:
+            yield context
+        finally:
+            await asyncio.shield(self._dispose(context))
+
+    def recycle_due(self) -> str:
+        """Why this browser should be replaced: ``pages``, ``age``, ``memory``, …; empty if not."""
+        if self.died.is_set() or self.connection.closed.is_set():
+            return "dead"
+        if self._ill:
+            return self._ill
+        if self.visits >= self._settings.recycle_pages:
+            return "pages"
+        if self._clock.monotonic() - self._started >= self._settings.recycle_age_s:
+            return "age"
+        if self._process.rss_bytes() >= self._settings.recycle_rss_mb * 1_000_000:
+            return "memory"
+        return ""
+
+    async def close(self) -> None:
+        """End every process of the browser and remove its files; a second call does nothing."""
+        self.connection.close()
+        try:
+            await asyncio.shield(self._process.close())
+        finally:
+            self._home.close()
+
+    async def _greet(self) -> None:
+        self.connection.listen("", self._heard)
+        try:
+            async with asyncio.timeout(self._settings.start_timeout_s):
+                told = await self.connection.send("Browser.getVersion")
+                # Every new target is held until it is wanted: popups never load anything.
+                await self.connection.send(
+                    "Target.setAutoAttach",
+                    {"autoAttach": True, "waitForDebuggerOnStart": True, "flatten": True},
+                )
+        except TimeoutError as error:
+            raise BrowserUnavailableError(
+                f"The browser did not answer within {self._settings.start_timeout_s:g} s."
+                f" {self._process.errors}".rstrip()
+            ) from error
+        except BrowserUnavailableError as error:
+            await self._process.close()
+            raise BrowserUnavailableError(
+                f"The browser ended as soon as it was started. {self._last_words()}"
+            ) from error
+        self.version = told["product"].rpartition("/")[2]
+        self.user_agent = told["userAgent"]
+
+    def _last_words(self) -> str:
+        errors = self._process.errors.strip()
+        if "No usable sandbox" in errors:
+            return (
+                "This system allows no unprivileged user namespaces, which its sandbox needs. "
+                "Allow them (sysctl kernel.unprivileged_userns_clone=1, or an AppArmor profile), "
+                "or install the package chromium-sandbox."
+            )
+        return f"It said: {errors or 'nothing'}"
+
+    async def _dispose(self, context: BrowserContext) -> None:
+        context.on_target = context.on_detached = None
+        try:
+            async with asyncio.timeout(ANSWER_LIMIT_S):
+                await self.connection.send(
+                    "Target.disposeBrowserContext", {"browserContextId": context.id}
+                )
+        except TimeoutError:
+            self._ill = "stuck"
+        except (BrowserUnavailableError, CommandError):
+            # It died, and its contexts with it.
+            pass
+        finally:
+            self._contexts.pop(context.id, None)
+
+    def _heard(self, method: str, params: dict[str, Any]) -> None:
+        if method == "Target.attachedToTarget":
+            info = params["targetInfo"]
+            context = self._contexts.get(info.get("browserContextId", ""))
+            if context is not None:
+                context.attached(params["sessionId"], info)
+            else:
+                # The window that the browser opens by itself, or a context that has just ended.
+                self.connection.post("Target.closeTarget", {"targetId": info["targetId"]})
+        elif method == "Target.detachedFromTarget":
+            for context in list(self._contexts.values()):
+                if context.on_detached is not None:
+                    context.on_detached(params["sessionId"])

@@ -1,0 +1,244 @@
+"""The Chrome DevTools protocol over the browser's debugging pipe.
+
+Messages are JSON, each ended by a NUL byte. One connection serves every tab: a message that
+belongs to an attached target carries its session id ("flat" sessions). A page makes some six
+hundred events, so each is decoded at most once, and kinds that nobody reads are not decoded at all.
+"""
+
+import asyncio
+import contextlib
+import json
+import os
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from core.errors import BrowserUnavailableError, TransientError
+
+EventHandler = Callable[[str, dict[str, Any]], None]
+
+READ_BYTES = 1 << 20
+# A 16,000 px screenshot of noise is about 80 MB of base64; more than this is no answer of ours.
+MESSAGE_LIMIT_BYTES = 512 * 1024 * 1024
+# What the browser sends whether or not it is wanted; the browser writes "method" first.
+UNREAD = tuple(
+    b'{"method":"' + name + b'"'
+    for name in (
+        b"Network.dataReceived",
+        b"Network.requestWillBeSentExtraInfo",
+        b"Network.responseReceivedExtraInfo",
+        b"Network.responseReceivedEarlyHints",
+        b"Network.resourceChangedPriority",
+        b"Network.policyUpdated",
+        b"Network.webSocketFrameReceived",
+        b"Network.webSocketFrameSent",
+        b"Network.eventSourceMessageReceived",
+        b"Page.downloadProgress",
+        b"Page.downloadWillBegin",
+        b"Page.frameClearedScheduledNavigation",
+        b"Page.frameResized",
+        b"Page.frameScheduledNavigation",
+        b"Page.frameRequestedNavigation",
+        b"Page.frameStartedNavigating",
+        b"Page.frameStartedLoading",
+        b"Page.frameSubtreeWillBeDetached",
+        b"Runtime.executionContextCreated",
+        b"Runtime.executionContextDestroyed",
+        b"Runtime.executionContextsCleared",
+        b"Target.targetInfoChanged",
+    )
+)
+
+
+class CommandError(TransientError):
+    """The browser refused a command, or its target went away before it answered.
+
+    Attributes:
+        method: the command.
+        detail: the browser's own words.
+    """
+
+    def __init__(self, method: str, detail: str) -> None:
+        super().__init__(f"The browser did not carry out {method}: {detail}")
+        self.method = method
+        self.detail = detail
+
+
+class CdpConnection:
+    """Commands to, and events from, one browser.
+
+    It owns both ends it is given: `close` closes them. Once the browser is gone every command,
+    pending or new, raises `BrowserUnavailableError`.
+    """
+
+    def __init__(self, read_fd: int, write_fd: int) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._read_fd = read_fd
+        self._write_fd = write_fd
+        self._parts: list[bytes] = []
+        self._parts_bytes = 0
+        self._unsent = bytearray()
+        self._pending: dict[int, tuple[asyncio.Future[dict[str, Any]], str, str]] = {}
+        self._handlers: dict[str, EventHandler] = {}
+        self._next_id = 0
+        self._open = True
+        self._reason = ""
+        self.closed = asyncio.Event()
+        os.set_blocking(read_fd, False)
+        os.set_blocking(write_fd, False)
+        self._loop.add_reader(read_fd, self._readable)
+
+    def __repr__(self) -> str:
+        state = "open" if self._open else f"closed: {self._reason}"
+        return (
+            f"<CdpConnection [{state}, {len(self._pending)} pending, {len(self._handlers)} heard]>"
+        )
+
+    async def send(
+        self, method: str, params: Mapping[str, Any] | None = None, session_id: str = ""
+    ) -> dict[str, Any]:
+        """The result of a command.
+
+        Raises:
+            CommandError: the browser refused it, or the session ended before it answered.
+            BrowserUnavailableError: the browser is gone.
+        """
+        future: asyncio.Future[dict[str, Any]] = self._loop.create_future()
+        identifier = self._submit(method, params, session_id)
+        self._pending[identifier] = (future, method, session_id)
+        try:
+            return await future
+        finally:
+            self._pending.pop(identifier, None)
+
+    def post(
+        self, method: str, params: Mapping[str, Any] | None = None, session_id: str = ""
+    ) -> None:
+        """Send a command whose result nobody needs; a browser that is gone is not an error here."""
+        with contextlib.suppress(BrowserUnavailableError):
+            self._submit(method, params, session_id)
+
+    def listen(self, session_id: str, handler: EventHandler) -> None:
+        """From now on `handler` is called with the name and parameters of that session's events.
+
+        The empty session id stands for the browser itself.
+        """
+        self._handlers[session_id] = handler
+
+    def forget(self, session_id: str, reason: str) -> None:
+        """End a session: its events go unheard, its pending commands raise `CommandError`."""
+        self._handlers.pop(session_id, None)
+        for future, method, owner in list(self._pending.values()):
+            if owner == session_id and not future.done():
+                future.set_exception(CommandError(method, reason))
+
+    def close(self, reason: str = "it was closed") -> None:
+        """Close both ends and fail what is pending; a second call does nothing."""
+        if not self._open:
+            return
+        self._open = False
+        self._reason = reason
+        self._loop.remove_reader(self._read_fd)
+        self._loop.remove_writer(self._write_fd)
+        os.close(self._read_fd)
+        os.close(self._write_fd)
+        self._parts.clear()
+        self._unsent.clear()
+        for future, _, _ in list(self._pending.values()):
+            if not future.done():
+                future.set_exception(BrowserUnavailableError(f"The browser is gone: {reason}."))
+        self._handlers.clear()
+        self.closed.set()
+
+    def _submit(self, method: str, params: Mapping[str, Any] | None, session_id: str) -> int:
+        if not self._open:
+            raise BrowserUnavailableError(f"The browser is gone: {self._reason}.")
+        self._next_id += 1
+        message: dict[str, Any] = {"id": self._next_id, "method": method, "params": params or {}}
+        if session_id:
+            message["sessionId"] = session_id
+        self._write(json.dumps(message).encode("ascii") + b"\0")
+        return self._next_id
+
+    def _write(self, data: bytes) -> None:
+        if self._unsent:
+            self._unsent += data
+            return
+        sent = 0
+        try:
+            sent = os.write(self._write_fd, data)
+        except BlockingIOError:
+            pass
+        except OSError as error:
+            self.close(f"its pipe broke ({error.strerror})")
+            raise BrowserUnavailableError(f"The browser is gone: {self._reason}.") from error
+        if sent < len(data):
+            self._unsent += data[sent:]
+            self._loop.add_writer(self._write_fd, self._writable)
+
+    def _writable(self) -> None:
+        try:
+            sent = os.write(self._write_fd, self._unsent)
+        except BlockingIOError:
+            return
+        except OSError as error:
+            self.close(f"its pipe broke ({error.strerror})")
+            return
+        del self._unsent[:sent]
+        if not self._unsent:
+            self._loop.remove_writer(self._write_fd)
+
+    def _readable(self) -> None:
+        try:
+            data = os.read(self._read_fd, READ_BYTES)
+        except BlockingIOError:
+            return
+        except OSError as error:
+            self.close(f"its pipe broke ({error.strerror})")
+            return
+        if not data:
+            self.close("it ended")
+            return
+        *ended, rest = data.split(b"\0")
+        for piece in ended:
+            self._parts.append(piece)
+            message = b"".join(self._parts)
+            self._parts.clear()
+            self._parts_bytes = 0
+            self._dispatch(message)
+        if rest and self._open:
+            self._parts.append(rest)
+            self._parts_bytes += len(rest)
+            if self._parts_bytes > MESSAGE_LIMIT_BYTES:
+                self.close("it sent a message over the limit")
+
+    def _dispatch(self, raw: bytes) -> None:
+        if raw.startswith(UNREAD):
+            return
+        try:
+            message: dict[str, Any] = json.loads(raw)
+        except ValueError:
+            self.close("it sent something that is no JSON")
+            return
+        if "id" in message:
+            self._resolve(message)
+            return
+        handler = self._handlers.get(message.get("sessionId", ""))
+        if handler is None:
+            return
+        try:
+            handler(message["method"], message.get("params", {}))
+        except Exception as error:  # noqa: BLE001 one visit's mistake must not silence the others
+            self._loop.call_exception_handler(
+                {"message": f"Handling {message.get('method')} failed.", "exception": error}
+            )
+
+    def _resolve(self, message: dict[str, Any]) -> None:
+        waiting = self._pending.get(message["id"])
+        if waiting is None or waiting[0].done():
+            return
+        future, method, _ = waiting
+        error = message.get("error")
+        if error is None:
+            future.set_result(message.get("result", {}))
+        else:
+            future.set_exception(CommandError(method, str(error.get("message", error))))

@@ -1,0 +1,275 @@
+"""What a page asked for, as its browser saw it: DevTools events in, a request log out. Pure."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+# A page that asks for more is no page: its visit goes on without the network (C-17).
+REQUEST_LIMIT = 5_000
+URL_LIMIT_CHARS = 65_536
+# Long polls never answer; one that is silent for so long no longer counts as loading.
+PATIENCE_S = 5.0
+ERROR_HEADER = "weboid-proxy-error"
+HEADERS_KEPT = 100
+
+_LOGGED_SCHEMES = ("http://", "https://", "ws://", "wss://")
+# These are never waited for: they stream, or nothing on the page depends on them.
+_NEVER_HOLD = frozenset(
+    {"EventSource", "WebSocket", "Ping", "CSPViolationReport", "Prefetch", "SignedExchange"}
+)
+_HOLD_FOR_A_WHILE = frozenset({"XHR", "Fetch", "Media", "Other", "Preflight", "TextTrack"})
+
+
+@dataclass(frozen=True, slots=True)
+class RequestLog:
+    """One request; each hop of a redirect is one of its own.
+
+    Attributes:
+        url: as requested, without its fragment.
+        method: HTTP method.
+        status: HTTP status; None when no response came.
+        mime: bare media type as the browser judged it.
+        resource_type: the browser's word: Document, Image, Script, ….
+        from_cache: True when the browser did not ask the network.
+        failed: why it failed, e.g. ``net::ERR_ABORTED``; empty when it did not.
+    """
+
+    url: str
+    method: str = "GET"
+    status: int | None = None
+    mime: str = ""
+    resource_type: str = ""
+    from_cache: bool = False
+    failed: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentResponse:
+    """The response that a main document was made from.
+
+    Attributes:
+        url: without its fragment.
+        status: HTTP status.
+        mime: bare media type.
+        headers: names in lower case; at most `HEADERS_KEPT`.
+    """
+
+    url: str
+    status: int
+    mime: str
+    headers: dict[str, str]
+
+    @property
+    def proxy_error(self) -> str:
+        """What our proxy answered instead of the origin; empty when the origin answered."""
+        if self.status == 407:
+            # Only a proxy says this (RFC 9110, 15.5.8): it did not take our credentials.
+            return "proxy: 407"
+        return self.headers.get(ERROR_HEADER, "")
+
+
+class _Request:
+    """A request that is being made; becomes a `RequestLog`."""
+
+    __slots__ = (
+        "failed", "from_cache", "loader", "main", "method", "mime", "owner", "resource_type",
+        "started", "status", "url",
+    )  # fmt: skip
+
+    def __init__(self, params: dict[str, Any], owner: str, now: float, *, main: bool) -> None:
+        request = params["request"]
+        self.main = main
+        self.url: str = without_fragment(request["url"])[:URL_LIMIT_CHARS]
+        self.method: str = request["method"]
+        self.resource_type: str = params.get("type", "Other")
+        self.loader: str = params.get("loaderId", "")
+        self.owner = owner
+        self.started = now
+        self.status: int | None = None
+        self.mime = ""
+        self.from_cache = False
+        self.failed = ""
+
+    def answered(self, response: dict[str, Any]) -> None:
+        self.status = response["status"] or None
+        self.mime = response.get("mimeType", "")
+        if response.get("fromDiskCache") or response.get("fromPrefetchCache"):
+            self.from_cache = True
+
+    def frozen(self) -> RequestLog:
+        return RequestLog(
+            self.url, self.method, self.status, self.mime, self.resource_type, self.from_cache,
+            self.failed,
+        )  # fmt: skip
+
+
+class NetworkLog:
+    """The requests of one visit, from every frame and worker of it.
+
+    Attributes:
+        on_change: called whenever waiting for quiet may have an end, or a new beginning.
+        documents: the main frame's responses by loader id, oldest first.
+        document_errors: why a main document failed, by loader id.
+        hops: URLs that redirected on the way to a main document, by its loader id.
+        overflowed: True once the page asked for more than the limit.
+    """
+
+    def __init__(self, main_frame: str, *, limit: int = REQUEST_LIMIT) -> None:
+        self._main_frame = main_frame
+        self._limit = limit
+        self._requests: list[_Request] = []
+        self._open: dict[str, _Request] = {}
+        self.on_change: Callable[[], None] = _nothing
+        self.documents: dict[str, DocumentResponse] = {}
+        self.hops: dict[str, list[str]] = {}
+        self.document_errors: dict[str, str] = {}
+        self.overflowed = False
+        self._now = 0.0
+        self._handlers: dict[str, Callable[[dict[str, Any], str], None]] = {
+            "Network.requestWillBeSent": self._will_be_sent,
+            "Network.responseReceived": self._received,
+            "Network.requestServedFromCache": self._from_cache,
+            "Network.loadingFinished": self._finished,
+            "Network.loadingFailed": self._failed,
+            "Network.webSocketCreated": self._socket_created,
+            "Network.webSocketHandshakeResponseReceived": self._socket_answered,
+            "Network.webSocketFrameError": self._socket_failed,
+            "Network.webSocketClosed": self._finished,
+        }
+
+    def heard(self, method: str, params: dict[str, Any], *, owner: str, now: float) -> None:
+        """Take in one event of the session `owner`; events that tell nothing are ignored."""
+        handler = self._handlers.get(method)
+        if handler is not None:
+            self._now = now
+            handler(params, owner)
+
+    def owner_gone(self, owner: str) -> None:
+        """A frame or worker ended: what it still waited for will not come."""
+        for identifier, request in list(self._open.items()):
+            if request.owner == owner:
+                request.failed = request.failed or "detached"
+                del self._open[identifier]
+        self.on_change()
+
+    def holding_until(self, now: float) -> float | None:
+        """Whether the page is still loading.
+
+        Returns:
+            None when nothing holds it; else the moment up to which it must at least be waited,
+            infinite while something holds it that is waited for without an end.
+        """
+        until: float | None = None
+        for request in self._open.values():
+            if request.resource_type in _NEVER_HOLD:
+                continue
+            end = float("inf")
+            if request.resource_type in _HOLD_FOR_A_WHILE:
+                end = request.started + PATIENCE_S
+                if end <= now:
+                    continue
+            until = end if until is None else max(until, end)
+        return until
+
+    def entries(self) -> tuple[RequestLog, ...]:
+        """Every request so far, in the order in which they were made."""
+        return tuple(request.frozen() for request in self._requests)
+
+    def _will_be_sent(self, params: dict[str, Any], owner: str) -> None:
+        identifier = params["requestId"]
+        redirect = params.get("redirectResponse")
+        previous = self._open.pop(identifier, None)
+        if redirect is not None and previous is not None:
+            previous.answered(redirect)
+            if self._is_main(params):
+                self.hops.setdefault(params.get("loaderId", ""), []).append(previous.url)
+        if not params["request"]["url"].startswith(_LOGGED_SCHEMES):
+            return
+        main = params.get("type") == "Document" and self._is_main(params)
+        self._add(identifier, _Request(params, owner, self._now, main=main))
+
+    def _add(self, identifier: str, request: _Request) -> None:
+        if len(self._requests) >= self._limit:
+            self.overflowed = True
+            self.on_change()
+            return
+        self._requests.append(request)
+        self._open[identifier] = request
+        self.on_change()
+
+    def _received(self, params: dict[str, Any], _: str) -> None:
+        response = params["response"]
+        request = self._open.get(params["requestId"])
+        if request is not None:
+            request.answered(response)
+            request.resource_type = params.get("type", request.resource_type)
+            if request.resource_type in _NEVER_HOLD:
+                self.on_change()
+        if params.get("type") == "Document" and self._is_main(params):
+            self.documents[params["loaderId"]] = DocumentResponse(
+                without_fragment(response["url"]),
+                response["status"],
+                response.get("mimeType", ""),
+                lower_headers(response.get("headers", {}).items()),
+            )
+
+    def _from_cache(self, params: dict[str, Any], _: str) -> None:
+        request = self._open.get(params["requestId"])
+        if request is not None:
+            request.from_cache = True
+
+    def _finished(self, params: dict[str, Any], _: str) -> None:
+        if self._open.pop(params["requestId"], None) is not None:
+            self.on_change()
+
+    def _failed(self, params: dict[str, Any], _: str) -> None:
+        request = self._open.pop(params["requestId"], None)
+        if request is not None:
+            request.failed = params.get("blockedReason") or params.get("errorText") or "failed"
+            if request.main:
+                self.document_errors[request.loader] = request.failed
+            self.on_change()
+
+    def _socket_created(self, params: dict[str, Any], owner: str) -> None:
+        request = {"request": {"url": params["url"], "method": "GET"}, "type": "WebSocket"}
+        self._add(params["requestId"], _Request(request, owner, self._now, main=False))
+
+    def _socket_answered(self, params: dict[str, Any], _: str) -> None:
+        request = self._open.get(params["requestId"])
+        if request is not None:
+            request.answered(params["response"])
+
+    def _socket_failed(self, params: dict[str, Any], _: str) -> None:
+        request = self._open.get(params["requestId"])
+        if request is not None:
+            request.failed = params.get("errorMessage", "failed")
+
+    def _is_main(self, params: dict[str, Any]) -> bool:
+        return bool(params.get("frameId") == self._main_frame)
+
+
+def without_fragment(url: str) -> str:
+    """The URL up to its fragment.
+
+    >>> without_fragment("https://example.org/a?b#c")
+    'https://example.org/a?b'
+    """
+    return url.partition("#")[0]
+
+
+def lower_headers(headers: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """The first `HEADERS_KEPT` headers, names in lower case.
+
+    >>> lower_headers([("X-Robots-Tag", "noarchive")])
+    {'x-robots-tag': 'noarchive'}
+    """
+    kept: dict[str, str] = {}
+    for name, value in headers:
+        if len(kept) >= HEADERS_KEPT:
+            break
+        kept[name.lower()] = value[:URL_LIMIT_CHARS]
+    return kept
+
+
+def _nothing() -> None:
+    """Nobody waits."""

@@ -1,0 +1,383 @@
+"""One tab and all that it spawns: frames of other sites, workers, dialogs, downloads.
+
+A page is hostile. It may close itself, crash, navigate for ever, open windows and dialogs without
+end; here each of these becomes a fact that the visit reads.
+"""
+
+import asyncio
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from core.clock import Clock
+from core.errors import TransientError
+from render.browser import BrowserContext, ProxyEndpoint
+from render.cdp import CommandError, EventHandler
+from render.downloads import Downloads
+from render.identity import PageOptions
+from render.login import ProxyLogin
+from render.network import NetworkLog
+
+WORLD = "weboid"
+CHILD_LIMIT = 200
+COMMIT_LIMIT = 20
+CONSOLE_LINES = 50
+CONSOLE_CHARS = 300
+SCRIPT_ATTEMPTS = 3
+# We read no bodies, so the browser need keep none for us.
+_NETWORK = {"maxTotalBufferSize": 0, "maxResourceBufferSize": 0, "maxPostDataSize": 0}
+_AUTO_ATTACH = {"autoAttach": True, "waitForDebuggerOnStart": True, "flatten": True}
+
+
+class PageGoneError(TransientError):
+    """The page ended before its visit did; `reason` is ``crashed`` or ``closed``."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"The page {reason}.")
+        self.reason = reason
+
+
+class Page:
+    """A tab. `open_page` makes one.
+
+    Attributes:
+        log: its requests.
+        commits: loader ids of the main frame's documents, oldest first.
+        url: of the last of them; its fragment is left out.
+        unreachable: True when that is the browser's own error page.
+        dom_ready: True once the document was parsed to its end.
+        loaded: True once its load event fired.
+        gone: why there is no page any more; empty while there is one.
+        console: error lines, shortened.
+        downloads: what it saves instead of showing.
+        login: what answers the proxy.
+        changed: set whenever one of these, or the log, may have changed.
+    """
+
+    def __init__(
+        self,
+        context: BrowserContext,
+        target_id: str,
+        session_id: str,
+        *,
+        proxy: ProxyEndpoint | None,
+        options: PageOptions,
+        clock: Clock,
+    ) -> None:
+        self._connection = context.connection
+        self._context = context
+        self._session = session_id
+        self._options = options
+        self._clock = clock
+        self._children: set[str] = set()
+        self._world: int | None = None
+        self._guard = ""
+        self._cut_off = False
+        self.target_id = target_id
+        self.log = NetworkLog(target_id)
+        self.log.on_change = self._log_changed
+        self.commits: list[str] = []
+        self.url = ""
+        self.unreachable = False
+        self.dom_ready = False
+        self.loaded = False
+        self.gone = ""
+        self.console: list[str] = []
+        self.downloads = Downloads(context.id, context.downloads, self.post)
+        self.login = ProxyLogin(proxy, self.post)
+        self.changed = asyncio.Event()
+        self._handlers = {
+            "Page.frameNavigated": self._navigated,
+            "Page.domContentEventFired": self._parsed,
+            "Page.loadEventFired": self._load_fired,
+            "Page.frameStoppedLoading": self._stopped,
+            "Page.javascriptDialogOpening": self._dialog,
+            "Target.attachedToTarget": self._child_attached,
+            "Target.detachedFromTarget": self._child_detached,
+            "Inspector.targetCrashed": self._crashed,
+            "Fetch.requestPaused": self.login.paused,
+            "Fetch.authRequired": self.login.asked,
+            "Browser.downloadWillBegin": self._download_begins,
+            "Browser.downloadProgress": self._download_goes_on,
+            "Runtime.exceptionThrown": self._exception,
+            "Runtime.consoleAPICalled": self._console_called,
+        }
+
+    def __repr__(self) -> str:
+        return f"<Page {self.url!r} [{self.gone or 'here'}, {len(self._children)} children]>"
+
+    async def send(self, method: str, params: dict[str, Any] | None = None) -> dict[str, Any]:
+        """The result of a command to the page.
+
+        Raises:
+            PageGoneError: the page crashed or closed.
+            CommandError: the browser refused the command.
+            BrowserUnavailableError: the browser is gone.
+        """
+        if self.gone:
+            raise PageGoneError(self.gone)
+        try:
+            return await self._connection.send(method, params, self._session)
+        except CommandError:
+            if self.gone:
+                raise PageGoneError(self.gone) from None
+            raise
+
+    def post(self, method: str, params: dict[str, Any] | None = None) -> None:
+        """Send a command whose result nobody needs."""
+        self._connection.post(method, params, self._session)
+
+    async def call(self, name: str, *arguments: object) -> Any:
+        """What our script `name` returns, run where the page's own scripts cannot tamper with it.
+
+        A page that navigates meanwhile gets the script again, a few times.
+
+        Raises:
+            PageGoneError, BrowserUnavailableError: as `send`.
+            CommandError: the script failed, or the page never stood still.
+        """
+        for attempt in range(SCRIPT_ATTEMPTS):
+            try:
+                return await self._call(name, arguments)
+            except CommandError:
+                if attempt == SCRIPT_ATTEMPTS - 1:
+                    raise
+                self._world = None
+        raise AssertionError
+
+    async def wait_changed(self) -> None:
+        """Return when anything happened since the last call."""
+        await self.changed.wait()
+        self.changed.clear()
+
+    def halt(self) -> None:
+        """Stop the page's scripts, even one that never ends, and what is still loading."""
+        self.post("Emulation.setScriptExecutionDisabled", {"value": True})
+        self.post("Runtime.terminateExecution")
+        self.post("Page.stopLoading")
+
+    async def start(self, guard: str) -> None:
+        """Prepare the tab, which waits, and let it run.
+
+        Raises:
+            CommandError, PageGoneError, BrowserUnavailableError: as `send`.
+        """
+        self._guard = guard
+        self._connection.listen(self._session, self._heard)
+        options = self._options
+        self.post("Page.enable")
+        self.post("Inspector.enable")
+        self.post("Runtime.enable")
+        self.post("Network.enable", _NETWORK)
+        self.post("Network.setBypassServiceWorker", {"bypass": True})
+        self.post("Page.addScriptToEvaluateOnNewDocument", {"source": guard})
+        self.post("Emulation.setUserAgentOverride", options.identity())
+        self.post(
+            "Emulation.setDeviceMetricsOverride",
+            {
+                "width": options.width,
+                "height": options.height,
+                "deviceScaleFactor": 1,
+                "mobile": False,
+            },
+        )
+        self.post("Target.setAutoAttach", _AUTO_ATTACH)
+        self.downloads.start()
+        self.login.start()
+        # The tab's own process carries most of this out; a navigation must not overtake it.
+        await self.send("Runtime.runIfWaitingForDebugger")
+
+    def other_target(self, session_id: str, info: dict[str, Any]) -> None:
+        """A target of our context that is no child of the tab: a popup or a kind of worker."""
+        if info["type"] == "shared_worker":
+            self._adopt(session_id, info["type"])
+        else:
+            self._connection.post("Target.closeTarget", {"targetId": info["targetId"]})
+
+    def target_gone(self, session_id: str) -> None:
+        """A target of our context ended; when it is the tab itself, the page closed."""
+        if session_id == self._session:
+            self.end("closed")
+        elif session_id in self._children:
+            self._child_detached({"sessionId": session_id})
+
+    def end(self, reason: str) -> None:
+        """There is no page any more: whatever waits for it is told."""
+        if not self.gone:
+            self.gone = reason
+            self.downloads.remove()
+            self._connection.forget(self._session, reason)
+            for child in self._children:
+                self._connection.forget(child, reason)
+            self.changed.set()
+
+    async def _call(self, name: str, arguments: tuple[object, ...]) -> Any:
+        if self._world is None:
+            made = await self.send(
+                "Page.createIsolatedWorld", {"frameId": self.target_id, "worldName": WORLD}
+            )
+            self._world = made["executionContextId"]
+        answer = await self.send(
+            "Runtime.callFunctionOn",
+            {
+                "functionDeclaration": script(name),
+                "executionContextId": self._world,
+                "arguments": [{"value": argument} for argument in arguments],
+                "returnByValue": True,
+                "awaitPromise": True,
+                "silent": True,
+            },
+        )
+        failure = answer.get("exceptionDetails")
+        if failure is not None:
+            said = failure.get("exception", {}).get("description", failure.get("text", ""))
+            raise CommandError(f"{name}.js", said[:CONSOLE_CHARS])
+        return answer["result"].get("value")
+
+    def _heard(self, method: str, params: dict[str, Any]) -> None:
+        handler = self._handlers.get(method)
+        if handler is not None:
+            handler(params)
+        else:
+            self.log.heard(method, params, owner=self._session, now=self._clock.monotonic())
+
+    def _log_changed(self) -> None:
+        if self.log.overflowed and not self._cut_off:
+            self._cut_off = True
+            for session in (self._session, *self._children):
+                self._connection.post("Network.setBlockedURLs", {"urls": ["*"]}, session)
+        self.changed.set()
+
+    def _navigated(self, params: dict[str, Any]) -> None:
+        frame = params["frame"]
+        blank = frame["url"] == "about:blank" and not self.commits
+        if frame.get("parentId") or blank:
+            return
+        self._world = None
+        self.commits.append(frame["loaderId"])
+        self.url = frame["url"]
+        self.unreachable = bool(frame.get("unreachableUrl"))
+        self.dom_ready = self.loaded = False
+        self.changed.set()
+
+    def _parsed(self, _: dict[str, Any]) -> None:
+        self.dom_ready = True
+        self.changed.set()
+
+    def _load_fired(self, _: dict[str, Any]) -> None:
+        self.loaded = True
+        self.changed.set()
+
+    def _stopped(self, params: dict[str, Any]) -> None:
+        # A document that set out for elsewhere and got no page there never fires its load event.
+        if params["frameId"] == self.target_id and self.commits:
+            self.loaded = self.dom_ready = True
+            self.changed.set()
+
+    def _crashed(self, _: dict[str, Any]) -> None:
+        self.end("crashed")
+
+    def _dialog(self, params: dict[str, Any]) -> None:
+        # "Leave this page?" is agreed to, everything else is dismissed.
+        accept = params.get("type") == "beforeunload"
+        self.post("Page.handleJavaScriptDialog", {"accept": accept})
+
+    def _child_attached(self, params: dict[str, Any]) -> None:
+        self._adopt(params["sessionId"], params["targetInfo"]["type"])
+
+    def _adopt(self, session: str, kind: str) -> None:
+        post = self._connection.post
+        if len(self._children) < CHILD_LIMIT and kind != "service_worker":
+            self._children.add(session)
+            self._connection.listen(session, self._child_listener(session))
+            post("Network.enable", _NETWORK, session)
+            post("Target.setAutoAttach", _AUTO_ATTACH, session)
+            post("Emulation.setUserAgentOverride", self._options.identity(), session)
+            if self._cut_off:
+                post("Network.setBlockedURLs", {"urls": ["*"]}, session)
+            if kind == "iframe":
+                post("Network.setBypassServiceWorker", {"bypass": True}, session)
+                post("Page.enable", {}, session)
+                post("Page.addScriptToEvaluateOnNewDocument", {"source": self._guard}, session)
+        if kind != "service_worker":
+            post("Runtime.runIfWaitingForDebugger", {}, session)
+
+    def _child_listener(self, session: str) -> EventHandler:
+        def heard(method: str, params: dict[str, Any]) -> None:
+            if method == "Target.attachedToTarget":
+                self._child_attached(params)
+            elif method == "Target.detachedFromTarget":
+                self._child_detached(params)
+            elif method == "Page.javascriptDialogOpening":
+                self._connection.post("Page.handleJavaScriptDialog", {"accept": False}, session)
+            else:
+                self.log.heard(method, params, owner=session, now=self._clock.monotonic())
+
+        return heard
+
+    def _child_detached(self, params: dict[str, Any]) -> None:
+        session = params["sessionId"]
+        self._children.discard(session)
+        self._connection.forget(session, "detached")
+        self.log.owner_gone(session)
+
+    def _download_begins(self, params: dict[str, Any]) -> None:
+        main = params.get("frameId") == self.target_id and not self.commits
+        self.downloads.begins(params, wanted=main)
+        self.changed.set()
+
+    def _download_goes_on(self, params: dict[str, Any]) -> None:
+        self.downloads.goes_on(params)
+        self.changed.set()
+
+    def _exception(self, params: dict[str, Any]) -> None:
+        details = params["exceptionDetails"]
+        said = details.get("exception", {}).get("description") or details.get("text", "")
+        self._note(said)
+
+    def _console_called(self, params: dict[str, Any]) -> None:
+        if params["type"] in ("error", "assert"):
+            self._note(
+                " ".join(str(a.get("value", a.get("description", ""))) for a in params["args"])
+            )
+
+    def _note(self, line: str) -> None:
+        if len(self.console) >= CONSOLE_LINES:
+            return
+        self.console.append(" ".join(line[: 4 * CONSOLE_CHARS].split())[:CONSOLE_CHARS])
+        if len(self.console) == CONSOLE_LINES:
+            self.post("Runtime.disable")
+
+
+@cache
+def script(name: str) -> str:
+    """The function expression in ``scripts/NAME.js``."""
+    return files("render.scripts").joinpath(f"{name}.js").read_text(encoding="utf-8")
+
+
+async def open_page(
+    context: BrowserContext, proxy: ProxyEndpoint | None, options: PageOptions, clock: Clock
+) -> Page:
+    """A blank tab in the context, heard and harmless, which has not yet gone anywhere.
+
+    Raises:
+        CommandError, BrowserUnavailableError: the browser makes none.
+    """
+    arrived: asyncio.Future[tuple[str, dict[str, Any]]] = asyncio.get_running_loop().create_future()
+    page: Page | None = None
+
+    def targeted(session_id: str, info: dict[str, Any]) -> None:
+        if not arrived.done() and info["type"] == "page" and not info.get("openerId"):
+            arrived.set_result((session_id, info))
+        elif page is not None:
+            page.other_target(session_id, info)
+
+    context.on_target = targeted
+    await context.connection.send(
+        "Target.createTarget", {"url": "about:blank", "browserContextId": context.id}
+    )
+    session_id, info = await arrived
+    page = Page(context, info["targetId"], session_id, proxy=proxy, options=options, clock=clock)
+    context.on_detached = page.target_gone
+    await page.start(f"({script('guard')})()")
+    return page

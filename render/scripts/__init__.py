@@ -1,0 +1,1 @@
+"""Page-side JavaScript, one function a file; `render.page.script` reads them."""

@@ -1,0 +1,317 @@
+// The page as its visitor saw it, as HTML text that needs no script to look the same.
+//
+// Shadow trees are flattened in place, slots filled, because a script-free sanitiser and any old
+// reader can show that; their style rules are kept to their host by an attribute selector.
+// Scripts, templates, noscript and comments are left out: none of them is seen. URLs are absolute,
+// because <base> is left out too.
+(limit, canvasLimit) => {
+  "use strict";
+  // Getters from the prototypes: a form may hide any property behind an input of its name.
+  const reader = (type, name) => {
+    const get = Object.getOwnPropertyDescriptor(type.prototype, name).get;
+    return (node) => get.call(node);
+  };
+  const attempt = (action, otherwise) => {
+    try {
+      return action();
+    } catch {
+      return otherwise;
+    }
+  };
+  const HTML = "http://www.w3.org/1999/xhtml";
+  const VOID = new Set("area base br col embed hr img input link meta param source track wbr".split(" "));
+  const LEFT_OUT = new Set("script template noscript base".split(" "));
+  const RAW = new Set("style xmp iframe noembed noframes plaintext".split(" "));
+  const URLS = new Set(
+    "href src poster background action formaction cite longdesc data icon manifest xlink:href".split(" "),
+  );
+  const DEPTH = 1000;
+  const typeOf = reader(Node, "nodeType");
+  const firstOf = reader(Node, "firstChild");
+  const nextOf = reader(Node, "nextSibling");
+  const textOf = reader(Node, "textContent");
+  const baseOf = reader(Node, "baseURI");
+  const dataOf = reader(CharacterData, "data");
+  const nameOf = reader(Element, "localName");
+  const namespaceOf = reader(Element, "namespaceURI");
+  const attributesOf = reader(Element, "attributes");
+  const shadowOf = reader(Element, "shadowRoot");
+  const frameOf = reader(HTMLIFrameElement, "contentDocument");
+  const oldFrameOf = reader(HTMLFrameElement, "contentDocument");
+  const rootOf = reader(Document, "documentElement");
+  const doctypeOf = reader(Document, "doctype");
+  const adoptedOf = (root, type) => {
+    const get = Object.getOwnPropertyDescriptor(type.prototype, "adoptedStyleSheets").get;
+    return attempt(() => [...get.call(root)], []);
+  };
+
+  const parts = [];
+  let length = 0;
+  let truncated = false;
+  let canvasLeft = canvasLimit;
+  let hosts = 0;
+  const put = (text) => {
+    length += text.length;
+    parts.push(text);
+  };
+  const escapeText = (text) =>
+    text.replace(/[&<>\u00a0]/g, (c) => ({ "&": "&amp;", "<": "&lt;", ">": "&gt;", "\u00a0": "&nbsp;" })[c]);
+  const escapeValue = (text) =>
+    text.replace(/[&<>"\u00a0]/g, (c) => ({ "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "\u00a0": "&nbsp;" })[c]);
+
+  const absolute = (value, base) => {
+    const text = value.trim();
+    if (text === "" || text.startsWith("#") || text.startsWith("data:")) return value;
+    return attempt(() => new URL(text, base).href, value);
+  };
+  const absoluteSet = (value, base) => {
+    // HTML, "parse a srcset attribute": a URL up to white space, then descriptors up to a comma.
+    if (value.length > 10000) return value;
+    const candidates = [];
+    const pattern = /[\s,]*(\S*[^\s,])(?:,+|((?:[^,(]|\([^)]*\))*),?)?/gy;
+    for (let match; (match = pattern.exec(value)) && candidates.length < 1000; ) {
+      candidates.push((absolute(match[1], base) + " " + (match[2] || "").trim()).trim());
+    }
+    return candidates.join(", ");
+  };
+  const absoluteCss = (css, base) => {
+    if (!/url\(|@import/i.test(css)) return css;
+    return css
+      .replace(/url\(\s*(?:"([^"\n]*)"|'([^'\n]*)'|([^"'()\s]+))\s*\)/gi, (whole, a, b, c) => {
+        const url = a ?? b ?? c;
+        if (/^(data:|#|[a-z][a-z0-9+.-]*:\/\/)/i.test(url) || url.includes("\\")) return whole;
+        return `url("${absolute(url, base).replace(/["\\\n]/g, encodeURIComponent)}")`;
+      })
+      .replace(/(@import\s+)(["'])([^"'\n]*)\2/gi, (whole, at, quote, url) =>
+        url.includes("\\") ? whole : `${at}"${absolute(url, base).replace(/["\\\n]/g, encodeURIComponent)}"`,
+      );
+  };
+  const cssText = (sheet) => [...sheet.cssRules].map((rule) => rule.cssText).join("\n");
+
+  // Rules of a shadow tree, made to match below its host only.
+  const scopedSelector = (selector, scope) => {
+    const inner = "((?:[^()]|\\([^()]*\\))*)";
+    let hosted = false;
+    const text = selector
+      .replace(new RegExp(`:host-context\\(${inner}\\)`, "g"), (_, s) => ((hosted = true), `:is(${s}) ${scope}`))
+      .replace(new RegExp(`:host\\(${inner}\\)`, "g"), (_, s) => ((hosted = true), `${scope}:is(${s})`))
+      .replace(/:host(?![\w-])/g, () => ((hosted = true), scope))
+      .replace(new RegExp(`::slotted\\(${inner}\\)`, "g"), (_, s) => ` :is(${s})`);
+    return hosted ? text : `${scope} ${text.trim()}`;
+  };
+  const splitSelectors = (text) => {
+    const pieces = [""];
+    let depth = 0;
+    for (const c of text) {
+      if (c === "(" || c === "[") depth += 1;
+      if (c === ")" || c === "]") depth -= 1;
+      if (c === "," && depth === 0) pieces.push("");
+      else pieces[pieces.length - 1] += c;
+    }
+    return pieces;
+  };
+  const selectorOf = (scope) => `[data-weboid-host="${scope.id}"]`;
+  const scopedRules = (rules, scope) =>
+    [...rules]
+      .map((rule) => {
+        const text = rule.cssText;
+        if (rule instanceof CSSStyleRule || rule.selectorText !== undefined) {
+          const selectors = splitSelectors(rule.selectorText).map((s) => scopedSelector(s, scope));
+          return selectors.join(", ") + text.slice(rule.selectorText.length);
+        }
+        if (/^@(media|supports|container|layer)\b/.test(text) && rule.cssRules) {
+          return `${text.slice(0, text.indexOf("{"))}{\n${scopedRules(rule.cssRules, scope)}\n}`;
+        }
+        return text;
+      })
+      .join("\n");
+
+  const styleText = (node) => {
+    // Rules that scripts inserted are only in the sheet; text keeps what the sheet cannot say.
+    const written = textOf(node);
+    const sheet = attempt(() => node.sheet, null);
+    if (!sheet) return written;
+    if (sheet.disabled) return "";
+    return attempt(() => {
+      if (written.length > 1000000) return written;
+      const probe = new CSSStyleSheet();
+      probe.replaceSync(written);
+      const imports = [...sheet.cssRules].filter((rule) => rule.cssText.startsWith("@import")).length;
+      return probe.cssRules.length + imports === sheet.cssRules.length ? written : cssText(sheet);
+    }, written);
+  };
+  const putStyle = (css, attributes, base) => {
+    put(`<style${attributes}>${absoluteCss(css, base).replace(/<(?=\/)/g, "\\3c ")}</style>`);
+  };
+
+  const ATTRIBUTE_NAME = /^[^\s"'<>/=\u0000]+$/;
+  const attribute = (name, value) => ` ${name}="${escapeValue(value)}"`;
+  const attributesText = (node, name, base, host) => {
+    const state = formState(node, name);
+    let text = "";
+    for (const { name: key, value } of attributesOf(node)) {
+      const lower = key.toLowerCase();
+      if (!ATTRIBUTE_NAME.test(key) || lower.startsWith("data-weboid-") || state.has(lower)) continue;
+      if (name === "iframe" && lower === "srcdoc" && attempt(() => frameOf(node), null)) continue;
+      let kept = value;
+      if (URLS.has(lower)) kept = absolute(value, base);
+      else if (lower === "srcset" || lower === "imagesrcset") kept = absoluteSet(value, base);
+      else if (lower === "style") kept = absoluteCss(value, base);
+      text += attribute(key, kept);
+    }
+    for (const [key, value] of state) if (value !== null) text += attribute(key, value);
+    if (name === "img" || name === "video" || name === "audio") {
+      const loaded = attempt(() => reader(name === "img" ? HTMLImageElement : HTMLMediaElement, "currentSrc")(node), "");
+      if (loaded && /^https?:/.test(loaded)) text += attribute("data-weboid-src", loaded);
+    }
+    if (host) text += attribute("data-weboid-host", String(host.id));
+    return text;
+  };
+  const formState = (node, name) => {
+    // What the visitor would see in a form; a password is not seen.
+    const state = new Map();
+    attempt(() => {
+      if (name === "input") {
+        const kind = reader(HTMLInputElement, "type")(node);
+        if (kind === "checkbox" || kind === "radio") {
+          state.set("checked", reader(HTMLInputElement, "checked")(node) ? "" : null);
+        } else if (kind === "password") {
+          state.set("value", null);
+        } else if (kind !== "file" && kind !== "hidden" && kind !== "image") {
+          state.set("value", reader(HTMLInputElement, "value")(node));
+        }
+      } else if (name === "option") {
+        state.set("selected", reader(HTMLOptionElement, "selected")(node) ? "" : null);
+      }
+    });
+    return state;
+  };
+  const canvasPicture = (node) =>
+    attempt(() => {
+      const data = HTMLCanvasElement.prototype.toDataURL.call(node, "image/png");
+      if (data.length > canvasLeft || data.length < 10) return null;
+      canvasLeft -= data.length;
+      return data;
+    }, null);
+
+  const children = (parent, depth, scope, raw) => {
+    for (let child = firstOf(parent); child; child = nextOf(child)) {
+      if (length > limit) {
+        truncated = true;
+        return;
+      }
+      write(child, depth, scope, raw);
+    }
+  };
+  const shadowChildren = (node, shadow, depth, scope) => {
+    const base = baseOf(node);
+    for (const sheet of adoptedOf(shadow, ShadowRoot)) {
+      const css = attempt(() => scopedRules(sheet.cssRules, selectorOf(scope)), "");
+      if (css && !sheet.disabled) putStyle(css, "", base);
+    }
+    children(shadow, depth, scope, false);
+  };
+  const inShadow = (node) => typeOf(Node.prototype.getRootNode.call(node)) === 11;
+  const slotted = (node, depth, scope) => {
+    const assigned = attempt(() => HTMLSlotElement.prototype.assignedNodes.call(node), []);
+    if (assigned.length === 0) children(node, depth, scope, false);
+    // What is slotted belongs to the tree around the host, and so do its styles.
+    for (const child of assigned) write(child, depth, scope && scope.outer, false);
+  };
+  const writeStyle = (node, base, scope) => {
+    const kept = attributesText(node, "style", base, null);
+    if (!scope) return putStyle(styleText(node), kept, base);
+    const sheet = attempt(() => node.sheet, null);
+    const css = attempt(() => scopedRules(sheet.cssRules, selectorOf(scope)), "");
+    return css ? putStyle(css, "", base) : undefined;
+  };
+  const writeFrame = (node, name, depth, base) => {
+    const inner = attempt(() => (name === "iframe" ? frameOf : oldFrameOf)(node), null);
+    let own = "";
+    if (inner && depth < DEPTH) {
+      // Its document goes into an attribute, for whoever wants to show it later.
+      const mark = parts.length;
+      const before = length;
+      writeDocument(inner, depth + DEPTH / 4);
+      own = attribute("data-weboid-document", parts.splice(mark).join(""));
+      length = before + own.length;
+    }
+    put(`<${name}${attributesText(node, name, base, null)}${own}>${name === "iframe" ? "</iframe>" : ""}`);
+  };
+  const writeElement = (node, depth, scope) => {
+    const html = namespaceOf(node) === HTML;
+    const name = nameOf(node);
+    const base = baseOf(node);
+    if (LEFT_OUT.has(name) || depth > DEPTH || !ATTRIBUTE_NAME.test(name)) {
+      truncated ||= depth > DEPTH;
+      return;
+    }
+    if (!html) {
+      put(`<${name}${attributesText(node, name, base, null)}>`);
+      children(node, depth + 1, scope, false);
+      put(`</${name}>`);
+      return;
+    }
+    if (name === "style") return void writeStyle(node, base, scope);
+    if (name === "slot" && inShadow(node)) return void slotted(node, depth + 1, scope);
+    if (name === "iframe" || name === "frame") return void writeFrame(node, name, depth, base);
+    if (name === "canvas") {
+      const data = canvasPicture(node);
+      if (data) {
+        put(`<img${attributesText(node, name, base, null)}${attribute("data-weboid-canvas", "")}${attribute("src", data)}>`);
+        return;
+      }
+    }
+    if (name === "meta" && Element.prototype.hasAttribute.call(node, "charset")) return;
+    if (name === "link" && scope && /stylesheet/i.test(Element.prototype.getAttribute.call(node, "rel") || "")) {
+      const css = attempt(() => scopedRules(node.sheet.cssRules, selectorOf(scope)), "");
+      if (css) putStyle(css, "", attempt(() => node.sheet.href, null) || base);
+      return;
+    }
+    const shadow = shadowOf(node);
+    const own = shadow ? { id: (hosts += 1), outer: scope } : null;
+    put(`<${name}${attributesText(node, name, base, own)}>`);
+    if (VOID.has(name)) return;
+    // The HTML parser swallows a line break right after these start tags.
+    if (name === "head") put('<meta charset="utf-8">');
+    if (name === "textarea") put("\n" + escapeText(attempt(() => reader(HTMLTextAreaElement, "value")(node), "")));
+    else if (shadow) shadowChildren(node, shadow, depth + 1, own);
+    else {
+      if (name === "pre" || name === "listing") put("\n");
+      children(node, depth + 1, scope, RAW.has(name));
+    }
+    if (name === "head") adoptedStyles(node);
+    put(`</${name}>`);
+  };
+  const adoptedStyles = (head) => {
+    const owner = reader(Node, "ownerDocument")(head);
+    for (const sheet of adoptedOf(owner, Document)) {
+      if (sheet.disabled) continue;
+      putStyle(attempt(() => cssText(sheet), ""), attribute("data-weboid-adopted", ""), baseOf(head));
+    }
+  };
+  const write = (node, depth, scope, raw) => {
+    const type = typeOf(node);
+    if (type === 1) writeElement(node, depth, scope);
+    else if (type === 3 || type === 4) {
+      // Raw text cannot be escaped; what would end its element is taken out instead.
+      put(raw ? dataOf(node).replace(/<\//g, "") : escapeText(dataOf(node)));
+    }
+  };
+  const writeDocument = (page, depth) => {
+    const doctype = doctypeOf(page);
+    if (doctype) {
+      const publicId = doctype.publicId.replace(/["<>]/g, "");
+      const systemId = doctype.systemId.replace(/["<>]/g, "");
+      let tail = "";
+      if (publicId) tail = ` PUBLIC "${publicId}"` + (systemId ? ` "${systemId}"` : "");
+      else if (systemId) tail = ` SYSTEM "${systemId}"`;
+      put(`<!DOCTYPE ${doctype.name.replace(/[^\w.:-]/g, "") || "html"}${tail}>\n`);
+    }
+    const root = rootOf(page);
+    if (root) write(root, depth, null, false);
+  };
+
+  writeDocument(document, 0);
+  return { html: parts.join(""), truncated };
+}

@@ -1,0 +1,379 @@
+"""A small web of our own, a proxy that demands credentials, and a real browser."""
+
+import asyncio
+import base64
+import contextlib
+import hashlib
+import ssl
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+from core.clock import SystemClock
+from core.settings import BrowserSettings, VisitSettings
+from render.browser import Browser, ProxyEndpoint
+from render.executable import find_browser
+from render.visit import Visit, VisitRequest, visit
+
+PAGES = Path(__file__).parent / "pages"
+TYPES = {".html": "text/html; charset=utf-8", ".js": "text/javascript", ".css": "text/css"}
+PDF = b"%PDF-1.4\n" + b"%" * 300_000 + b"\n%%EOF\n"
+PNG = base64.b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+)
+USER, PASSWORD = "visit-1", "secret"
+
+
+@dataclass
+class Asked:
+    """A request as a server saw it."""
+
+    method: str
+    host: str
+    path: str
+    headers: dict[str, str]
+    scheme: str = "http"
+    user: str = ""
+
+    @property
+    def url(self) -> str:
+        """What was asked for, whole."""
+        return f"{self.scheme}://{self.host}{self.path}"
+
+
+Answer = tuple[int, dict[str, str], bytes]
+
+
+class Site:
+    """The web: every host answers the same paths."""
+
+    def __init__(self) -> None:
+        self.asked: list[Asked] = []
+        self.port = 0
+        self.tasks: set[asyncio.Task[None]] = set()
+        self.arrived = asyncio.Condition()
+
+    def url(self, path: str, host: str = "127.0.0.1") -> str:
+        """The URL of a path here."""
+        return f"http://{host}:{self.port}{path}"
+
+    def paths(self) -> list[str]:
+        """Every path asked for, in order."""
+        return [asked.path for asked in self.asked]
+
+    async def until_asked(self, path: str) -> Asked:
+        """The first request for that path, waited for."""
+        async with asyncio.timeout(30), self.arrived:
+            await self.arrived.wait_for(lambda: path in self.paths())
+        return next(asked for asked in self.asked if asked.path == path)
+
+    async def serve(self, asked: Asked, writer: asyncio.StreamWriter) -> None:
+        """Write the answer to one request."""
+        self.asked.append(asked)
+        async with self.arrived:
+            self.arrived.notify_all()
+        path = asked.path.partition("?")[0]
+        special = getattr(self, "serve_" + path.strip("/").replace("-", "_"), None)
+        if special is not None:
+            await special(writer)
+            return
+        status, headers, body = self.answer(path)
+        lines = [f"HTTP/1.1 {status} Because"]
+        lines += [f"{k}: {v}" for k, v in {**headers, "Content-Length": str(len(body))}.items()]
+        writer.write("\r\n".join([*lines, "", ""]).encode() + body)
+        await writer.drain()
+
+    def answer(self, path: str) -> Answer:
+        """Status, headers and body of a path without surprises."""
+        html = {"Content-Type": TYPES[".html"]}
+        if path.startswith("/status/"):
+            return int(path.split("/")[2]), html, b"<title>Error page</title><h1>Sorry</h1>"
+        if path.startswith("/empty/"):
+            return int(path.split("/")[2]), html, b""
+        if path.startswith("/hop/"):
+            left = int(path.split("/")[2])
+            return 302, {"Location": f"/hop/{left - 1}" if left else "/plain.html"}, b""
+        fixed: dict[str, Answer] = {
+            "/loop": (302, {"Location": "/loop"}, b""),
+            "/to-dead": (302, {"Location": "http://127.0.0.1:1/"}, b""),
+            "/nothing": (204, {}, b""),
+            "/file.pdf": (200, {"Content-Type": "application/pdf"}, PDF),
+            "/file.zip": (200, {"Content-Type": "application/zip"}, PDF),
+            "/image.png": (200, {"Content-Type": "image/png"}, PNG),
+            "/text.txt": (200, {"Content-Type": "text/plain"}, b"only <text>"),
+            "/proxy-error": (502, {**html, "Weboid-Proxy-Error": "dns"}, b"<p>no such host"),
+            "/login": (401, {**html, "WWW-Authenticate": "Basic realm=x"}, b"<h1>Log in"),
+            "/cookie": (200, {**html, "Set-Cookie": "a=1; Max-Age=99999"}, b"<p>set"),
+        }
+        if path in fixed:
+            return fixed[path]
+        file = PAGES / path.strip("/")
+        if file.is_file() and file.resolve().parent == PAGES:
+            return 200, {"Content-Type": TYPES.get(file.suffix, "text/plain")}, file.read_bytes()
+        return 404, html, b"<p>not here"
+
+    async def serve_silent(self, writer: asyncio.StreamWriter) -> None:
+        """Never answer."""
+        await writer.drain()
+        await asyncio.Event().wait()
+
+    async def serve_endless(self, writer: asyncio.StreamWriter) -> None:
+        """Answer for ever."""
+        head = "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nConnection: close\r\n\r\n"
+        writer.write(head.encode() + b"<title>Endless</title><h1>It goes on</h1>")
+        while True:
+            writer.write(b"<p>and on" * 10)
+            await writer.drain()
+            await asyncio.sleep(0.05)  # a slow drip is what this route is
+
+    async def serve_cut(self, writer: asyncio.StreamWriter) -> None:
+        """Break off in the middle."""
+        head = "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 99999\r\n\r\n"
+        writer.write(head.encode() + b"<title>Cut</title><h1>The first half</h1>")
+        await writer.drain()
+        writer.close()
+        raise ConnectionError
+
+    async def serve_events(self, writer: asyncio.StreamWriter) -> None:
+        """One event, and silence."""
+        head = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n"
+        writer.write(head.encode() + b"data: hello\n\n")
+        await writer.drain()
+        await asyncio.Event().wait()
+
+    async def connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Serve one connection."""
+        await self.converse(reader, writer, self.serve)
+
+    async def converse(
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        handle: Callable[[Asked, asyncio.StreamWriter], Any],
+    ) -> None:
+        """Answer the requests of one connection until it closes."""
+        task = asyncio.current_task()
+        assert task is not None
+        self.tasks.add(task)
+        try:
+            while (asked := await read_request(reader)) is not None:
+                await handle(asked, writer)
+        except (ConnectionError, ssl.SSLError, asyncio.CancelledError):
+            pass
+        finally:
+            self.tasks.discard(task)
+            writer.close()
+
+    async def stop(self) -> None:
+        """End every conversation."""
+        for task in list(self.tasks):
+            task.cancel()
+        await asyncio.gather(*self.tasks, return_exceptions=True)
+
+
+async def read_request(reader: asyncio.StreamReader) -> Asked | None:
+    try:
+        head = await reader.readuntil(b"\r\n\r\n")
+    except asyncio.IncompleteReadError:
+        return None
+    first, *rest = head.decode("latin-1").rstrip("\r\n").split("\r\n")
+    method, target, _ = first.split(" ", 2)
+    headers = {k.lower(): v.strip() for k, _, v in (line.partition(":") for line in rest)}
+    await reader.readexactly(int(headers.get("content-length", "0")))
+    return Asked(method, headers.get("host", ""), target, headers)
+
+
+@dataclass(frozen=True)
+class Authority:
+    """A certificate authority and what it signed."""
+
+    spki: str
+    context: ssl.SSLContext
+
+
+def make_authority(folder: Path) -> Authority:
+    """A fresh authority with one certificate for every host of the tests."""
+    key, leaf_key = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, f"Test CA {folder.name}")])
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "secure.test")])
+    now = datetime.now(UTC)
+
+    def build(subject: x509.Name, public: Any) -> x509.CertificateBuilder:
+        return (
+            x509.CertificateBuilder()
+            .subject_name(subject)
+            .issuer_name(name)
+            .public_key(public)
+            .serial_number(x509.random_serial_number())
+            .not_valid_before(now - timedelta(days=1))
+            .not_valid_after(now + timedelta(days=30))
+        )
+
+    root = (
+        build(name, key.public_key())
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    hosts = [x509.DNSName("secure.test"), x509.DNSName("*.secure.test")]
+    leaf = (
+        build(subject, leaf_key.public_key())
+        .add_extension(x509.SubjectAlternativeName(hosts), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    pem = folder / "leaf.pem"
+    encoding = serialization.Encoding.PEM
+    pem.write_bytes(
+        leaf.public_bytes(encoding)
+        + root.public_bytes(encoding)
+        + leaf_key.private_bytes(
+            encoding, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+        )
+    )
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(pem)
+    der = key.public_key().public_bytes(
+        serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo
+    )
+    return Authority(base64.b64encode(hashlib.sha256(der).digest()).decode(), context)
+
+
+@dataclass
+class StrictProxy:
+    """A proxy that asks for credentials and then answers for every host of `site`."""
+
+    site: Site
+    context: ssl.SSLContext
+    port: int = 0
+    asked: list[Asked] = field(default_factory=list)
+    refused: list[Asked] = field(default_factory=list)
+
+    def endpoint(self, user: str = USER, password: str = PASSWORD) -> ProxyEndpoint:
+        """The proxy as a visit is told of it."""
+        return ProxyEndpoint("127.0.0.1", self.port, user, password)
+
+    async def connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Serve one connection of the browser."""
+
+        async def handle(asked: Asked, writer: asyncio.StreamWriter) -> None:
+            user = credentials(asked.headers.get("proxy-authorization", ""))
+            if user is None:
+                self.refused.append(asked)
+                writer.write(
+                    b"HTTP/1.1 407 Who\r\nProxy-Authenticate: Basic realm=weboid\r\n"
+                    b"Content-Length: 0\r\n\r\n"
+                )
+                return
+            if asked.method == "CONNECT":
+                await self.tunnel(asked, user, reader, writer)
+                return
+            path = "/" + asked.path.split("/", 3)[3]
+            await self.forward(replace(asked, path=path, user=user), writer)
+
+        await self.site.converse(reader, writer, handle)
+
+    async def tunnel(
+        self,
+        connect: Asked,
+        user: str,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+    ) -> None:
+        """Take over the tunnel, as the site itself."""
+        if connect.path.startswith("refused."):
+            writer.write(b"HTTP/1.1 502 No\r\nContent-Length: 0\r\n\r\n")
+            return
+        writer.write(b"HTTP/1.1 200 OK\r\n\r\n")
+        await writer.start_tls(self.context)
+        while (asked := await read_request(reader)) is not None:
+            await self.forward(replace(asked, scheme="https", user=user), writer)
+
+    async def forward(self, asked: Asked, writer: asyncio.StreamWriter) -> None:
+        """Note the request and have the site answer it."""
+        self.asked.append(asked)
+        await self.site.serve(asked, writer)
+
+
+def credentials(header: str) -> str | None:
+    with contextlib.suppress(ValueError):
+        user, _, password = base64.b64decode(header.removeprefix("Basic ")).decode().partition(":")
+        if password == PASSWORD:
+            return user
+    return None
+
+
+@pytest.fixture(scope="session")
+def clock() -> SystemClock:
+    return SystemClock()
+
+
+@pytest.fixture(scope="session")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    return make_authority(tmp_path_factory.mktemp("ca"))
+
+
+@pytest.fixture(scope="session")
+def stranger(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    """An authority that nobody told the browser to trust."""
+    return make_authority(tmp_path_factory.mktemp("stranger"))
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def site() -> AsyncIterator[Site]:
+    site = Site()
+    server = await asyncio.start_server(site.connected, "127.0.0.1", 0)
+    site.port = server.sockets[0].getsockname()[1]
+    yield site
+    server.close()
+    await site.stop()
+    await server.wait_closed()
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def proxy(site: Site, authority: Authority) -> AsyncIterator[StrictProxy]:
+    proxy = StrictProxy(site, authority.context)
+    server = await asyncio.start_server(proxy.connected, "127.0.0.1", 0)
+    proxy.port = server.sockets[0].getsockname()[1]
+    yield proxy
+    server.close()
+    await site.stop()
+    await server.wait_closed()
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def browser(authority: Authority, clock: SystemClock) -> AsyncIterator[Browser]:
+    """One browser for all tests of a run; each visit has a context of its own."""
+    executable = find_browser()
+    async with await Browser.launch(
+        BrowserSettings(), executable, ca_spki=authority.spki, clock=clock
+    ) as browser:
+        yield browser
+
+
+@pytest.fixture
+def settings() -> VisitSettings:
+    """A patient deadline, because machines are busy, and short waits, because pages are small."""
+    return VisitSettings(timeout_s=40.0, settle_s=0.2, settle_limit_s=5.0, scroll_limit_s=5.0)
+
+
+@pytest.fixture
+def look(
+    browser: Browser, site: Site, settings: VisitSettings, clock: SystemClock
+) -> Callable[..., Awaitable[Visit]]:
+    """Visit a path of the site, or a URL through a proxy, with some settings changed."""
+
+    async def look(target: str, proxy: ProxyEndpoint | None = None, **changes: Any) -> Visit:
+        url = site.url(target) if target.startswith("/") else target
+        return await visit(
+            browser, VisitRequest(url, proxy), replace(settings, **changes), clock=clock
+        )
+
+    return look

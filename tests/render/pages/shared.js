@@ -1,0 +1,1 @@
+fetch("/from-shared-worker");

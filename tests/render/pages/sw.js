@@ -1,0 +1,1 @@
+fetch("/from-service-worker");

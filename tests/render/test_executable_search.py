@@ -1,0 +1,133 @@
+"""Which browser is found, and what is said when there is none."""
+
+from pathlib import Path
+
+import pytest
+
+from core.errors import BrowserUnavailableError
+from render.executable import BrowserExecutable, BrowserKind, find_browser, kind_of
+from render.flags import command_line, user_agent
+
+
+def install(folder: Path, name: str, says: str = "Chromium 156.0.8078.79 built on Debian") -> Path:
+    """A program that says its version."""
+    folder.mkdir(parents=True, exist_ok=True)
+    program = folder / name
+    program.write_text(f"#!/bin/sh\necho '{says}'\n")
+    program.chmod(0o755)
+    return program
+
+
+@pytest.fixture
+def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The only folder in which programs are looked for."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    monkeypatch.setenv("PATH", str(folder))
+    return folder
+
+
+def test_the_headless_shell_comes_first(path: Path, tmp_path: Path) -> None:
+    """Then Chromium, then Chrome."""
+    chrome = install(path, "google-chrome", "Google Chrome 150.0.1.2")
+    assert find_browser(home=tmp_path).path == chrome
+    chromium = install(path, "chromium")
+    assert find_browser(home=tmp_path).path == chromium
+    shell = install(path, "chromium-headless-shell")
+    assert find_browser(home=tmp_path) == BrowserExecutable(
+        shell, BrowserKind.HEADLESS_SHELL, "156.0.8078.79"
+    )
+
+
+def test_a_playwright_download_is_the_last_resort(path: Path, tmp_path: Path) -> None:
+    """The newest build, compared as numbers, headless shell before full browser."""
+    cache = tmp_path / ".cache" / "ms-playwright"
+    full = install(cache / "chromium-1200" / "chrome-linux", "chrome")
+    assert find_browser(home=tmp_path).path == full
+    for build in ("999", "1187"):
+        install(cache / f"chromium_headless_shell-{build}" / "chrome-linux", "headless_shell")
+
+    assert "chromium_headless_shell-1187" in str(find_browser(home=tmp_path).path)
+    assert find_browser(home=tmp_path).kind is BrowserKind.HEADLESS_SHELL
+
+
+def test_the_setting_decides(path: Path, tmp_path: Path) -> None:
+    """A path or a name; it is not replaced by another when it is wrong."""
+    install(path, "chromium-headless-shell")
+    mine = install(tmp_path / "mine", "my-chrome", "Chromium 9.8.7.6")
+
+    assert find_browser(str(mine)).version == "9.8.7.6"
+    assert find_browser(str(mine)).major == "9"
+    with pytest.raises(BrowserUnavailableError, match="'nothing' is not there"):
+        find_browser("nothing")
+
+
+def test_a_program_that_does_not_run_is_passed_over(path: Path, tmp_path: Path) -> None:
+    """A broken shell does not hide a good browser."""
+    install(path, "chromium-headless-shell").write_text("#!/bin/sh\nexit 127\n")
+    chromium = install(path, "chromium")
+
+    assert find_browser(home=tmp_path).path == chromium
+
+
+def test_without_a_browser_it_is_said_what_to_install(path: Path, tmp_path: Path) -> None:
+    """One line that can be typed."""
+    with pytest.raises(BrowserUnavailableError, match="apt-get install chromium-headless-shell"):
+        find_browser(home=tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("chromium-headless-shell", BrowserKind.HEADLESS_SHELL),
+        ("headless_shell", BrowserKind.HEADLESS_SHELL),
+        ("chromium", BrowserKind.CHROMIUM),
+        ("chrome", BrowserKind.CHROMIUM),
+        ("google-chrome-stable", BrowserKind.CHROME),
+    ],
+)
+def test_the_name_tells_the_kind(name: str, kind: BrowserKind) -> None:
+    """Debian's, Playwright's and Google's names."""
+    assert kind_of(Path("/usr/bin") / name) is kind
+
+
+@pytest.mark.parametrize("kind", list(BrowserKind))
+def test_no_switch_undoes_the_sandbox(kind: BrowserKind) -> None:
+    """For no kind of browser (C-05, C-06)."""
+    executable = BrowserExecutable(Path("/b"), kind, "1.2")
+    line = command_line(executable, profile=Path("/p"), ca_spki="x", shared_memory=False)
+    names = {each.partition("=")[0] for each in line}
+
+    assert not names & {
+        "--no-sandbox",
+        "--disable-setuid-sandbox",
+        "--disable-web-security",
+        "--remote-debugging-port",
+        "--remote-debugging-address",
+        "--single-process",
+        "--disable-site-isolation-trials",
+        "--allow-file-access-from-files",
+        "--ignore-certificate-errors",
+    }
+    assert ("--headless" in names) is (kind is not BrowserKind.HEADLESS_SHELL)
+
+
+def test_only_named_hosts_are_resolved() -> None:
+    """Loopback and the names that are given; no other name is known to the browser (C-04)."""
+    executable = BrowserExecutable(Path("/b"), BrowserKind.CHROME, "1.2")
+    hosts = {"proxy": "10.0.0.9", "a.test:443": "127.0.0.1:8443"}
+    line = command_line(executable, profile=Path("/p"), ca_spki=None, hosts=hosts)
+
+    assert (
+        "--host-resolver-rules=MAP proxy 10.0.0.9, MAP a.test:443 127.0.0.1:8443, "
+        "MAP * ~NOTFOUND, EXCLUDE 127.0.0.1, EXCLUDE ::1" in line
+    )
+    assert not [each for each in line if "spki" in each]
+
+
+def test_the_word_headless_is_dropped() -> None:
+    """Unless the profile names a user agent."""
+    said = "Mozilla/5.0 HeadlessChrome/156.0.0.0 Safari/537.36"
+
+    assert user_agent(said) == "Mozilla/5.0 Chrome/156.0.0.0 Safari/537.36"
+    assert user_agent(said, "mine/1") == "mine/1"

@@ -1,0 +1,216 @@
+"""The request log: DevTools events in, facts out."""
+
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from render.network import PATIENCE_S, DocumentResponse, NetworkLog, RequestLog, without_fragment
+
+MAIN = "main-frame"
+
+
+class Story:
+    """A log and the events that it is told."""
+
+    def __init__(self, limit: int = 100) -> None:
+        self.log = NetworkLog(MAIN, limit=limit)
+        self.changes = 0
+        self.log.on_change = self.changed
+
+    def changed(self) -> None:
+        """Count."""
+        self.changes += 1
+
+    def tell(self, method: str, owner: str = "tab", now: float = 0.0, **params: Any) -> None:
+        """One event."""
+        self.log.heard(f"Network.{method}", params, owner=owner, now=now)
+
+    def ask(self, request: str, url: str, kind: str = "Image", **more: Any) -> None:
+        """A request is sent."""
+        facts = {"requestId": request, "request": {"url": url, "method": "GET"}, "type": kind}
+        self.tell("requestWillBeSent", **{"loaderId": "L", **facts, **more})
+
+    def answer(self, request: str, status: int = 200, kind: str = "Image", **more: Any) -> None:
+        """A response comes."""
+        response = {"status": status, "mimeType": "text/html", "url": "http://a/#f", "headers": {}}
+        facts = {"requestId": request, "loaderId": "L", "type": kind}
+        self.tell("responseReceived", response=response, **{**facts, **more})
+
+
+def test_a_request_is_told_with_its_response() -> None:
+    """Without its fragment."""
+    story = Story()
+    story.ask("1", "http://a/b#c")
+    story.answer("1", 404)
+    story.tell("loadingFinished", requestId="1")
+
+    assert story.log.entries() == (
+        RequestLog("http://a/b", "GET", 404, "text/html", "Image", failed="", from_cache=False),
+    )
+
+
+def test_each_hop_of_a_redirect_is_an_entry() -> None:
+    """With the status that redirected."""
+    story = Story()
+    redirect = {"status": 301, "mimeType": "", "url": "http://a/1"}
+    story.ask("1", "http://a/1", "Document", frameId=MAIN)
+    story.ask("1", "http://a/2", "Document", frameId=MAIN, redirectResponse=redirect)
+    story.answer("1", kind="Document", frameId=MAIN)
+
+    assert [(each.url, each.status) for each in story.log.entries()] == [
+        ("http://a/1", 301),
+        ("http://a/2", 200),
+    ]
+    assert story.log.hops == {"L": ["http://a/1"]}
+
+
+def test_data_urls_are_left_out() -> None:
+    """They ask nobody for anything."""
+    story = Story()
+    for url in ("data:image/png;base64,AA", "blob:http://a/1", "about:blank", "chrome://x"):
+        story.ask(url, url)
+
+    assert story.log.entries() == ()
+    assert story.log.holding_until(0.0) is None
+
+
+def test_a_cached_response_is_marked() -> None:
+    """From memory or from disk."""
+    story = Story()
+    story.ask("1", "http://a/1")
+    story.tell("requestServedFromCache", requestId="1")
+    story.ask("2", "http://a/2")
+    story.tell(
+        "responseReceived",
+        requestId="2",
+        type="Image",
+        response={"status": 200, "url": "http://a/2", "fromDiskCache": True},
+    )
+
+    assert [each.from_cache for each in story.log.entries()] == [True, True]
+
+
+def test_a_failure_keeps_its_reason() -> None:
+    """What blocked it says more than the error that followed."""
+    story = Story()
+    for number, told in enumerate(
+        ({"errorText": "net::ERR_FAILED"}, {"errorText": "x", "blockedReason": "csp"}, {})
+    ):
+        story.ask(str(number), "http://a/")
+        story.log.heard(
+            "Network.loadingFailed", {"requestId": str(number), **told}, owner="tab", now=0.0
+        )
+
+    assert [each.failed for each in story.log.entries()] == ["net::ERR_FAILED", "csp", "failed"]
+
+
+def test_only_the_main_frames_document_counts() -> None:
+    """A frame's document is one request among others."""
+    story = Story()
+    story.ask("1", "http://a/", "Document", frameId="inner")
+    story.answer("1", kind="Document", frameId="inner")
+    story.ask("2", "http://a/", "Document", frameId=MAIN)
+    story.answer("2", kind="Document", frameId=MAIN)
+
+    assert list(story.log.documents) == ["L"]
+    assert story.log.documents["L"].url == "http://a/"
+
+
+def test_an_image_holds_the_page_until_it_came() -> None:
+    """However long it takes."""
+    story = Story()
+    story.ask("1", "http://a/")
+
+    assert story.log.holding_until(10_000.0) == float("inf")
+    story.tell("loadingFinished", requestId="1")
+    assert story.log.holding_until(0.0) is None
+
+
+def test_a_long_poll_holds_the_page_for_a_while() -> None:
+    """It may never answer."""
+    story = Story()
+    story.ask("1", "http://a/", "Fetch")
+
+    assert story.log.holding_until(PATIENCE_S / 2) == PATIENCE_S
+    assert story.log.holding_until(PATIENCE_S) is None
+
+
+def test_streams_never_hold_the_page() -> None:
+    """Event streams, pings and sockets are not waited for."""
+    story = Story()
+    for kind in ("EventSource", "Ping", "Prefetch"):
+        story.ask(kind, "http://a/", kind)
+    story.tell("webSocketCreated", requestId="ws", url="wss://a/socket")
+
+    assert story.log.holding_until(0.0) is None
+    assert [each.url for each in story.log.entries()][-1] == "wss://a/socket"
+
+
+def test_a_worker_that_ended_holds_nothing() -> None:
+    """Nobody will tell how its requests ended."""
+    story = Story()
+    story.tell(
+        "requestWillBeSent",
+        owner="worker",
+        requestId="1",
+        type="Script",
+        request={"url": "http://a/", "method": "GET"},
+    )
+    story.log.owner_gone("worker")
+
+    assert story.log.holding_until(0.0) is None
+    assert story.log.entries()[0].failed == "detached"
+
+
+def test_the_log_is_bounded() -> None:
+    """What is over the limit is not kept, and that is told."""
+    story = Story(limit=3)
+    for number in range(10):
+        story.ask(str(number), "http://a/")
+
+    assert len(story.log.entries()) == 3
+    assert story.log.overflowed
+
+
+def test_the_proxys_own_errors_are_told_apart() -> None:
+    """By their header, or by a status that only proxies use (RFC 9110, 15.5.8)."""
+    assert DocumentResponse("http://a/", 502, "", {}).proxy_error == ""
+    assert (
+        DocumentResponse("http://a/", 502, "", {"weboid-proxy-error": "dns"}).proxy_error == "dns"
+    )
+    assert DocumentResponse("http://a/", 407, "", {}).proxy_error == "proxy: 407"
+
+
+@given(st.lists(st.sampled_from(["ask", "answer", "finish", "fail", "redirect"]), max_size=30))
+def test_nothing_is_open_once_everything_ended(steps: list[str]) -> None:
+    """Whatever the order of events, each request is told once and ends once."""
+    story = Story()
+    asked = 0
+    for step in steps:
+        match step:
+            case "ask":
+                story.ask("1", "http://a/")
+                asked += 1
+            case "redirect":
+                response = {"status": 302, "mimeType": "", "url": "http://a/"}
+                story.ask("1", "http://a/", redirectResponse=response)
+                asked += 1
+            case "answer":
+                story.answer("1")
+            case "finish":
+                story.tell("loadingFinished", requestId="1")
+            case _:
+                story.tell("loadingFailed", requestId="1", errorText="x")
+    story.tell("loadingFinished", requestId="1")
+
+    assert story.log.holding_until(0.0) is None
+    assert len(story.log.entries()) == asked
+
+
+@given(st.text(), st.text())
+def test_a_fragment_is_everything_behind_the_first_hash(url: str, fragment: str) -> None:
+    """Nothing before it is touched."""
+    plain = url.replace("#", "")
+
+    assert without_fragment(f"{plain}#{fragment}") == plain

@@ -1,0 +1,185 @@
+"""The final DOM, the text and the links of a page, as our scripts read them."""
+
+import re
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from core.records import ArtifactKind
+from render.visit import Visit
+
+pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
+
+Look = Callable[..., Awaitable[Visit]]
+
+
+def dom(seen: Visit) -> str:
+    return next(a.data for a in seen.artifacts if a.kind is ArtifactKind.DOM).decode()
+
+
+def text(seen: Visit) -> str:
+    return next(a.data for a in seen.artifacts if a.kind is ArtifactKind.TEXT).decode()
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def html(look: Look) -> str:
+    """The DOM of a page that has some of everything."""
+    return dom(await look("/dom.html"))
+
+
+async def test_the_doctype_is_kept(html: str) -> None:
+    """It decides between quirks and standards."""
+    assert html.startswith(
+        '<!DOCTYPE html PUBLIC "-//W3C//DTD XHTML 1.0 Strict//EN" "http://www.w3'
+    )
+
+
+async def test_the_text_says_that_it_is_utf8(html: str) -> None:
+    """What the source said about its encoding is no longer true."""
+    assert '<head><meta charset="utf-8">' in html
+    assert "iso-8859-1" not in html
+
+
+async def test_what_is_not_seen_is_left_out(html: str) -> None:
+    """Scripts have run, comments and templates are not shown."""
+    for unseen in (
+        "<script",
+        "a comment",
+        "no script here",
+        "<template",
+        "<base",
+        "document.write",
+    ):
+        assert unseen not in html
+    assert "<b>written</b>" in html
+
+
+async def test_urls_are_absolute(html: str, site: Any) -> None:
+    """They are resolved against the document's base, which is left out."""
+    for attribute in (
+        'href="{}/sub/rel.html"',
+        'href="#part"',
+        'href="{}/sub/sheet.css"',
+        'src="{}/sub/small.png"',
+        'srcset="{0}/sub/small.png 1x, {0}/image.png?big 2x"',
+        'srcset="{0}/image.png?chosen, {0}/sub/b.png 9x"',
+        'poster="{}/sub/poster.png"',
+        "background:url(&quot;{}/sub/x%20y.png&quot;)",
+        'url("{}/sub/bg.png")',
+        'href="{}/sub/svg.html"',
+    ):
+        assert attribute.format(site.url("")) in html
+
+
+async def test_the_picture_that_was_loaded_is_named(html: str, site: Any) -> None:
+    """Of several candidates, playback must know the one that was fetched."""
+    chosen = site.url("/image.png?chosen")
+    assert f'data-weboid-src="{chosen}"' in html
+
+
+async def test_attribute_values_are_escaped(html: str) -> None:
+    """A value never ends its attribute."""
+    assert 'alt="&lt;quoted &quot;"' in html
+
+
+async def test_form_state_is_kept(html: str) -> None:
+    """What a visitor would see in the fields, without what a password field hides."""
+    assert '<input id="typed" value="after">' in html
+    assert '<input type="checkbox" id="box" checked="">' in html
+    assert '<textarea id="area">\nnew &lt;text&gt;</textarea>' in html
+    assert '<option>one</option><option id="second" selected="">two</option>' in html
+    assert "hidden" not in html
+
+
+async def test_rules_that_scripts_made_are_kept(html: str) -> None:
+    """Inserted rules and adopted sheets exist only in memory; written text stays as written."""
+    assert "#a { color: rgb(1, 2, 3); }" in html
+    assert "#a { margin: 7px; }</style></head>" in html
+    assert "-x-unknown: kept" in html
+
+
+async def test_a_canvas_becomes_its_picture(html: str) -> None:
+    """What was drawn is nowhere else."""
+    assert re.search(r'<img id="canvas"[^>]* src="data:image/png;base64,[^"]{50,}"', html)
+
+
+async def test_a_frame_of_the_same_origin_is_kept_as_data(html: str) -> None:
+    """Its document waits in an attribute for whoever wants to show it."""
+    assert 'data-weboid-document="&lt;html&gt;' in html
+    assert "inner words" in html
+
+
+async def test_line_breaks_after_pre_survive(html: str) -> None:
+    """The parser swallows the first one."""
+    assert "<pre>\nline</pre>" in html
+
+
+async def test_svg_keeps_its_spelling(html: str) -> None:
+    """SVG names have capitals."""
+    assert '<svg viewBox="0 0 9 9"><linearGradient id="g"></linearGradient>' in html
+    assert '<use href="#g"></use>' in html
+
+
+async def test_shadow_trees_are_flattened_in_place(look: Look) -> None:
+    """A reader without scripts sees the slots filled, or their defaults, and closed trees too."""
+    html = dom(await look("/shadow.html"))
+
+    assert re.search(r'shadow words <span slot="head">slotted head</span></p>rest of it<a ', html)
+    assert "shadow words default head</p>fallback<a " in html
+    assert "closed words" in html
+
+
+async def test_shadow_styles_stay_with_their_host(look: Look) -> None:
+    """A component's rules must not repaint the page."""
+    html = dom(await look("/shadow.html"))
+    host = '[data-weboid-host="1"]'
+
+    assert f"{host} {{ display: block; }}" in html
+    assert f"{host} p, {host} b {{ color: red; }}" in html
+    assert f"{host} i {{ color: blue; }}" in html
+    assert f"{host}:is(.big) p {{ margin: 3px; }}" in html
+    assert f"{host} :is(span) {{ color: green; }}" in html
+    assert '<x-card data-weboid-host="1">' in html
+
+
+async def test_text_includes_shadow_trees_and_frames(look: Look) -> None:
+    """Whatever is read is searched."""
+    shadow = text(await look("/shadow.html"))
+    frames = text(await look("/frameset.html"))
+
+    for words in ("slotted head", "rest of it", "shadow words", "closed words"):
+        assert words in shadow
+    assert "Words to read." in frames
+    assert "only <text>" in frames
+
+
+async def test_outlinks_are_absolute_and_once_each(look: Look, site: Any) -> None:
+    """http(s) only, in order, fragments gone except those that name a state."""
+    seen = await look("/links.html")
+
+    assert seen.outlinks == (
+        site.url("/a.html"),
+        site.url("/app#!state"),
+        "https://other.example/b?c=d",
+        site.url("/area.html"),
+        *(site.url(f"/many/{n}") for n in range(3)),
+    )
+
+
+async def test_outlinks_of_shadow_trees_and_frames_count(look: Look, site: Any) -> None:
+    """A link is a link wherever it stands."""
+    assert site.url("/shadow-link.html") in (await look("/shadow.html")).outlinks
+    assert site.url("/inner.html") in (await look("/dom.html")).outlinks
+    assert site.url("/next.html") in (await look("/frameset.html")).outlinks
+
+
+async def test_a_page_cannot_tamper_with_our_scripts(look: Look, site: Any) -> None:
+    """Overridden prototypes and clobbered names change nothing (isolated world)."""
+    seen = await look("/tampering.html")
+
+    assert (seen.reason, seen.title) == ("", "Tampering")
+    assert "still read" in text(seen)
+    assert seen.outlinks == (site.url("/found.html"),)
+    assert '<input name="attributes" value="kept">' in dom(seen)
