@@ -5,20 +5,23 @@ import os
 import signal
 import socket
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Self
 
 from core.clock import Clock
 from core.pages import Outcome
 from core.settings import Settings
-from crawler.collection import open_collection
+from crawler.collection import Collection, open_collection
 from crawler.frontier.base import AddResult, Frontier, ItemState, NewItem
 from crawler.frontier.sqlite import SqliteFrontier
 from crawler.supervisor import running
 from crawler.worker import Crew, Event, PageDone
 from proxy.index import CaptureIndex
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 @dataclass(slots=True)
@@ -104,37 +107,61 @@ async def archive(
         account.note(event)
         report(event)
 
-    async with open_collection(order.root, clock=clock) as collection:
-        layout = collection.layout
-        with SqliteFrontier(
-            layout.frontier_db,
-            settings=order.settings.frontier,
-            politeness=order.settings.politeness,
-        ) as frontier:
-            _take_over(frontier, clock)
-            items = (NewItem(url) for url in order.urls)
-            account.added = frontier.add(items, now=clock.now(), again=order.again)
-            started(account.added, frontier.unfinished(clock.now()))
-            if frontier.unfinished(clock.now()):
-                async with running(collection, order.settings, clock=clock) as supervisor:
-                    index = CaptureIndex(layout.captures_db)
-                    crew = Crew(
-                        frontier=frontier,
-                        supervisor=supervisor,
-                        index=index,
-                        settings=order.settings,
-                        clock=clock,
-                        name=f"{socket.gethostname()}:{os.getpid()}",
-                        report=note,
-                    )
+    with _Stop(stopping) as stop:
+        try:
+            async with open_collection(order.root, clock=clock) as collection:
+                layout = collection.layout
+                with SqliteFrontier(
+                    layout.frontier_db,
+                    settings=order.settings.frontier,
+                    politeness=order.settings.politeness,
+                ) as frontier:
+                    _take_over(frontier, clock)
+                    items = (NewItem(url) for url in order.urls)
+                    account.added = frontier.add(items, now=clock.now(), again=order.again)
+                    account.left = frontier.unfinished(clock.now())
+                    started(account.added, account.left)
                     try:
-                        await _run(crew, order.workers, stopping)
+                        if account.left:
+                            await _work(order, collection, frontier, clock, note, stop)
                     finally:
-                        index.close()
-                    account.stopped = crew.stopping.is_set()
-            account.left = frontier.unfinished(clock.now())
+                        account.left = frontier.unfinished(clock.now())
+        except asyncio.CancelledError:
+            if not stop.at_once:
+                raise
+            task = asyncio.current_task()
+            assert task is not None
+            task.uncancel()
+        account.stopped = stop.event.is_set()
     account.seconds = clock.monotonic() - begun
     return account
+
+
+async def _work(
+    order: Order,
+    collection: Collection,
+    frontier: Frontier,
+    clock: Clock,
+    note: Callable[[Event], None],
+    stop: "_Stop",
+) -> None:
+    """Start what is needed and let the crew work."""
+    async with running(collection, order.settings, clock=clock) as supervisor:
+        with closing(CaptureIndex(collection.layout.captures_db)) as index:
+            crew = Crew(
+                frontier=frontier,
+                supervisor=supervisor,
+                index=index,
+                settings=order.settings,
+                clock=clock,
+                name=f"{socket.gethostname()}:{os.getpid()}",
+                report=note,
+                stopping=stop.event,
+            )
+            try:
+                await crew.run(order.workers)
+            except BaseExceptionGroup as group:
+                raise _first(group) from group
 
 
 def _take_over(frontier: Frontier, clock: Clock) -> None:
@@ -144,39 +171,36 @@ def _take_over(frontier: Frontier, clock: Clock) -> None:
             frontier.release(record.item, now=clock.now(), reason="the worker is gone")
 
 
-async def _run(crew: Crew, workers: int, stopping: Callable[[], None]) -> None:
-    """Run the crew; the first signal stops it gently, the second at once."""
-    task = asyncio.create_task(crew.run(workers))
-    gentle: set[asyncio.Task[None]] = set()
+class _Stop:
+    """What SIGINT and SIGTERM mean: the first stops gently, the second at once.
 
-    def interrupted() -> None:
-        if crew.stopping.is_set():
-            task.cancel()
-        else:
-            crew.stopping.set()
-            gentle.add(asyncio.create_task(crew.stop()))
-            stopping()
+    Attributes:
+        event: set by the first.
+        at_once: whether there was a second.
+    """
 
-    with _signals(interrupted):
-        try:
-            await task
-        except asyncio.CancelledError:
-            if not crew.stopping.is_set():
-                raise
-        except BaseExceptionGroup as group:
-            raise _first(group) from group
+    def __init__(self, told: Callable[[], None]) -> None:
+        self.event = asyncio.Event()
+        self.at_once = False
+        self._told = told
 
+    def __enter__(self) -> Self:
+        self._task = asyncio.current_task()
+        for number in _SIGNALS:
+            asyncio.get_running_loop().add_signal_handler(number, self._signalled)
+        return self
 
-@contextmanager
-def _signals(handler: Callable[[], None]) -> Iterator[None]:
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, handler)
-    try:
-        yield
-    finally:
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.remove_signal_handler(number)
+    def __exit__(self, *_: object) -> None:
+        for number in _SIGNALS:
+            asyncio.get_running_loop().remove_signal_handler(number)
+
+    def _signalled(self) -> None:
+        if not self.event.is_set():
+            self.event.set()
+            self._told()
+        elif not self.at_once and self._task is not None:
+            self.at_once = True
+            self._task.cancel()
 
 
 def _first(group: BaseException) -> BaseException:

@@ -74,7 +74,7 @@ class Crew:
     name: str
     report: Callable[[Event], None]
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
-    _changed: asyncio.Condition = field(default_factory=asyncio.Condition)
+    _changed: asyncio.Event = field(default_factory=asyncio.Event)
     _deaths: Counter[str] = field(default_factory=Counter)
 
     async def run(self, workers: int) -> None:
@@ -98,26 +98,30 @@ class Crew:
                 await self._wait()
                 continue
             await self._handle(claimed[0])
-            await self._tell_others()
-        await self._tell_others()
+            self._tell_others()
+        self._tell_others()
 
     async def _wait(self) -> None:
-        """Wait for another worker to finish something, or for a host's turn."""
+        """Wait for another worker to finish something, for a host's turn, or for the end."""
         now = self.clock.now()
         wakeup = self.frontier.next_wakeup(now)
         left = WAIT_LIMIT_S if wakeup is None else (wakeup - now).total_seconds()
-        with suppress(TimeoutError):
-            async with asyncio.timeout(min(max(left, 0.01), WAIT_LIMIT_S)), self._changed:
-                await self._changed.wait()
+        changed, stopping = self._changed, asyncio.create_task(self.stopping.wait())
+        waiting = {asyncio.create_task(changed.wait()), stopping}
+        try:
+            await asyncio.wait(
+                waiting,
+                timeout=min(max(left, 0.01), WAIT_LIMIT_S),
+                return_when=asyncio.FIRST_COMPLETED,
+            )
+        finally:
+            for task in waiting:
+                task.cancel()
 
-    async def _tell_others(self) -> None:
-        async with self._changed:
-            self._changed.notify_all()
-
-    async def stop(self) -> None:
-        """Let the workers finish what they do, and no more."""
-        self.stopping.set()
-        await self._tell_others()
+    def _tell_others(self) -> None:
+        """Wake whoever waits: something was finished."""
+        self._changed.set()
+        self._changed = asyncio.Event()
 
     async def _handle(self, item: FrontierItem) -> None:
         if await self._was_finished(item):

@@ -82,7 +82,7 @@ def blocks(db: sqlite3.Connection, now_ms: int, limit: int) -> list[HostBlock]:
     """Hosts blocked at that moment, the longest block first."""
     rows = db.execute(
         "SELECT host, blocked_ms, blocked_reason FROM hosts "
-        "WHERE blocked_ms > max(?, 0) ORDER BY blocked_ms DESC LIMIT ?",
+        "WHERE blocked_ms > 0 AND blocked_ms > ? ORDER BY blocked_ms DESC LIMIT ?",
         (now_ms, limit),
     ).fetchall()
     return [HostBlock(host, moment_of(until), reason) for host, until, reason in rows]

@@ -5,9 +5,9 @@ from dataclasses import dataclass, replace
 from core.errors import InvariantError
 from crawler.frontier.base import Lane
 
-# Items are numbered as they come, and queues are kept by epochs of 2^18 numbers: additions then
+# Items are numbered as they come, and queues are kept by epochs of 2^16 numbers: additions then
 # touch a small young part of the store instead of every host's own page in a large one.
-EPOCH_BITS = 18
+EPOCH_BITS = 16
 
 _Lanes = tuple[int, int, int]
 

@@ -1,5 +1,7 @@
 """One SQLite file: opened, checked, and used in transactions; its errors mapped to ours."""
 
+import fcntl
+import os
 import sqlite3
 import threading
 from collections.abc import Iterator
@@ -37,7 +39,7 @@ class Store:
         with self._mapped():
             self._db = _connect(path)
         try:
-            with self._mapped():
+            with self._mapped(), _alone_in(path.parent):
                 self._prepare()
         except BaseException:
             self._db.close()
@@ -75,18 +77,11 @@ class Store:
             self._db.close()
 
     def _prepare(self) -> None:
-        self._check_version()
-        if self._pragma("user_version") == 0:
-            # Two processes may come here at once: the second finds the tables made.
-            self._db.execute("BEGIN EXCLUSIVE")
+        if self._is_empty():
+            self._db.execute("PRAGMA journal_mode = WAL")
+            self._db.execute("BEGIN IMMEDIATE")
             with _undone_on_error(self._db):
-                if self._pragma("user_version") == 0:
-                    for statement in SCHEMA.split(";"):
-                        self._db.execute(statement)
-                    self._db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-                    self._db.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
-            self._check_version()
-        self._db.execute("PRAGMA journal_mode = WAL")
+                self._create()
         for name, value in (
             ("synchronous", "NORMAL"),
             ("wal_autocheckpoint", _CHECKPOINT_PAGES),
@@ -95,17 +90,25 @@ class Store:
         ):
             self._db.execute(f"PRAGMA {name} = {value}")
 
-    def _check_version(self) -> None:
+    def _create(self) -> None:
+        for statement in SCHEMA.split(";"):
+            self._db.execute(statement)
+        self._db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        self._db.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+
+    def _is_empty(self) -> bool:
+        """Whether the tables are still to be made; what is not ours is refused."""
         version = self._pragma("user_version")
         program = self._pragma("application_id")
-        empty = self._db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0
-        if version == 0 and empty:
-            return
+        tables = self._db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+        if (version, program, tables) == (0, 0, 0):
+            return True
         if (version, program) != (SCHEMA_VERSION, APPLICATION_ID):
             raise CollectionVersionError(
                 f"{self._path} is no frontier of version {SCHEMA_VERSION} (it says {version}): "
                 "use the version that made it, or move the file away to begin anew."
             )
+        return False
 
     def _pragma(self, name: str) -> int:
         return int(self._db.execute(f"PRAGMA {name}").fetchone()[0])
@@ -124,6 +127,17 @@ class Store:
             if code == sqlite3.SQLITE_FULL:
                 raise DiskFullError(f"{self._path} cannot grow: {error}.") from error
             raise UnavailableError(f"{self._path} cannot be used: {error}.") from error
+
+
+@contextmanager
+def _alone_in(folder: Path) -> Iterator[None]:
+    """While no other process is here: SQLite does not wait by itself to change a journal's mode."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def _connect(path: Path) -> sqlite3.Connection:

@@ -1,0 +1,11 @@
+"""What the tests of the core share."""
+
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture(scope="session")
+def replay_python() -> Path:
+    """The interpreter of the environment that pywb lives in."""
+    return Path(__file__).parents[2] / ".venv-replay" / "bin" / "python"

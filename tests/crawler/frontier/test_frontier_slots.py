@@ -1,0 +1,77 @@
+"""The arithmetic of a host's slot."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from core.errors import InvariantError
+from crawler.frontier.base import Lane
+from crawler.frontier.slots import EPOCH_BITS, HostSlot, epoch_of
+
+SLOT = HostSlot(id=1)
+lanes = st.sampled_from(Lane)
+
+
+def test_an_older_item_that_comes_back_moves_the_head_back() -> None:
+    """A released item of an early epoch is found before later ones."""
+    slot = SLOT.pushed(Lane.STANDARD, 7).pushed(Lane.STANDARD, 3)
+
+    assert slot.heads[Lane.STANDARD] == 3
+    assert slot.waiting[Lane.STANDARD] == 2
+
+
+def test_the_head_of_an_empty_lane_is_the_item_that_joins_it() -> None:
+    """Epochs that were passed are not searched again."""
+    slot = SLOT.pushed(Lane.HIGH, 3).pulled(Lane.HIGH, 3).pushed(Lane.HIGH, 9)
+
+    assert slot.heads[Lane.HIGH] == 9
+
+
+@given(st.lists(st.tuples(lanes, st.integers(0, 9)), max_size=9))
+def test_a_slot_stands_for_its_highest_lane(pushed: list[tuple[Lane, int]]) -> None:
+    """The index of ready hosts is by that lane."""
+    slot = SLOT
+    for lane, epoch in pushed:
+        slot = slot.pushed(lane, epoch)
+
+    assert slot.settled(1).lane == min((lane for lane, _ in pushed), default=None)
+    assert all(
+        slot.heads[lane] == min(epoch for other, epoch in pushed if other is lane)
+        for lane in {lane for lane, _ in pushed}
+    )
+
+
+def test_a_slot_at_its_limit_stands_for_no_lane() -> None:
+    """No search finds a host that may not be claimed from."""
+    slot = SLOT.pushed(Lane.NOW, 0).pushed(Lane.NOW, 0).taken()
+
+    assert slot.settled(1).lane is None
+    assert slot.settled(2).lane is Lane.NOW
+    assert slot.freed(5).settled(1).lane is Lane.NOW
+
+
+def test_a_rest_and_a_block_hold_whichever_is_longer() -> None:
+    """They are different fields (U12), and both are kept to."""
+    slot = SLOT.taken().freed(50)
+
+    assert slot.blocked(80, now_ms=10).settled(1).ready_ms == 80
+    assert slot.blocked(20, now_ms=10).settled(1).ready_ms == 50
+    assert slot.blocked(80, now_ms=10).blocked(10, now_ms=10).settled(1).ready_ms == 50
+
+
+def test_a_shorter_rest_never_replaces_a_longer_one() -> None:
+    """Visits end in any order."""
+    assert SLOT.taken().taken().freed(50).freed(20).next_ms == 50
+
+
+def test_taking_more_than_there_is_is_our_own_mistake() -> None:
+    """Books that contradict are reported, not papered over."""
+    with pytest.raises(InvariantError):
+        SLOT.pulled(Lane.NOW, 0)
+    with pytest.raises(InvariantError):
+        SLOT.freed(0)
+
+
+def test_epochs_follow_the_numbers() -> None:
+    """An item keeps its epoch, so it keeps its place."""
+    assert [epoch_of(seq) for seq in (0, (1 << EPOCH_BITS) - 1, 1 << EPOCH_BITS)] == [0, 0, 1]
