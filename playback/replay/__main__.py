@@ -1,0 +1,98 @@
+"""Start replay: ``python -m playback.replay --collection DIR --front-origin ORIGIN``."""
+
+import argparse
+import json
+import logging
+import signal
+import sys
+from datetime import timedelta
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import gevent
+
+from core.layout import Layout
+from playback.replay.archive import Archive
+from playback.replay.gate import Policy
+from playback.replay.index import CaptureIndex
+from playback.replay.making import Makers
+from playback.replay.service import Limits, Replay
+from playback.replay.serving import ReplayServer, on_end_of
+
+
+def main() -> None:
+    """Serve one collection until stdin ends or a signal comes.
+
+    Prints one line on stdout when it listens: ``{"ready": true, "port": 41234}``.
+    """
+    options = _parse()
+    logging.basicConfig(level=logging.WARNING, format="%(message)s", stream=sys.stderr)
+    layout = Layout(options.collection)
+    index = CaptureIndex(layout)
+    makers = Makers(options.makers, deadline_s=options.deadline_s)
+    server = ReplayServer((options.host, options.port))
+    server.answer_with(
+        Replay(
+            index,
+            Archive(layout),
+            front_origin=options.front_origin,
+            limits=Limits(window=timedelta(days=options.window_days)),
+            make=makers,
+        ),
+        Policy(options.front_origin, _hosts(options.host, server.port, options.origin)),
+    )
+    for name in (signal.SIGTERM, signal.SIGINT):
+        gevent.signal_handler(name, server.stop)
+    if not options.keep_running:
+        on_end_of(sys.stdin.fileno(), server.stop)
+    server.start()
+    print(json.dumps({"ready": True, "port": server.port}), flush=True)  # noqa: T201 the contract
+    try:
+        server.serve_forever()
+    finally:
+        makers.close()
+        index.close()
+
+
+def _parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m playback.replay", description=__doc__)
+    parser.add_argument("--collection", type=Path, required=True, help="the collection's folder")
+    parser.add_argument("--host", default="127.0.0.1", help="address to listen on")
+    parser.add_argument("--port", type=int, default=0, help="port to listen on; 0: a free one")
+    parser.add_argument("--front-origin", type=_origin, required=True, help="origin of the front")
+    parser.add_argument(
+        "--origin", type=_origin, default=None, help="origin that readers see, behind a proxy"
+    )
+    parser.add_argument(
+        "--window-days", type=float, default=30, help="how far from a page its parts may be"
+    )
+    parser.add_argument("--makers", type=int, default=2, help="processes that sanitise")
+    parser.add_argument(
+        "--deadline-s", type=float, default=10.0, help="how long sanitising a page may take"
+    )
+    parser.add_argument("--keep-running", action="store_true", help="do not stop when stdin ends")
+    return parser.parse_args()
+
+
+def _origin(text: str) -> str:
+    """The text when it is an origin: scheme, host, maybe a port, nothing else."""
+    parts = urlsplit(text)
+    if parts.scheme not in {"http", "https"} or not parts.netloc or parts[2:] != ("", "", ""):
+        raise argparse.ArgumentTypeError(f"an origin looks like https://wiki.example; not {text!r}")
+    if parts.username is not None or any(character in text for character in " ;,'\""):
+        raise argparse.ArgumentTypeError(f"an origin has no such characters: {text!r}")
+    return f"{parts.scheme}://{parts.netloc.lower()}"
+
+
+def _hosts(host: str, port: int, origin: str | None) -> frozenset[str]:
+    """The values of Host that are ours: the public origin's, or else the listening address's."""
+    if origin is not None:
+        return frozenset({urlsplit(origin).netloc})
+    names = {f"[{host}]" if ":" in host else host}
+    if names & {"127.0.0.1", "[::1]", "localhost"}:
+        names |= {"127.0.0.1", "[::1]", "localhost"}
+    return frozenset(f"{name}:{port}" for name in names)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,77 @@
+"""What replay says: answers before they reach the gate, and when none need be made."""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from email.utils import format_datetime
+from http import HTTPStatus
+
+from core.captures import Capture
+from playback.addresses import Memento, memento_path
+from playback.replay.html import SANITISER_VERSION, notice_document
+
+HTML = "text/html; charset=utf-8"
+TEXT = "text/plain; charset=utf-8"
+CSS = "text/css; charset=utf-8"
+PDF = "application/pdf"
+
+Headers = tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A response before the gate."""
+
+    status: HTTPStatus
+    content_type: str
+    body: bytes
+    headers: Headers = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What is asked for, the moment its timestamp names, and the ETags its reader holds."""
+
+    memento: Memento
+    at: datetime
+    known_etags: str
+
+    def etag(self, capture: Capture) -> str:
+        """Changes when the bytes do: with the record, the rules, and the page's moment."""
+        place = f"{capture.location.filename}:{capture.location.offset}"
+        safe = re.sub(r"[^A-Za-z0-9:._-]", "-", place)[-120:]
+        return f'"{SANITISER_VERSION}:{self.memento.timestamp}:{safe}"'
+
+    def answer(
+        self, capture: Capture, content_type: str, make: Callable[[], bytes], *more: tuple[str, str]
+    ) -> Answer:
+        """The capture as `make` makes it; not made at all when its reader has it (304)."""
+        validators = (
+            ("ETag", self.etag(capture)),
+            # RFC 7089, 2.1.1
+            ("Memento-Datetime", format_datetime(capture.captured_at, usegmt=True)),
+        )
+        if self.etag(capture) in self.known_etags:
+            return Answer(HTTPStatus.NOT_MODIFIED, "", b"", validators)
+        return Answer(HTTPStatus.OK, content_type, make(), (*validators, *more))
+
+
+def redirect(memento: Memento) -> Answer:
+    """To another address of replay."""
+    return Answer(HTTPStatus.FOUND, "", b"", (("Location", memento_path(memento)),))
+
+
+def notice(status: HTTPStatus, title: str, text: str) -> Answer:
+    """A page in our own words."""
+    return Answer(status, HTML, notice_document(title, text).encode())
+
+
+def missing(text: str) -> Answer:
+    """There is no such page to show; `text` says why."""
+    return notice(HTTPStatus.NOT_FOUND, "No copy to show", text)
+
+
+def absent() -> Answer:
+    """There is no such part of a page; its reader sees the alternative text."""
+    return Answer(HTTPStatus.NOT_FOUND, TEXT, b"Not captured.\n")

@@ -1,0 +1,243 @@
+"""Style sheets, filtered through an allow-list (research 1.5, P-09, P-13).
+
+tinycss2 parses as CSS Syntax Level 3 says browsers do; what is not on the lists is left out, and
+what is kept is written anew from the parsed tokens. A ``url()`` leads to our image route, an
+``@import`` to our style route. Nothing stays that could fetch from elsewhere, load a font, or
+fix itself over the window.
+"""
+
+import re
+from collections.abc import Iterable
+from typing import Any
+
+import tinycss2
+from tinycss2.ast import AtKeywordToken, FunctionBlock, ParseError, StringToken, URLToken
+
+from playback.replay.rewriting import Rewriter
+
+_DEEPEST = 24  # nested blocks; style sheets of people reach five
+
+_PROPERTIES = frozenset(
+    """
+    accent-color align-content align-items align-self all appearance aspect-ratio
+    backface-visibility background background-attachment background-blend-mode background-clip
+    background-color background-image background-origin background-position background-position-x
+    background-position-y background-repeat background-size block-size border-collapse
+    border-spacing bottom box-decoration-break box-shadow box-sizing caption-side caret-color clear
+    clip clip-path color color-scheme contain content content-visibility cursor direction display
+    empty-cells fill filter flex flex-basis flex-direction flex-flow flex-grow flex-shrink flex-wrap
+    float font font-family font-feature-settings font-kerning font-optical-sizing font-size
+    font-size-adjust font-stretch font-style font-synthesis font-variation-settings font-weight gap
+    height hyphens image-rendering inline-size isolation justify-content justify-items justify-self
+    left letter-spacing line-break line-height max-block-size max-height max-inline-size max-width
+    min-block-size min-height min-inline-size min-width mix-blend-mode object-fit object-position
+    opacity order orphans outline outline-color outline-offset outline-style outline-width overflow
+    overflow-anchor overflow-wrap overflow-x overflow-y perspective perspective-origin
+    place-content place-items place-self pointer-events position quotes resize right rotate row-gap
+    scale stroke tab-size table-layout top transform transform-box transform-origin transform-style
+    translate unicode-bidi user-select vertical-align visibility white-space widows width will-change
+    word-break word-spacing word-wrap writing-mode z-index zoom
+    """.split()  # noqa: SIM905 a table in rows can be read and compared
+)
+_PROPERTY_FAMILIES = re.compile(
+    r"(?:-(?:webkit|moz|ms|o)-)?(?:border|column|columns|counter|font-variant|grid|inset|list-style"
+    r"|margin|padding|scroll-margin|scroll-padding|text|transition|animation|mask|overscroll"
+    r"|box|line-clamp|font-smoothing|osx-font-smoothing|text-size-adjust)(?:-[a-z]+)*"
+)
+_FUNCTIONS = frozenset(
+    """
+    abs acos asin atan atan2 blur brightness calc circle clamp color color-mix conic-gradient
+    contrast cos counter counters cubic-bezier drop-shadow ellipse env exp fit-content grayscale hsl
+    hsla hue-rotate hwb hypot inset invert lab lch light-dark linear linear-gradient log matrix
+    matrix3d max min minmax mod oklab oklch opacity path perspective polygon pow
+    radial-gradient rect rem repeat repeating-conic-gradient repeating-linear-gradient
+    repeating-radial-gradient rgb rgba rotate rotate3d rotatex rotatey rotatez round saturate scale
+    scale3d scalex scaley scalez sepia sign sin skew skewx skewy sqrt steps symbols tan translate
+    translate3d translatex translatey translatez var xywh
+    -webkit-linear-gradient -webkit-radial-gradient -moz-linear-gradient -o-linear-gradient
+    """.split()  # noqa: SIM905 a table in rows can be read and compared
+)
+# Rules that hold rules; what stands before their block is passed on, since it can fetch nothing.
+_GROUP_RULES = frozenset({"media", "supports", "layer", "container", "keyframes"})
+_VENDOR = re.compile(r"^-(?:webkit|moz|ms|o)-")
+_MEDIA = re.compile(r"[A-Za-z0-9 ,:()./<>=-]{1,500}")
+
+
+def filter_sheet(data: bytes, charset: str | None, rewriter: Rewriter) -> str:
+    """The style sheet as it may be shown, from its stored bytes and their HTTP charset."""
+    rules, _ = tinycss2.parse_stylesheet_bytes(
+        data, protocol_encoding=charset, skip_comments=True, skip_whitespace=True
+    )
+    return _write_rules(rules, rewriter, 0)
+
+
+def filter_style(text: str, rewriter: Rewriter) -> str:
+    """The text of a style element as it may be shown; it cannot end the element."""
+    rules = tinycss2.parse_stylesheet(text, skip_comments=True, skip_whitespace=True)
+    return _write_rules(rules, rewriter, 0)
+
+
+def filter_declarations(text: str, rewriter: Rewriter) -> str:
+    """The value of a style attribute as it may be shown; maybe empty."""
+    nodes = tinycss2.parse_blocks_contents(text, skip_comments=True, skip_whitespace=True)
+    return "".join(
+        _write_declaration(node, rewriter) for node in nodes if node.type == "declaration"
+    )
+
+
+def safe_media(text: str) -> str:
+    """The media query list when it is a plain one, else ``not all``; empty stays empty."""
+    text = " ".join(text.split())
+    return text if not text or _MEDIA.fullmatch(text) else "not all"
+
+
+def _write_rules(rules: Iterable[Any], rewriter: Rewriter, depth: int) -> str:
+    if depth > _DEEPEST:
+        return ""
+    written = (_write_rule(rule, rewriter, depth) for rule in rules)
+    return "\n".join(text for text in written if text)
+
+
+def _write_rule(rule: Any, rewriter: Rewriter, depth: int) -> str:
+    if rule.type not in {"qualified-rule", "at-rule"}:
+        return ""
+    if rule.type == "at-rule" and rule.lower_at_keyword == "import":
+        return _write_import(rule, rewriter) if depth == 0 else ""
+    if _is_unfit(rule.prelude, 0):
+        return ""
+    if rule.content is None:
+        names = rule.lower_at_keyword == "layer"
+        return f"@layer{_serialise(rule.prelude)};" if names else ""
+    name = ""
+    if rule.type == "at-rule":
+        name = f"@{rule.lower_at_keyword}"
+        if _VENDOR.sub("", rule.lower_at_keyword) not in _GROUP_RULES:
+            return ""
+    block = _write_block(rule.content, rewriter, depth)
+    return f"{name}{_serialise(rule.prelude)}{{{block}}}" if block else ""
+
+
+def _is_unfit(tokens: Iterable[Any], depth: int) -> bool:
+    """True when what stands before a block holds what has no place there, or is broken."""
+    return depth > _DEEPEST or any(
+        isinstance(token, ParseError | AtKeywordToken | URLToken)
+        or _is_url_function(token)
+        or _is_unfit(_inside(token), depth + 1)
+        for token in tokens
+    )
+
+
+def _inside(token: Any) -> Iterable[Any]:
+    """The tokens within a function or a block."""
+    inside: Iterable[Any] = getattr(token, "arguments", getattr(token, "content", ()))
+    return inside
+
+
+def _write_block(content: list[Any], rewriter: Rewriter, depth: int) -> str:
+    """The inside of a rule: declarations and, nested, more rules."""
+    if depth >= _DEEPEST:
+        return ""
+    nodes = tinycss2.parse_blocks_contents(content, skip_comments=True, skip_whitespace=True)
+    parts = []
+    for node in nodes:
+        if node.type == "declaration":
+            parts.append(_write_declaration(node, rewriter))
+        else:
+            parts.append(_write_rule(node, rewriter, depth + 1))
+    return "".join(parts)
+
+
+def _write_import(rule: Any, rewriter: Rewriter) -> str:
+    tokens = [token for token in rule.prelude if token.type not in {"whitespace", "comment"}]
+    if not tokens or rule.content is not None:
+        return ""
+    target = rewriter.sheet(_url_of(tokens[0]) or "")
+    if target is None:
+        return ""
+    condition = safe_media(tinycss2.serialize(tokens[1:])) if tokens[1:] else ""
+    return f'@import url("{target}") {condition};'
+
+
+def _write_declaration(node: Any, rewriter: Rewriter) -> str:
+    name = node.lower_name
+    is_custom = name.startswith("--")
+    plain = _VENDOR.sub("", name)
+    if not is_custom and plain not in _PROPERTIES and not _PROPERTY_FAMILIES.fullmatch(name):
+        return ""
+    try:
+        value = _rewritten(node.value, rewriter, 0, allow_attr=name == "content")
+    except _NotAllowedError:
+        return ""
+    text = _serialise(value).strip()
+    if plain == "position" and "fixed" in text.lower():
+        return ""  # P-09: it would stand over whatever its reader scrolls to
+    important = " !important" if node.important else ""
+    # tinycss2 keeps a custom property's name as written, and its case counts.
+    return f"{_serialise_name(node)}:{text}{important};"
+
+
+def _serialise_name(node: Any) -> str:
+    written: str = tinycss2.serialize([node])
+    return _escape_end(written.partition(":")[0]) if node.name.startswith("--") else node.lower_name
+
+
+class _NotAllowedError(Exception):
+    """A value holds a token that may not be shown."""
+
+
+def _rewritten(tokens: list[Any], rewriter: Rewriter, depth: int, allow_attr: bool) -> list[Any]:  # noqa: FBT001 private and recursive
+    """The tokens with their URLs led to our routes.
+
+    Raises:
+        _NotAllowedError: one of them is not on the list.
+    """
+    if depth > _DEEPEST:
+        raise _NotAllowedError
+    return [_rewritten_token(token, rewriter, depth, allow_attr) for token in tokens]
+
+
+def _rewritten_token(token: Any, rewriter: Rewriter, depth: int, allow_attr: bool) -> Any:  # noqa: FBT001 private and recursive
+    if isinstance(token, ParseError | AtKeywordToken):
+        raise _NotAllowedError
+    if isinstance(token, URLToken) or _is_url_function(token):
+        target = rewriter.image(_url_of(token) or "")
+        if target is None:
+            raise _NotAllowedError
+        return _url_token(target)
+    if isinstance(token, FunctionBlock):
+        allowed = token.lower_name in _FUNCTIONS or (allow_attr and token.lower_name == "attr")
+        if not allowed:
+            raise _NotAllowedError
+        token.arguments = _rewritten(token.arguments, rewriter, depth + 1, allow_attr=False)
+    elif hasattr(token, "content"):  # a block in parentheses, brackets or braces
+        token.content = _rewritten(token.content, rewriter, depth + 1, allow_attr)
+    return token
+
+
+def _is_url_function(token: Any) -> bool:
+    return isinstance(token, FunctionBlock) and token.lower_name == "url"
+
+
+def _url_of(token: Any) -> str | None:
+    """The URL that a token names: ``url(x)``, ``url("x")`` or, in @import, ``"x"``."""
+    if isinstance(token, URLToken | StringToken):
+        return str(token.value)
+    if _is_url_function(token):
+        inside = [each for each in token.arguments if each.type not in {"whitespace", "comment"}]
+        if len(inside) == 1 and isinstance(inside[0], StringToken):
+            return str(inside[0].value)
+    return None
+
+
+def _url_token(url: str) -> URLToken:
+    # Our addresses and base64 hold nothing that a quoted string would have to escape.
+    return URLToken(0, 0, url, f'url("{url}")')
+
+
+def _serialise(tokens: list[Any]) -> str:
+    return _escape_end(tinycss2.serialize(tokens))
+
+
+def _escape_end(text: str) -> str:
+    """The text without ``</``, which could end a style element; inside strings it means the same."""
+    return text.replace("</", "<\\/")

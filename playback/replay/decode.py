@@ -1,0 +1,121 @@
+"""From a stored body to its content, never more than a limit (P-21).
+
+Every step takes at most so many bytes at a time from its decoder, so a bomb costs its limit and
+nothing more: warcio's own readers let a decoder give all that it has.
+"""
+
+import zlib
+from collections.abc import Callable, Iterator
+from typing import Protocol
+
+# In the replay environment only, where mypy does not run.
+import brotli  # type: ignore[import-not-found]
+from brotli._brotli import ffi, lib  # type: ignore[import-not-found]
+
+from core.errors import BodyTooLargeError, PermanentError
+
+_BLOCK = 64 * 1024
+_MOST_CODINGS = 2
+# Real pages reach about 30; deflate ends at 1032, brotli nowhere.
+_MOST_EXPANSION = 250
+_EXPANSION_COUNTS_FROM = 1024 * 1024
+
+
+class Stream(Protocol):
+    """What is read in blocks."""
+
+    def read(self, size: int, /) -> bytes:
+        """At most `size` bytes; empty at the end."""
+        ...
+
+
+def decode_body(stream: Stream, codings: str, *, limit: int) -> bytes:
+    """The body in `stream` without its content codings, outermost last as RFC 9110, 8.4 lists them.
+
+    A body that is not what its coding says comes back as it is: archives hold decoded bodies
+    under the headers of encoded ones. One that breaks off comes back as far as it goes.
+
+    Raises:
+        BodyTooLargeError: it is longer than `limit`, or expands like no page does.
+        PermanentError: a coding that nobody here can undo, or too many of them.
+    """
+    blocks: Iterator[bytes] = iter(lambda: stream.read(_BLOCK), b"")
+    stored = _join(blocks, limit)
+    names = [name.strip().lower() for name in codings.split(",")]
+    names = [name for name in names if name not in {"", "identity"}]
+    if len(names) > _MOST_CODINGS:
+        raise PermanentError("A body under more codings than any server uses.")
+    body = stored
+    for name in reversed(names):
+        decoder = _DECODERS.get(name)
+        if decoder is None:
+            raise PermanentError("A body in a coding that playback cannot undo.")
+        try:
+            body = _join(decoder(body), limit, encoded_size=len(stored))
+        except (zlib.error, brotli.Error):
+            continue
+    return body
+
+
+def _join(blocks: Iterator[bytes], limit: int, *, encoded_size: int | None = None) -> bytes:
+    parts, size = [], 0
+    for block in blocks:
+        size += len(block)
+        expands = (
+            encoded_size is not None
+            and size > _EXPANSION_COUNTS_FROM
+            and size > encoded_size * _MOST_EXPANSION
+        )
+        if size > limit or expands:
+            raise BodyTooLargeError(f"A body of more than {size - 1} bytes is not shown.")
+        parts.append(block)
+    return b"".join(parts)
+
+
+def _inflate(data: bytes, window_bits: int) -> Iterator[bytes]:
+    decoder = zlib.decompressobj(window_bits)
+    pending = data
+    while pending and not decoder.eof:
+        yield decoder.decompress(pending, _BLOCK)
+        pending = decoder.unconsumed_tail
+    if not decoder.eof:
+        yield decoder.decompress(b"", _BLOCK)
+
+
+def _gunzip(data: bytes) -> Iterator[bytes]:
+    return _inflate(data, zlib.MAX_WBITS | 16)
+
+
+def _undeflate(data: bytes) -> Iterator[bytes]:
+    """RFC 9110, 8.4.1.2 wants the zlib wrapper; browsers take the bare stream, too."""
+    has_wrapper = len(data) >= 2 and data[0] & 0x0F == 8 and (data[0] << 8 | data[1]) % 31 == 0
+    return _inflate(data, zlib.MAX_WBITS if has_wrapper else -zlib.MAX_WBITS)
+
+
+def _unbrotli(data: bytes) -> Iterator[bytes]:
+    """Brotli through the C interface below the library, whose own calls know no limit."""
+    state = ffi.gc(
+        lib.BrotliDecoderCreateInstance(ffi.NULL, ffi.NULL, ffi.NULL),
+        lib.BrotliDecoderDestroyInstance,
+    )
+    source = ffi.from_buffer("uint8_t[]", data)
+    output = ffi.new("uint8_t[]", _BLOCK)
+    available_in, next_in = ffi.new("size_t *", len(data)), ffi.new("uint8_t **", source)
+    available_out, next_out = ffi.new("size_t *"), ffi.new("uint8_t **")
+    result = lib.BROTLI_DECODER_RESULT_NEEDS_MORE_OUTPUT
+    while result == lib.BROTLI_DECODER_RESULT_NEEDS_MORE_OUTPUT:
+        available_out[0], next_out[0] = _BLOCK, output
+        result = lib.BrotliDecoderDecompressStream(
+            state, available_in, next_in, available_out, next_out, ffi.NULL
+        )
+        if result == lib.BROTLI_DECODER_RESULT_ERROR:
+            raise brotli.Error("Not Brotli.")
+        yield ffi.buffer(output, _BLOCK - available_out[0])[:]
+
+
+_DECODERS: dict[str, Callable[[bytes], Iterator[bytes]]] = {
+    "gzip": _gunzip,
+    "x-gzip": _gunzip,
+    "deflate": _undeflate,
+    "br": _unbrotli,
+}

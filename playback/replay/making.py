@@ -1,0 +1,181 @@
+"""Sanitising in processes of its own, under a limit of time and memory (P-21).
+
+A parser's time can grow with the square of what it reads, and a thread cannot be taken its
+interpreter lock away. So hostile documents are read by makers: processes that hold nothing, end by
+the kernel's hand when a job takes too long or too much, and are replaced.
+
+Between the two goes, each way, a frame: four bytes of length, then a job as JSON one way, the made
+bytes the other way.
+"""
+
+import json
+import resource
+import signal
+import struct
+import sys
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import gevent
+from gevent.queue import Queue
+from gevent.subprocess import PIPE, Popen
+
+from core.errors import PermanentError
+from playback.replay.css import filter_sheet
+from playback.replay.html import sanitise_document
+from playback.replay.rewriting import Rewriter
+
+_LENGTH = struct.Struct(">I")
+_MOST_MEMORY_BYTES = 2_000_000_000
+_ROOT = Path(__file__).resolve().parents[2]
+# As where replay itself is started: our packages come last on the path, and nothing else joins it.
+_BOOTSTRAP = (
+    "import sys; sys.path.append({root!r});"
+    " from playback.replay.making import run_maker; run_maker({deadline!r})"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentJob:
+    """Make a whole document safe; the result is UTF-8."""
+
+    text: str
+    rewriter: Rewriter
+    was_scripted: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SheetJob:
+    """Filter a style sheet, given as its bytes and the charset that HTTP named."""
+
+    data: bytes
+    charset: str | None
+    rewriter: Rewriter
+
+
+Job = DocumentJob | SheetJob
+Make = Callable[[Job], bytes]
+
+
+class Makers:
+    """A few makers, lent to one job at a time; `close` ends them.
+
+    Args:
+        count: how many there are, and so how many jobs are done at once.
+        deadline_s: how long a job may take.
+    """
+
+    def __init__(self, count: int, *, deadline_s: float) -> None:
+        self._makers = [_Maker(deadline_s) for _ in range(count)]
+        self._free: Queue[_Maker] = Queue()
+        for maker in self._makers:
+            self._free.put(maker)
+
+    def __call__(self, job: Job) -> bytes:
+        """The result of `job`; other greenlets run meanwhile.
+
+        Raises:
+            PermanentError: it took too long or too much memory, or broke the parser.
+        """
+        maker: _Maker = self._free.get()
+        try:
+            return maker.make(job)
+        finally:
+            self._free.put(maker)
+
+    def close(self) -> None:
+        """End every maker, whatever it is doing."""
+        for maker in self._makers:
+            maker.end()
+
+
+class _Maker:
+    """One process, started at once and again after it ended."""
+
+    def __init__(self, deadline_s: float) -> None:
+        code = _BOOTSTRAP.format(root=str(_ROOT), deadline=deadline_s)
+        self._command = [sys.executable, "-I", "-c", code]
+        self._process: Any = None
+        self._start()
+
+    def make(self, job: Job) -> bytes:
+        if self._process is None:
+            self._start()
+        process = self._process
+        try:
+            _write_frame(process.stdin, _to_json(job))
+            made = _read_frame(process.stdout)
+        except OSError:
+            made = None
+        except gevent.GreenletExit:  # the connection's greenlet is killed: the frame is lost
+            self.end()
+            raise
+        if made is None:
+            self.end()
+            raise PermanentError("Making it safe took too long, or more memory than it may.")
+        return made
+
+    def end(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            for pipe in (self._process.stdin, self._process.stdout):
+                pipe.close()
+        self._process = None
+
+    def _start(self) -> None:
+        self._process = Popen(self._command, stdin=PIPE, stdout=PIPE)
+
+
+def run_maker(deadline_s: float) -> None:
+    """Do the jobs that come on stdin until it ends; the body of a maker's process."""
+    resource.setrlimit(resource.RLIMIT_AS, (_MOST_MEMORY_BYTES, _MOST_MEMORY_BYTES))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    # The kernel itself ends the process: a handler in Python would wait for the parser to return.
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to all; replay decides
+    while (frame := _read_frame(sys.stdin.buffer)) is not None:
+        signal.setitimer(signal.ITIMER_REAL, deadline_s)
+        made = _do(json.loads(frame))
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        _write_frame(sys.stdout.buffer, made)
+
+
+def _do(job: dict[str, Any]) -> bytes:
+    rewriter = Rewriter(**job["rewriter"])
+    if "data" in job:
+        text = filter_sheet(job["data"].encode("latin-1"), job["charset"], rewriter)
+    else:
+        text = sanitise_document(job["text"], rewriter, was_scripted=job["was_scripted"])
+    return text.encode(errors="replace")
+
+
+def _to_json(job: Job) -> bytes:
+    values = asdict(job)
+    if isinstance(job, SheetJob):
+        values["data"] = job.data.decode("latin-1")
+    return json.dumps(values).encode()
+
+
+def _write_frame(stream: BinaryIO, data: bytes) -> None:
+    stream.write(_LENGTH.pack(len(data)) + data)
+    stream.flush()
+
+
+def _read_frame(stream: BinaryIO) -> bytes | None:
+    """The next frame; None when the stream ends before it is whole."""
+    head = _read_exactly(stream, _LENGTH.size)
+    return None if head is None else _read_exactly(stream, _LENGTH.unpack(head)[0])
+
+
+def _read_exactly(stream: BinaryIO, size: int) -> bytes | None:
+    parts: list[bytes] = []
+    while size > 0:
+        part = stream.read(min(size, 1_000_000))
+        if not part:
+            return None
+        parts.append(part)
+        size -= len(part)
+    return b"".join(parts)

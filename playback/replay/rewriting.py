@@ -1,0 +1,102 @@
+"""Where an archived page's URLs lead when it is played back; pure.
+
+Whatever a page says, an image comes from our image route, a style sheet from our style route, and a
+link leads to the front. There is no fourth answer, so nothing of the page reaches the live web
+(P-03).
+"""
+
+import re
+from dataclasses import dataclass, replace
+from urllib.parse import urldefrag, urljoin
+
+from playback.addresses import (
+    LONGEST_URL,
+    Memento,
+    Modifier,
+    is_web_url,
+    memento_path,
+    page_path,
+)
+
+# WHATWG URL, 4.4: these are dropped wherever they stand, and the others at either end.
+_DROPPED = dict.fromkeys(map(ord, "\t\n\r"))
+_TRIMMED = "".join(map(chr, range(0x21)))
+_DATA_IMAGE = re.compile(
+    r"data:image/(?:png|jpeg|gif|webp|avif);base64,[A-Za-z0-9+/=]+", re.IGNORECASE
+)
+_ABSOLUTE = re.compile(r"https?://", re.IGNORECASE)
+_LONGEST_DATA_URL = 2_000_000  # characters
+
+
+@dataclass(frozen=True, slots=True)
+class Rewriter:
+    """The rules for one page or style sheet.
+
+    Attributes:
+        timestamp: the moment of the page, 14 digits; its parts are looked up near it.
+        base: what relative URLs are relative to.
+        front: the origin of the front.
+        page: the page's own URL, to which ``#part`` links stay inside.
+    """
+
+    timestamp: str
+    base: str
+    front: str
+    page: str = ""
+
+    def based(self, base: str) -> "Rewriter":
+        """The same rules for a page with a base element that says `base`."""
+        url = self._absolute(base)
+        return self if url is None else replace(self, base=url)
+
+    def image(self, value: str) -> str | None:
+        """Where the image is shown from; None when it is not to be shown."""
+        value = value.strip(_TRIMMED)
+        if value[:5].lower() == "data:":
+            value = value.translate(_DROPPED)
+            fits = len(value) <= _LONGEST_DATA_URL and _DATA_IMAGE.fullmatch(value)
+            return value if fits else None
+        return self._part(value, Modifier.IMAGE)
+
+    def sheet(self, value: str) -> str | None:
+        """Where the style sheet comes from; None when from nowhere."""
+        return self._part(value, Modifier.STYLE)
+
+    def link(self, value: str) -> str | None:
+        """Where a link leads: within the page, or to the front; None when nowhere."""
+        fragment = self.fragment(value)
+        if fragment is not None:
+            return fragment
+        url = self._absolute(value)
+        if url is None:
+            return None
+        bare, _, part = url.partition("#")
+        # "#!" is part of a page's name; any other fragment is a place in it.
+        return self.front + page_path(self.timestamp, url if part[:1] == "!" else bare)
+
+    def fragment(self, value: str) -> str | None:
+        """``#part`` when the link stays within the page, else None."""
+        value = value.strip(_TRIMMED)
+        if "#" not in value:
+            return None
+        url, _, part = value.partition("#")
+        if part[:1] == "!" or (url and self._absolute(url) != urldefrag(self.page)[0]):
+            return None
+        return f"#{part}"
+
+    def _part(self, value: str, modifier: Modifier) -> str | None:
+        url = self._absolute(value)
+        if url is None:
+            return None
+        return memento_path(Memento(self.timestamp, modifier, urldefrag(url)[0]))
+
+    def _absolute(self, value: str) -> str | None:
+        value = value.strip(_TRIMMED).translate(_DROPPED).replace(" ", "%20")
+        if not value or len(value) > LONGEST_URL:
+            return None
+        try:
+            # A DOM that we made holds absolute URLs, and joining is slow.
+            url = value if _ABSOLUTE.match(value) else urljoin(self.base, value)
+        except ValueError:  # a bracket that closes no IPv6 address
+            return None
+        return url if is_web_url(url) else None

@@ -1,0 +1,185 @@
+"""A first reading of an archived document: what its body cannot carry through the sanitiser.
+
+Title, style sheets and the attributes of ``html`` and ``body`` are taken out; images get the source
+that the browser really loaded, links the window they open in, shadow trees stand open. This is a
+convenience for the page's look and nothing else: whatever comes out goes through the sanitiser
+(`playback.replay.html`), so a document that deceives this reading only harms its own look.
+"""
+
+import re
+from dataclasses import dataclass, field
+from html import escape, unescape
+
+from playback.replay.rewriting import Rewriter
+
+_TAG = re.compile(
+    r"<(?:(!--)|(/?)(html|head|body|title|style|link|base|meta|script|textarea|noscript|template"
+    r"|img|video|a|area)(?=[\s/>]))",
+    re.IGNORECASE,
+)
+_ATTRIBUTE = re.compile(
+    r"[\s/]*([^\s/>=][^\s/>=]*)(?:\s*=\s*(?:\"([^\"]*)\"|'([^']*)'|([^\s>]+)))?"
+)
+_RAW_TEXT_ENDS = {
+    name: re.compile(rf"</{name}(?=[\s/>])", re.IGNORECASE)
+    for name in ("script", "style", "textarea", "title", "noscript")
+}
+_DOCTYPE = re.compile(r"\ufeff?\s*(?:<!--.*?-->\s*)?<!doctype\s+html", re.IGNORECASE | re.DOTALL)
+_MOST_ATTRIBUTES = 64
+_MOST_SHEETS = 128
+_LONGEST_TITLE = 1_000  # characters
+
+Attributes = dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Sheet:
+    """A style sheet of the page: `href` of a linked one, else the `text` of one within it."""
+
+    media: str
+    href: str = ""
+    text: str = ""
+
+
+@dataclass(slots=True)
+class Scan:
+    """What was taken out, and the rest of the document."""
+
+    body: str = ""
+    title: str = ""
+    base: str = ""
+    has_doctype: bool = False
+    has_viewport: bool = False
+    html_attributes: Attributes = field(default_factory=dict)
+    body_attributes: Attributes = field(default_factory=dict)
+    sheets: list[Sheet] = field(default_factory=list)
+
+
+def scan_document(text: str, rewriter: Rewriter, *, was_scripted: bool) -> Scan:
+    """Read a document once from start to end.
+
+    `was_scripted` says that scripts have run, so that what is meant for browsers without them was
+    never shown and is left out.
+    """
+    return _Scanner(text, rewriter, was_scripted=was_scripted).run()
+
+
+class _Scanner:
+    def __init__(self, text: str, rewriter: Rewriter, *, was_scripted: bool) -> None:
+        self._text = text
+        self._rewriter = rewriter
+        self._was_scripted = was_scripted
+        self._scan = Scan(has_doctype=_DOCTYPE.match(text) is not None)
+        self._parts: list[str] = []
+        self._templates: list[bool] = []  # for each that is open: is it a shadow tree?
+
+    def run(self) -> Scan:
+        at = 0
+        while (tag := _TAG.search(self._text, at)) is not None:
+            self._parts.append(self._text[at : tag.start()])
+            at = self._comment(tag) if tag[1] else self._element(tag)
+        self._parts.append(self._text[at:])
+        self._scan.body = "".join(self._parts)
+        return self._scan
+
+    def _comment(self, tag: re.Match[str]) -> int:
+        end = self._text.find("-->", tag.start() + 2)
+        return len(self._text) if end < 0 else end + 3
+
+    def _element(self, tag: re.Match[str]) -> int:
+        name = tag[3].lower()
+        if tag[2]:
+            return self._end_tag(tag, name)
+        attributes, end = _attributes(self._text, tag.end())
+        if name in _RAW_TEXT_ENDS:
+            return self._raw_text(name, attributes, tag.start(), end)
+        if name in {"html", "body"}:
+            mine = self._scan.html_attributes if name == "html" else self._scan.body_attributes
+            for key, value in attributes.items():
+                mine.setdefault(key, value)
+        elif name == "template":
+            self._templates.append("shadowrootmode" in attributes)
+            self._parts.append("<div>" if self._templates[-1] else self._text[tag.start() : end])
+        elif name in {"link", "meta", "base"}:
+            self._head_element(name, attributes)
+        elif name != "head":
+            self._parts.append(self._body_element(name, attributes))
+        return end
+
+    def _end_tag(self, tag: re.Match[str], name: str) -> int:
+        end = self._text.find(">", tag.end()) + 1 or len(self._text)
+        if name == "template" and self._templates and self._templates.pop():
+            self._parts.append("</div>")
+        elif name not in {"html", "head", "body", "noscript"}:
+            self._parts.append(self._text[tag.start() : end])
+        return end
+
+    def _raw_text(self, name: str, attributes: Attributes, start: int, end: int) -> int:
+        if name == "noscript" and not self._was_scripted:
+            return end  # only its tags go
+        closing = _RAW_TEXT_ENDS[name].search(self._text, end)
+        close_start = closing.start() if closing else len(self._text)
+        close_end = self._text.find(">", close_start) + 1 or len(self._text)
+        inside = self._text[end:close_start]
+        if name == "title" and not self._scan.title and not self._templates:
+            self._scan.title = " ".join(unescape(inside).split())[:_LONGEST_TITLE]
+        elif name == "style":
+            self._add_sheet(Sheet(attributes.get("media", ""), text=inside))
+        elif name == "textarea":
+            self._parts.append(self._text[start:close_end])
+        return close_end
+
+    def _head_element(self, name: str, attributes: Attributes) -> None:
+        if name == "base":
+            self._scan.base = self._scan.base or attributes.get("href", "")
+        elif name == "meta":
+            self._scan.has_viewport |= attributes.get("name", "").lower() == "viewport"
+        else:
+            rel = attributes.get("rel", "").lower().split()
+            if (
+                "stylesheet" in rel
+                and not {"alternate"} & set(rel)
+                and "disabled" not in attributes
+            ):
+                self._add_sheet(Sheet(attributes.get("media", ""), href=attributes.get("href", "")))
+
+    def _add_sheet(self, sheet: Sheet) -> None:
+        # Inside a template a sheet holds for its tree alone, which no longer is one.
+        if not self._templates and len(self._scan.sheets) < _MOST_SHEETS:
+            self._scan.sheets.append(sheet)
+
+    def _body_element(self, name: str, attributes: Attributes) -> str:
+        if name in {"a", "area"}:
+            stays = self._rewriter.fragment(attributes.get("href", "")) is not None
+            attributes["target"] = "_self" if stays else "_top"
+            return _start_tag(name, attributes)
+        if name == "img":
+            loaded = attributes.get("data-weboid-src") or attributes.get("src")
+            attributes["src"] = loaded or _first_candidate(attributes.get("srcset", ""))
+            return _start_tag(name, attributes)
+        # A video stands as its poster; the element itself goes with all that is in it.
+        poster = attributes.get("poster")
+        picture = _start_tag("img", attributes | {"src": poster}) if poster else ""
+        return picture + "<video>"
+
+
+def _first_candidate(srcset: str) -> str:
+    """The first URL of a srcset; for documents that no browser of ours has loaded."""
+    words = srcset.split(None, 1)
+    return words[0].rstrip(",") if words else ""
+
+
+def _attributes(text: str, at: int) -> tuple[Attributes, int]:
+    """A start tag's attributes from the end of its name, the first of a name counting; its end."""
+    found: Attributes = {}
+    while (match := _ATTRIBUTE.match(text, at)) is not None:
+        at = match.end()
+        if len(found) < _MOST_ATTRIBUTES:
+            value = match[2] or match[3] or match[4] or ""
+            found.setdefault(match[1].lower(), unescape(value) if "&" in value else value)
+    return found, text.find(">", at) + 1 or len(text)
+
+
+def _start_tag(name: str, attributes: Attributes) -> str:
+    written = (f' {key}="{escape(value)}"' for key, value in attributes.items())
+    return f"<{name}{''.join(written)}>"

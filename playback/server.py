@@ -1,0 +1,249 @@
+"""Serve a collection to readers: the front in this process, replay as its child.
+
+Two ports are two origins: nothing archived shares one with the front (research 1.8).
+"""
+
+import asyncio
+import contextlib
+import json
+import logging
+import os
+import signal
+import socket
+from asyncio.subprocess import PIPE, Process
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import uvicorn
+from starlette.applications import Starlette
+
+from core.errors import ConfigError, UnavailableError
+from core.layout import Layout
+from playback.front.app import create_app
+
+_LOG = logging.getLogger(__name__)
+
+_ROOT = Path(__file__).resolve().parents[1]
+_START_TIMEOUT_S = 30.0
+_STOP_TIMEOUT_S = 10.0
+_RESTART_DELAY_S = 1.0  # before the first new start; then longer each time
+_START_ATTEMPTS = 5
+_ANY_ADDRESS = {"", "0.0.0.0", "::"}  # noqa: S104 they are looked for, not listened on
+# Our packages come last on the path of the replay environment, whose own must win; -I keeps this
+# process's PYTHONPATH and working directory out of it.
+_BOOTSTRAP = (
+    "import runpy, sys; sys.path.append({root!r});"
+    " runpy.run_module('playback.replay', run_name='__main__', alter_sys=True)"
+)
+
+
+async def serve(
+    layout: Layout,
+    *,
+    host: str = "127.0.0.1",
+    port: int = 0,
+    replay_port: int = 0,
+    origins: "Origins | None" = None,
+    on_ready: Callable[[str], None] | None = None,
+) -> None:
+    """Serve until cancelled, or until SIGTERM comes; then front and replay have ended.
+
+    A replay that dies is started again on its port.
+
+    Args:
+        layout: the collection; it may still be empty.
+        host: the address that both listen on.
+        port: the front's port; 0 takes a free one.
+        replay_port: replay's port; 0 takes a free one.
+        origins: what readers see behind a reverse proxy; needed when `host` is every address.
+        on_ready: told the front's origin once both answer.
+
+    Raises:
+        ConfigError: the origins are missing or the same.
+        UnavailableError: there is no replay environment, replay does not start, or a port is taken.
+    """
+    python = find_replay_python()
+    if host in _ANY_ADDRESS and origins is None:
+        raise ConfigError("Listening on every address needs the origins that readers will see.")
+    if origins is not None and origins.front == origins.replay:
+        raise ConfigError("Front and replay need different origins; these are the same.")
+    with _listener(host, port) as listener:
+        own_port = listener.getsockname()[1]
+        front = origins.front if origins is not None else _origin(host, own_port)
+        command = _replay_command(python, layout, host, front)
+        if origins is not None:
+            command += ["--origin", origins.replay]
+        async with _running_replay(command, replay_port) as replay:
+            app = create_app(
+                layout,
+                replay_origin=origins.replay if origins else _origin(host, replay.port),
+                origin=front,
+            )
+            await _serve_both(app, listener, replay, lambda: on_ready and on_ready(front))
+
+
+@dataclass(frozen=True, slots=True)
+class Origins:
+    """What readers see of front and replay: two origins, better still two domains."""
+
+    front: str
+    replay: str
+
+
+def find_replay_python() -> Path:
+    """The interpreter of the replay environment.
+
+    The environment variable ``WEBOID_REPLAY_PYTHON`` names it, or it lies in ``.venv-replay``.
+
+    Raises:
+        UnavailableError: there is none; the text says what to run.
+    """
+    named = os.environ.get("WEBOID_REPLAY_PYTHON")
+    python = Path(named) if named else _ROOT / ".venv-replay" / "bin" / "python"
+    if not python.is_file():
+        raise UnavailableError(
+            f"Playback needs its own environment, and {python} is not there: run `make setup`,"
+            " or name its Python in WEBOID_REPLAY_PYTHON."
+        )
+    return python
+
+
+class _Replay:
+    """The replay process: started, watched, started again when it dies."""
+
+    def __init__(self, command: list[str], port: int) -> None:
+        self._command = command
+        self._process: Process | None = None
+        self.port = port
+
+    async def start(self) -> None:
+        """Start the process and wait until it listens.
+
+        Raises:
+            UnavailableError: it ended or said nothing.
+        """
+        self._process = await asyncio.create_subprocess_exec(
+            *self._command, "--port", str(self.port), stdin=PIPE, stdout=PIPE
+        )
+        assert self._process.stdout is not None
+        try:
+            line = await asyncio.wait_for(self._process.stdout.readline(), _START_TIMEOUT_S)
+            self.port = int(json.loads(line)["port"])
+        except (TimeoutError, ValueError, KeyError) as error:
+            await self.stop()
+            raise UnavailableError("Replay did not start; its own message says why.") from error
+
+    async def stop(self) -> None:
+        """Close its stdin, upon which it ends; kill it if it does not."""
+        process = self._process
+        if process is None:
+            return
+        self._process = None
+        assert process.stdin is not None
+        process.stdin.close()
+        try:
+            await asyncio.wait_for(process.wait(), _STOP_TIMEOUT_S)
+        except TimeoutError:
+            process.kill()
+            await process.wait()
+
+    async def keep_running(self) -> None:
+        """Start it again whenever it dies; never returns."""
+        while True:
+            assert self._process is not None
+            code = await self._process.wait()
+            _LOG.error("playback.replay_died: code=%s", code)
+            await self._start_again()
+
+    async def _start_again(self) -> None:
+        for attempt in range(1, _START_ATTEMPTS + 1):
+            await asyncio.sleep(_RESTART_DELAY_S * attempt)
+            try:
+                return await self.start()
+            except UnavailableError:
+                if attempt == _START_ATTEMPTS:
+                    raise
+        return None
+
+
+@asynccontextmanager
+async def _running_replay(command: list[str], port: int) -> AsyncIterator[_Replay]:
+    replay = _Replay(command, port)
+    try:
+        await replay.start()
+        yield replay
+    finally:
+        await replay.stop()
+
+
+async def _serve_both(
+    app: Starlette, listener: socket.socket, replay: _Replay, on_ready: Callable[[], object]
+) -> None:
+    """Serve the front and keep replay alive until cancelled, until SIGTERM, or until one gives up."""
+    config = uvicorn.Config(
+        app,
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        lifespan="off",
+        timeout_graceful_shutdown=3,
+    )
+    server = _FrontServer(config, on_ready)
+    asked_to_stop = asyncio.Event()
+    tasks = [
+        asyncio.create_task(server.serve(sockets=[listener])),
+        asyncio.create_task(replay.keep_running()),
+        asyncio.create_task(asked_to_stop.wait()),
+    ]
+    loop = asyncio.get_running_loop()
+    with contextlib.suppress(ValueError, RuntimeError):  # outside the main thread
+        loop.add_signal_handler(signal.SIGTERM, asked_to_stop.set)
+    try:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in done:
+            task.result()
+    finally:
+        with contextlib.suppress(ValueError, RuntimeError):
+            loop.remove_signal_handler(signal.SIGTERM)
+        server.should_exit = True
+        for task in tasks[1:]:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+class _FrontServer(uvicorn.Server):
+    """Uvicorn that says when it listens, and leaves signals to whoever called `serve`."""
+
+    def __init__(self, config: uvicorn.Config, on_ready: Callable[[], object]) -> None:
+        super().__init__(config)
+        self._on_ready = on_ready
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Start listening."""
+        await super().startup(sockets)
+        self._on_ready()
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Leave them alone."""
+        yield
+
+
+def _listener(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family, backlog=256)
+    except OSError as error:
+        raise UnavailableError(f"Nothing can listen on {host} port {port}: {error}.") from error
+
+
+def _replay_command(python: Path, layout: Layout, host: str, front: str) -> list[str]:
+    bootstrap = _BOOTSTRAP.format(root=str(_ROOT))
+    command = [str(python), "-I", "-c", bootstrap, "--collection", str(layout.root.absolute())]
+    return [*command, "--host", host, "--front-origin", front]
+
+
+def _origin(host: str, port: int) -> str:
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"

@@ -1,0 +1,75 @@
+"""Runs inside the replay environment: one JSON line in, one out, until stdin ends."""
+
+import json
+import sys
+from dataclasses import replace
+
+from pywb.utils.canonicalize import canonicalize
+
+from playback.replay import css, html
+from playback.replay.rewriting import Rewriter
+
+_RULES = Rewriter(
+    "20260301120000", "https://page.example/dir/", "http://front.test", "https://page.example/dir/"
+)
+
+
+class _Standing(Rewriter):
+    """Leaves addresses of ours alone, so that sanitising twice can be compared."""
+
+    def image(self, value: str) -> str | None:
+        return value if value.startswith("/c/") else super().image(value)
+
+    def link(self, value: str) -> str | None:
+        return value if value.startswith("http://front.test/page/") else super().link(value)
+
+
+def body(text: str) -> str:
+    return html.sanitise_body(text, _RULES)
+
+
+def body_twice(text: str) -> list[str]:
+    standing = _Standing(_RULES.timestamp, _RULES.base, _RULES.front, _RULES.page)
+    once = html.sanitise_body(text, standing)
+    return [once, html.sanitise_body(once, standing)]
+
+
+def document(text: str, was_scripted: bool = True) -> str:
+    return html.sanitise_document(text, replace(_RULES), was_scripted=was_scripted)
+
+
+def style(text: str) -> str:
+    return css.filter_style(text, _RULES)
+
+
+def style_twice(text: str) -> list[str]:
+    standing = _Standing(_RULES.timestamp, _RULES.base, _RULES.front, _RULES.page)
+    once = css.filter_style(text, standing)
+    return [once, css.filter_style(once, standing)]
+
+
+def declarations(text: str) -> str:
+    return css.filter_declarations(text, _RULES)
+
+
+def pywb_key(url: str) -> str:
+    return str(canonicalize(url))
+
+
+def main() -> None:
+    calls = {
+        each.__name__: each
+        for each in (body, body_twice, document, style, style_twice, declarations, pywb_key)
+    }
+    for line in sys.stdin:
+        name, arguments = json.loads(line)
+        try:
+            answer = {"result": calls[name](*arguments)}
+        except Exception as error:
+            answer = {"error": f"{type(error).__name__}: {error}"}
+        sys.stdout.write(json.dumps(answer) + "\n")
+        sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()

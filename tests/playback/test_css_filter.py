@@ -1,0 +1,140 @@
+"""Style sheets: the look stays, everything that reaches out goes."""
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+pytestmark = pytest.mark.playback
+
+Call = Callable[[str, list[object]], Any]
+IMAGE = "/c/20260301120000im_/"
+
+
+@pytest.mark.parametrize(
+    ("css", "expected"),
+    [
+        ("p{color:RED !important}", "p{color:RED !important;}"),
+        ("a:hover>b::before{content:'x' attr(title)}", "a:hover>b::before{content:\"x\" attr(title);}"),
+        ("@media (max-width:9px){p{margin:0 auto}}", "@media (max-width:9px){p{margin:0 auto;}}"),
+        ("@media (width<9px){p{gap:1px}}", "@media (width<9px){p{gap:1px;}}"),
+        ("@supports (display:grid){p{display:grid}}", "@supports (display:grid){p{display:grid;}}"),
+        ("@keyframes k{0%{opacity:0}to{opacity:1}}", "@keyframes k{0%{opacity:0;}to{opacity:1;}}"),
+        ("@layer a,b;@layer a{p{float:left}}", "@layer a,b;\n@layer a{p{float:left;}}"),
+        (":root{--Gap:4px}p{padding:calc(var(--Gap)*2)}",
+         ":root{--Gap:4px;}\np{padding:calc(var(--Gap)*2);}"),
+        (".a{color:red;&:hover{color:blue}}", ".a{color:red;&:hover{color:blue;}}"),
+        ("p{background:linear-gradient(red,rgb(0 0 0/50%))}",
+         "p{background:linear-gradient(red,rgb(0 0 0/50%));}"),
+        ("p{-webkit-line-clamp:2;-webkit-box-orient:vertical}",
+         "p{-webkit-line-clamp:2;-webkit-box-orient:vertical;}"),
+        ("p{columns:2;font:italic 1em/1.5 Georgia,serif}",
+         "p{columns:2;font:italic 1em/1.5 Georgia,serif;}"),
+    ],
+)  # fmt: skip
+def test_the_look_stays(in_replay: Call, css: str, expected: str) -> None:
+    """Colours, layout, fonts, queries, layers, nesting, variables and animations."""
+    assert in_replay("style", [css]) == expected
+
+
+@pytest.mark.parametrize(
+    "css",
+    [
+        "p{background:image-set('//evil.example/x' 1x)}",
+        "p{background:-webkit-image-set(url(//evil.example/x) 1x)}",
+        "p{background:src('//evil.example/x')}",
+        "p{background:element(#x)}",
+        "p{background:cross-fade(url(a),url(b))}",
+        "p{background:paint(x)}",
+        "p{background:attr(data-x url)}",
+        "p{width:attr(data-x)}",
+        "p{width:expression(alert(1))}",
+        "p{behavior:url(x.htc)}",
+        "p{-moz-binding:url(x.xml#y)}",
+        "p{-o-link:'javascript:alert(1)'}",
+        "p{filter:progid:DXImageTransform.Microsoft.AlphaImageLoader(src='x')}",
+        "p{position:fixed}",
+        "p{position:FIXED !important}",
+        "p{background:url(javascript:alert(1))}",
+        "p{background:url('data:image/svg+xml,<svg/>')}",
+        "p{cursor:url(file:///etc/passwd),auto}",
+        "p{unknown:1}",
+        "@font-face{font-family:x;src:url(//evil.example/f)}",
+        "@import 'data:text/css,p{color:red}';",
+        "@import url(javascript:alert(1));",
+        "@namespace svg url(//evil.example/);",
+        "@charset 'utf-7';",
+        "@page{size:1px}",
+        "@property --x{syntax:'<url>';inherits:true;initial-value:url(//evil.example)}",
+        "@document url(//evil.example){p{color:red}}",
+        "@view-transition{navigation:auto}",
+        "p{background:url(\"x\n)}",
+        "p{color:red",
+    ][:-1],
+)  # fmt: skip
+def test_what_reaches_out_goes(in_replay: Call, css: str) -> None:
+    """One forbidden token costs its declaration or rule, and nothing else (P-13)."""
+    assert in_replay("style", [css + "\nb{color:red}"]).strip() in {"b{color:red;}", ""}
+
+
+def test_urls_lead_to_the_image_route_and_imports_to_the_style_route(in_replay: Call) -> None:
+    """Relative to the sheet's own address, the query kept, the fragment dropped."""
+    css = "@import url(x.css) screen;p{background:url(../i.png?a=b&c#f),url( 'j.png' )}"
+
+    assert in_replay("style", [css]) == (
+        '@import url("/c/20260301120000cs_/https://page.example/dir/x.css") screen;\n'
+        f'p{{background:url("{IMAGE}https://page.example/i.png?a=b&c"),'
+        f'url("{IMAGE}https://page.example/dir/j.png");}}'
+    )
+
+
+@pytest.mark.parametrize(
+    "css",
+    [
+        "p{content:'</style><script>alert(1)</script>'}",
+        "p::after{content:'\\3c/style>'}",
+        "a[href='</style>']{color:red}",
+        "@media x</style{p{color:red}}",
+        "p{--x:</style>}",
+        ".\\3c\\2fstyle{color:red}",
+        "/*</style>*/p{color:red}",
+    ],
+)
+def test_a_sheet_cannot_end_its_element(in_replay: Call, css: str) -> None:
+    """A style element ends at the first ``</style``, whatever CSS thinks of it."""
+    assert "</" not in in_replay("style", [css])
+
+
+_CSS = st.lists(
+    st.sampled_from(
+        ["p", ".a", "{", "}", ":", ";", "color:red", "url(", "url(x.png)", ")", "(", "[", "]", "'",
+         '"', "\\", "\\72 l(", "u\\72l(//evil.example/x)", "@media x", "@import", "@layer", "/*",
+         "*/", "<!--", "-->", "</style>", "background:", "image-set(", "--x:", "var(--x)", " ", "\n",
+         "!important", "content:", "attr(x)", ",", "//evil.example/y", "#a", "\x00", "é", "position",
+         "fixed", "0%", "&", ">", "U+26"]
+    ),
+    max_size=30,
+).map("".join)  # fmt: skip
+
+
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(_CSS)
+def test_whatever_comes_in_only_our_addresses_come_out(in_replay: Call, css: str) -> None:
+    """Escapes, broken strings and blocks alike; a second filtering changes nothing."""
+    once, twice = in_replay("style_twice", [css])
+
+    assert twice == once
+    assert "</" not in once
+    for url in re.findall(r"(?i)(?<![\w-])url\(\s*[\"']?([^\"')]*)", once):
+        assert url.startswith("/c/20260301120000"), once
+    assert "@import" not in once.lower().replace('@import url("/c/', "")
+
+
+def test_a_style_attribute_holds_declarations_only(in_replay: Call) -> None:
+    """Rules have no place in an attribute."""
+    assert in_replay("declarations", ["color:red;p{color:blue};position:fixed;top:0"]) == (
+        "color:red;top:0;"
+    )

@@ -1,0 +1,305 @@
+"""The reader's pages: addresses, lists, honest answers, and nothing hostile in them."""
+
+import json
+import re
+from datetime import timedelta
+from html import escape, unescape
+
+import pytest
+
+from core.pages import Outcome
+from core.timestamps import timestamp14
+from tests.playback.conftest import NOW, CollectionBuilder, Served, png, serving
+
+pytestmark = pytest.mark.playback
+
+TS = timestamp14(NOW)
+
+
+def links_of(text: str) -> list[str]:
+    """Every href of a page, unescaped."""
+    return [unescape(each) for each in re.findall(r'href="([^"]*)"', text)]
+
+
+def test_a_captured_page_is_shown_with_its_date_in_a_sandboxed_frame(
+    served: Served, site: str
+) -> None:
+    """The banner is the front's; the copy is the replay's, which may not script."""
+    served.builder.page(f"{site}/a?b=1&c=2", "<p>x</p>", title="Title", shot=png(), text="x")
+
+    text = served.get(f"/page/{TS}/{site}/a?b=1&c=2").text
+
+    frame = re.search(r"<iframe[^>]*>", text)
+    assert frame is not None
+    assert f'src="{served.replay}/c/{TS}/{site}/a?b=1&amp;c=2"' in frame[0]
+    assert 'sandbox="allow-top-navigation-by-user-activation"' in frame[0]
+    assert "1 March 2026" in text
+    assert "Complete" in text
+    assert f'href="{site}/a?b=1&amp;c=2" rel="noopener noreferrer nofollow"' in text
+
+
+def test_the_screenshot_and_the_text_have_views_of_their_own(served: Served, site: str) -> None:
+    """The screenshot is the evidence of what the page looked like."""
+    served.builder.page(f"{site}/", "<p>x</p>", shot=png(), text="words")
+
+    shot = served.get(f"/screenshot/{TS}/{site}/").text
+    text = served.get(f"/text/{TS}/{site}/").text
+
+    assert f'<img src="{served.replay}/c/{TS}im_/urn:fullPage:{site}/"' in shot
+    assert f'src="{served.replay}/c/{TS}id_/urn:text:{site}/"' in text
+    assert re.search(r"<iframe[^>]* sandbox title", text)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/a?b=c?d=e",
+        "/a//b///c",
+        "/%2F%2e%2E/x",
+        "/%23not-a-fragment",
+        "/a;b=c,d@e:f",
+        "/?url=https://example.org/?x=1&y=2",
+        "/https://example.org/",
+        "/20260301120000/https://example.org/",
+        "/%E2%82%AC%20x",
+        "/%3Cscript%3E",
+        "/a?q=%26%3D%25",
+        "/$!*'()~",
+    ],
+)
+def test_an_archived_url_survives_its_address(served: Served, site: str, path: str) -> None:
+    """Nothing of the URL is decoded, merged or lost between the list and the copy."""
+    served.builder.page(site + path, f"<p>{escape(path)}</p>")
+    listed = json.loads(served.get(f"/api/pages?q={site}").text)["pages"]
+    address = next(each["page"] for each in listed if each["url"] == site + path)
+
+    reply = served.get(address)
+
+    assert reply.status == 200
+    assert escape(site + path).replace("&#x27;", "&#39;") in reply.text
+
+
+def test_a_hash_bang_is_part_of_the_url(served: Served, site: str) -> None:
+    """Browsers never send a fragment, so the address hides it."""
+    for name in ("one", "two"):
+        served.builder.page(f"{site}/#!/{name}", f"<p>{name}</p>", title=name)
+
+    assert "<title>two" in served.get(f"/page/{TS}/{site}/%23!/two").text
+
+
+def test_a_moment_between_captures_leads_to_the_nearest(served: Served, site: str) -> None:
+    """The address that the reader ends on tells the true date."""
+    for days in (0, 100):
+        served.builder.page(f"{site}/", "<p>x</p>", at=NOW + timedelta(days=days))
+
+    reply = served.get(f"/page/{timestamp14(NOW + timedelta(days=60))}/{site}/")
+
+    assert reply.status == 302
+    assert reply["Location"] == f"/page/{timestamp14(NOW + timedelta(days=100))}/{site}/"
+
+
+@pytest.mark.parametrize("prefix", ["/page/", "/latest/"])
+def test_no_moment_means_the_newest_copy(served: Served, site: str, prefix: str) -> None:
+    """A later failure does not hide the copy that there is."""
+    served.builder.page(f"{site}/", "<p>x</p>", at=NOW)
+    served.builder.page(f"{site}/", "<p>x</p>", at=NOW + timedelta(days=1))
+    served.builder.page(
+        f"{site}/", None, at=NOW + timedelta(days=2), outcome=Outcome.FAILED, reason="HTTP 403"
+    )
+
+    reply = served.get(f"{prefix}{site}/")
+
+    assert reply["Location"] == f"/page/{timestamp14(NOW + timedelta(days=1))}/{site}/"
+
+
+def test_equals_of_a_url_lead_to_its_page(served: Served, site: str) -> None:
+    """A wiki that cites http finds what was captured over https, under its true URL."""
+    served.builder.page(f"{site}/a", "<p>x</p>")
+
+    reply = served.get(f"/page/{site.replace('https:', 'http:')}/a/")
+
+    assert reply["Location"] == f"/page/{TS}/{site}/a"
+
+
+def test_a_url_that_was_never_seen_gets_an_honest_answer(served: Served) -> None:
+    """Not found, in words of its own, and without pretending."""
+    reply = served.get("/page/https://never.example/<b>?x=1".replace("<b>", "%3Cb%3E"))
+
+    assert reply.status == 404
+    assert "never visited" in reply.text
+    assert "https://never.example/%3Cb%3E?x=1" in reply.text
+
+
+def test_a_failed_page_says_why_and_shows_no_frame(served: Served, site: str) -> None:
+    """The reason is text, whatever it says."""
+    served.builder.page(
+        f"{site}/",
+        "<p>challenge</p>",
+        outcome=Outcome.FAILED,
+        reason="<i>challenge</i>",
+        status=403,
+    )
+
+    text = served.get(f"/page/{TS}/{site}/").text
+
+    assert "could not be archived" in text
+    assert "&lt;i&gt;challenge&lt;/i&gt;" in text
+    assert "<iframe" not in text
+
+
+def test_a_pdf_is_offered_as_a_download(served: Served, site: str) -> None:
+    """A sandboxed frame would not open it, and should not."""
+    served.builder.response(f"{site}/a.pdf", b"%PDF-1.7", mime="application/pdf")
+    served.builder.page(f"{site}/a.pdf", None, mime="application/pdf")
+
+    text = served.get(f"/page/{TS}/{site}/a.pdf").text
+
+    assert "<iframe" not in text
+    assert f"{served.replay}/c/{TS}/{site}/a.pdf" in links_of(text)
+
+
+def test_hostile_titles_and_urls_are_text(served: Served, site: str) -> None:
+    """On the list, on the page and in the API."""
+    title = "</title><script>alert(1)</script>\"'><img src=x onerror=alert(1)>"
+    url = f'{site}/"><script>alert(2)</script>'
+    served.builder.page(url, "<p>x</p>", title=title, reason="<script>")
+
+    listed = served.get(f"/?q={site}").text
+    shown = served.get(f"/page/{TS}/{site}/%22%3E%3Cscript%3Ealert(2)%3C/script%3E")
+    if shown.status == 302:
+        shown = served.get(shown["Location"])
+
+    for text in (listed, shown.text):
+        assert "<script" not in text
+        assert "<img src=x" not in text
+    assert served.get(f"/api/pages?q={site}")["Content-Type"] == "application/json"
+
+
+def test_only_the_web_becomes_a_link(served: Served, site: str) -> None:
+    """An index row that says ``javascript:`` is shown and never linked."""
+    url = f"javascript:alert('{site}')"
+    served.builder.page(url, "<p>x</p>", title=site, shot=png())
+
+    text = served.get(f"/?q={site}").text
+
+    assert "javascript:alert" in text
+    assert not [each for each in links_of(text) if each.startswith("javascript:")]
+    assert served.get(f"/page/{TS}/{url}").status == 404
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        "/nothing",
+        "/page/",
+        "/page/javascript:alert(1)",
+        "/page/20260301120000/javascript:alert(1)",
+        "/page/20260301120000/urn:dom:https://example.org/",
+        "/page/99999999999999/https://example.org/",
+        "/static/../app.py",
+        "/static/%2e%2e/app.py",
+        "/page/https://example.org/%00",
+        "/page/https://example.org/" + "a" * 9000,
+        "/api/pages/x",
+    ],
+)
+def test_addresses_that_name_nothing_say_so(served: Served, target: str) -> None:
+    """With the front's own page and its headers."""
+    reply = served.get(target)
+
+    assert reply.status == 404
+    assert "default-src 'none'" in reply["Content-Security-Policy"]
+    assert "alert" not in "".join(links_of(reply.text))
+
+
+@pytest.mark.parametrize("target", ["/", "/api/pages", "/static/style.css", "/nothing"])
+def test_every_answer_carries_the_policy(served: Served, target: str) -> None:
+    """No script at all; frames and pictures from the replay only."""
+    reply = served.get(target)
+
+    assert reply["Content-Security-Policy"] == (
+        f"default-src 'none'; style-src 'self'; img-src 'self' {served.replay};"
+        f" frame-src {served.replay}; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+    )
+    assert reply["X-Content-Type-Options"] == "nosniff"
+    assert reply["Referrer-Policy"] == "no-referrer"
+    assert "set-cookie" not in {name.lower() for name, _ in reply.headers}
+
+
+def test_a_search_takes_its_words_literally(served: Served, site: str) -> None:
+    """Percent signs and underscores are what people type, not wildcards."""
+    served.builder.page(f"{site}/100%_a", "<p>x</p>", title="Ünïcode")
+    served.builder.page(f"{site}/100xya", "<p>x</p>", title="other")
+
+    def urls(words: str) -> list[str]:
+        pages = json.loads(served.get(f"/api/pages?q={words}").text)["pages"]
+        return [page["url"] for page in pages]
+
+    assert urls(f"{site}/100%25_a") == [f"{site}/100%_a"]
+    assert urls(f"{site}/") == [f"{site}/100%_a", f"{site}/100xya"] or len(urls(f"{site}/")) == 2
+    assert urls(f"{site}%5C") == []
+
+
+def test_a_long_list_has_pages(served: Served, site: str) -> None:
+    """Newest first, fifty at a time, each page once."""
+    for number in range(120):
+        served.builder.page(f"{site}/{number}", None, at=NOW + timedelta(seconds=number))
+
+    def page(number: int) -> dict[str, object]:
+        answer: dict[str, object] = json.loads(
+            served.get(f"/api/pages?q={site}&page={number}").text
+        )
+        return answer
+
+    found = [page(number) for number in (1, 2, 3, 4)]
+    urls = [each["url"] for part in found for each in part["pages"]]  # type: ignore[attr-defined]
+    assert urls == [f"{site}/{number}" for number in reversed(range(120))]
+    assert [part["has_more"] for part in found] == [True, True, False, False]
+    assert 'rel="next"' in served.get(f"/?q={site}").text
+    assert served.get(f"/?q={site}&page=x%27").status == 200
+
+
+def test_another_host_reads_nothing(served: Served) -> None:
+    """A rebound name is refused; this machine's other names lead to the one origin."""
+    assert served.get("/", headers={"Host": "evil.example"}).status == 421
+    for host in ("localhost:1", "[::1]", "localhost"):
+        moved = served.get("/page/https://a.example//b?c", headers={"Host": host})
+        assert moved["Location"] == f"{served.front}/page/https://a.example//b?c"
+    assert served.get("/", headers={"Host": "[evil"}).status == 421
+
+
+def test_other_captures_of_the_url_are_listed(served: Served, site: str) -> None:
+    """A reader can go from one capture to any other of the same URL."""
+    moments = [timestamp14(NOW + timedelta(days=days)) for days in range(3)]
+    for days in range(3):
+        served.builder.page(f"{site}/", "<p>x</p>", at=NOW + timedelta(days=days))
+
+    links = links_of(served.get(f"/page/{TS}/{site}/").text)
+
+    assert {f"/page/{moment}/{site}/" for moment in moments} <= set(links)
+
+
+def test_a_broken_index_is_said_to_be_one(collection: CollectionBuilder) -> None:
+    """Readers are told to come back, under the same policy as ever."""
+    index = collection.layout.captures_db
+    with serving(collection) as served:
+        collection.close()
+        index.with_suffix(".broken").write_bytes(b"no database, but long enough for one" * 30)
+        index.with_suffix(".broken").rename(index)
+
+        reply = served.get("/")
+
+    assert reply.status == 503
+    assert "default-src 'none'" in reply["Content-Security-Policy"]
+
+
+def test_a_mistake_of_ours_shows_nothing_of_itself(collection: CollectionBuilder) -> None:
+    """The page for it carries the policy, too, although no middleware sees it."""
+    collection.page("https://example.org/", None)
+    collection._database.execute("UPDATE pages SET captured_ms = 1 << 62")
+    with serving(collection) as served:
+        reply = served.get("/")
+
+    assert reply.status == 500
+    assert "Overflow" not in reply.text
+    assert "default-src 'none'" in reply["Content-Security-Policy"]
