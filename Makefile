@@ -1,0 +1,64 @@
+# Everything a person types. `make` alone lists it.
+
+SHELL := /bin/sh
+COLLECTION ?= ./collection
+ARGS ?=
+TESTS ?=
+FAST := not browser and not proxy and not playback and not real and not slow
+PYTHON := .venv/bin/python
+SOURCES := bench core crawler links playback proxy render scripts tests wiki
+
+.DEFAULT_GOAL := help
+.PHONY: help setup archive serve test check format demo bench lock fresh clean
+
+help:  ## list these targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup:  ## install what is missing: both environments and a browser
+	@scripts/setup all
+
+archive:  ## archive a list: make archive URLS=urls.txt [COLLECTION=folder] [ARGS=…]
+	@test -n "$(URLS)" || { echo "Say which list: make archive URLS=urls.txt" >&2; exit 2; }
+	@scripts/setup archive
+	@.venv/bin/weboid archive --list "$(URLS)" --collection "$(COLLECTION)" $(ARGS)
+
+serve:  ## serve a collection to readers: make serve [COLLECTION=folder] [ARGS=…]
+	@scripts/setup all
+	@.venv/bin/weboid serve --collection "$(COLLECTION)" $(ARGS)
+
+test:  ## install what is missing and run every test: make test [TESTS=path]
+	@scripts/setup test
+	@$(PYTHON) -m pytest $(TESTS)
+
+check:  ## everything that needs neither browser nor network: style, types, contracts, fast tests
+	@scripts/setup dev
+	@.venv/bin/ruff format --check .
+	@.venv/bin/ruff check .
+	@.venv/bin/mypy .
+	@.venv/bin/lint-imports
+	@.venv/bin/codespell $(SOURCES) docs Makefile
+	@$(PYTHON) -m pytest -q -m "$(FAST)"
+
+format:  ## put the code in order
+	@scripts/setup dev
+	@.venv/bin/ruff format .
+	@.venv/bin/ruff check --fix .
+
+demo:  ## archive a web made of real sites that is served on this machine, into ./demo
+	@scripts/setup test
+	@$(PYTHON) -m scripts.demo $(ARGS)
+
+bench:  ## run every benchmark and note its figures: make bench [ARGS=--quick]
+	@scripts/setup test
+	@$(PYTHON) -m scripts.bench $(ARGS)
+
+lock:  ## resolve the locked requirements anew
+	@scripts/lock $(ARGS)
+
+fresh:  ## prove the set-up on a bare Debian built in a folder (as root)
+	@scripts/fresh
+
+clean:  ## remove environments, caches and what was built; collections stay
+	rm -rf .venv .venv-replay .cache build *.egg-info
+	rm -rf .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

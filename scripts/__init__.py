@@ -1,0 +1,1 @@
+"""What the Makefile calls: set-up, the demonstration, the benchmarks' table."""

@@ -1,0 +1,22 @@
+"""Fetch and build the real sites: ``python -m tests.sites``. Quick when nothing is missing."""
+
+import sys
+
+from tests.sites.cache import SiteUnavailableError
+from tests.sites.mediawiki import wiki_template
+from tests.sites.spa import applications
+
+
+def main() -> int:
+    """Build what is missing; 1 and one line when that fails."""
+    try:
+        applications()
+        wiki_template()
+    except SiteUnavailableError as error:
+        sys.stderr.write(f"{error}\n")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

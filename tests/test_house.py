@@ -1,0 +1,152 @@
+"""The rules of the house that no linter knows."""
+
+import ast
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGES = ("core", "links", "proxy", "render", "playback", "wiki", "crawler")
+FOREIGN_TEXT = {"LICENSE"}
+
+# Spelled in pieces, so that this file does not find itself.
+_MACHINE_PATH = re.compile(
+    r"(?<![\w.$}])/(?:" + "|".join(("work", "root", "home", "tmp")) + r")/\w"
+)
+_UNFINISHED = re.compile(r"\b(?:" + "|".join(("TO" + "DO", "FIX" + "ME", "XX" + "X")) + r")\b")
+_REGISTRY = re.compile(
+    "|".join(("pypi" + r"\.org", "python" + "hosted", "npm" + "js", r"deb\." + "debian"))
+)
+
+# Imports every module named on its command line; reports what a mere import has no business doing.
+# Binding a socket is not among it: urllib3 tries IPv6 in that way when it is imported.
+_IMPORT_PROBE = """
+import importlib, os, sys, threading
+root = os.getcwd() + os.sep
+seen = []
+
+def watch(event, arguments):
+    if event in {"socket.connect", "subprocess.Popen", "os.system", "os.exec"}:
+        seen.append(event)
+    elif event == "open" and isinstance(arguments[0], (str, bytes)):
+        path, mode = os.fsdecode(arguments[0]), arguments[1] or "r"
+        written = any(letter in mode for letter in "wax+") and "__pycache__" not in path
+        ours = path.startswith(root) and not path.startswith(root + ".venv")
+        data = ours and not path.endswith((".py", ".pyc")) and "__pycache__" not in path
+        if written or data:
+            seen.append(f"open {path} {mode}")
+
+sys.addaudithook(watch)
+for name in sys.argv[1:]:
+    before = len(seen), threading.active_count()
+    importlib.import_module(name)
+    after = len(seen), threading.active_count()
+    if before != after:
+        print(name, seen[before[0]:], after[1] - before[1])
+"""
+
+
+def _committed() -> list[Path]:
+    listing = subprocess.run(
+        ["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    return [ROOT / name for name in listing.stdout.split("\0") if name]
+
+
+def _texts() -> dict[str, str]:
+    found = {}
+    for path in _committed():
+        if path.name in FOREIGN_TEXT or not path.is_file():
+            continue
+        try:
+            found[str(path.relative_to(ROOT))] = path.read_text(encoding="utf-8")
+        except UnicodeDecodeError:
+            continue  # a picture or another binary
+    return found
+
+
+def _lines(pattern: re.Pattern[str], texts: dict[str, str]) -> list[str]:
+    return [
+        f"{name}:{number}: {line.strip()[:120]}"
+        for name, text in texts.items()
+        for number, line in enumerate(text.splitlines(), 1)
+        if pattern.search(line)
+    ]
+
+
+def _modules() -> list[str]:
+    return [
+        ".".join(path.relative_to(ROOT).with_suffix("").parts)
+        for package in PACKAGES
+        for path in sorted((ROOT / package).rglob("*.py"))
+        if path.name not in {"__init__.py", "__main__.py"}
+    ]
+
+
+def _imported(python: Path, modules: list[str]) -> str:
+    done = subprocess.run(
+        [str(python), "-c", _IMPORT_PROBE, *modules],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    return done.stdout if done.returncode == 0 else done.stderr
+
+
+def test_no_committed_file_names_a_place_on_somebodys_machine() -> None:
+    """A path of one machine means nothing on the next."""
+    assert _lines(_MACHINE_PATH, _texts()) == []
+
+
+def test_no_committed_file_puts_work_off() -> None:
+    """What is not done is in the table of requirements, not in a comment."""
+    assert _lines(_UNFINISHED, _texts()) == []
+
+
+def test_no_committed_file_names_a_registry() -> None:
+    """Where packages come from is the business of whoever installs them."""
+    assert _lines(_REGISTRY, _texts()) == []
+
+
+def test_locked_requirements_name_versions_and_hashes_only() -> None:
+    """A lock holds no address and nothing without a hash."""
+    for path in sorted((ROOT / "requirements").glob("*.txt")):
+        text = path.read_text(encoding="utf-8")
+        pins = re.findall(r"^[\w.-]+==.*$", text, flags=re.MULTILINE)
+
+        assert "://" not in text, path.name
+        assert pins, path.name
+        assert all(pin.endswith("\\") for pin in pins), path.name
+
+
+def test_every_package_says_what_it_is() -> None:
+    """A package's __init__ is its docstring, in one sentence at least."""
+    silent = [
+        str(path.relative_to(ROOT))
+        for package in PACKAGES
+        for path in (ROOT / package).rglob("__init__.py")
+        if not ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
+    ]
+
+    assert silent == []
+
+
+@pytest.mark.slow
+def test_importing_any_module_does_nothing() -> None:
+    """No thread, no socket, no process and no file of ours comes from a mere import."""
+    ours = [name for name in _modules() if not name.startswith("playback.replay")]
+
+    assert _imported(Path(sys.executable), ours) == ""
+
+
+@pytest.mark.playback
+def test_importing_the_replay_does_nothing() -> None:
+    """The same in the replay's own environment."""
+    ours = [name for name in _modules() if name.startswith("playback.replay")]
+
+    assert _imported(ROOT / ".venv-replay" / "bin" / "python", ours) == ""
