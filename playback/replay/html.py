@@ -96,7 +96,7 @@ def sanitise_document(text: str, rewriter: Rewriter, *, was_scripted: bool) -> s
 
 
 def sanitise_body(text: str, rewriter: Rewriter) -> str:
-    """The markup with only what is allowed in it; sanitising it again changes nothing.
+    """The markup with only what is allowed in it; sanitised again it says nothing more.
 
     That holds for a rewriter that leaves its own addresses alone.
     """
