@@ -34,10 +34,6 @@ class ProxyLogin:
             self._intercepting = False
             self._post("Fetch.disable", {})
 
-    def paused(self, params: dict[str, Any]) -> None:
-        """A request is held up; let it go."""
-        self._post("Fetch.continueRequest", {"requestId": params["requestId"]})
-
     def asked(self, params: dict[str, Any]) -> None:
         """Somebody wants credentials: the proxy gets them once, a site never."""
         answer: dict[str, Any] = {"response": "CancelAuth"}

@@ -73,6 +73,7 @@ class Page:
         self._world: int | None = None
         self._guard = ""
         self._cut_off = False
+        self._halted = False
         self.target_id = target_id
         self.log = NetworkLog(target_id)
         self.log.on_change = self._log_changed
@@ -95,7 +96,7 @@ class Page:
             "Target.attachedToTarget": self._child_attached,
             "Target.detachedFromTarget": self._child_detached,
             "Inspector.targetCrashed": self._crashed,
-            "Fetch.requestPaused": self.login.paused,
+            "Fetch.requestPaused": self._request_paused,
             "Fetch.authRequired": self.login.asked,
             "Browser.downloadWillBegin": self._download_begins,
             "Browser.downloadProgress": self._download_goes_on,
@@ -151,7 +152,14 @@ class Page:
         self.changed.clear()
 
     def halt(self) -> None:
-        """Stop the page's scripts, even one that never ends, and what is still loading."""
+        """Stop the page's scripts, even one that never ends, and what is loading; go nowhere else.
+
+        A navigation that is aborted leaves the document where it was; blocked in any other way,
+        it would be replaced by the browser's error page.
+        """
+        self._halted = True
+        documents = [{"urlPattern": "*", "resourceType": "Document"}]
+        self.post("Fetch.enable", {"patterns": documents})
         self.post("Emulation.setScriptExecutionDisabled", {"value": True})
         self.post("Runtime.terminateExecution")
         self.post("Page.stopLoading")
@@ -320,6 +328,13 @@ class Page:
         self._children.discard(session)
         self._connection.forget(session, "detached")
         self.log.owner_gone(session)
+
+    def _request_paused(self, params: dict[str, Any]) -> None:
+        if self._halted:
+            facts = {"requestId": params["requestId"], "errorReason": "Aborted"}
+            self.post("Fetch.failRequest", facts)
+        else:
+            self.post("Fetch.continueRequest", {"requestId": params["requestId"]})
 
     def _download_begins(self, params: dict[str, Any]) -> None:
         main = params.get("frameId") == self.target_id and not self.commits

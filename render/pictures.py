@@ -1,5 +1,6 @@
 """Pictures of a page: what the viewport shows, the whole page, and a small one for lists."""
 
+import asyncio
 import binascii
 import io
 
@@ -7,6 +8,9 @@ from PIL import Image
 
 from render.page import Page
 
+# A hundred times what a picture takes when nothing is in its way.
+VIEW_PATIENCE_S = 4.0
+FULL_PAGE_PATIENCE_S = 20.0
 THUMBNAIL_WIDTH_PX = 320
 THUMBNAIL_QUALITY = 80
 
@@ -18,7 +22,7 @@ async def picture_view(page: Page) -> bytes:
         CommandError, PageGoneError, BrowserUnavailableError: as `Page.send`.
     """
     # optimizeForSpeed: zlib's fastest level, a quarter of the time for a third more bytes.
-    return await _capture(page, {"format": "png", "optimizeForSpeed": True})
+    return await _capture(page, {"format": "png", "optimizeForSpeed": True}, VIEW_PATIENCE_S)
 
 
 async def picture_full_page(page: Page, *, width: int, height: int) -> bytes:
@@ -31,6 +35,7 @@ async def picture_full_page(page: Page, *, width: int, height: int) -> bytes:
     return await _capture(
         page,
         {"format": "png", "optimizeForSpeed": True, "captureBeyondViewport": True, "clip": clip},
+        FULL_PAGE_PATIENCE_S,
     )
 
 
@@ -48,6 +53,11 @@ def thumbnail(view: bytes) -> bytes:
     return out.getvalue()
 
 
-async def _capture(page: Page, params: dict[str, object]) -> bytes:
-    answer = await page.send("Page.captureScreenshot", params)
+async def _capture(page: Page, params: dict[str, object], patience_s: float) -> bytes:
+    try:
+        async with asyncio.timeout(patience_s):
+            answer = await page.send("Page.captureScreenshot", params)
+    except TimeoutError:
+        # The browser forgets the question when the page navigates at that moment: ask again.
+        answer = await page.send("Page.captureScreenshot", params)
     return binascii.a2b_base64(answer["data"])

@@ -167,7 +167,7 @@ async def test_a_page_that_reloads_for_ever_is_partial(look: Look, path: str) ->
     seen = await look(path)
 
     assert (seen.outcome, seen.reason) == (Outcome.PARTIAL, "redirect-loop")
-    assert seen.seconds < 30
+    assert kinds(seen) == ALL
 
 
 async def test_a_script_that_leads_nowhere_fails_the_visit(look: Look) -> None:
