@@ -5,7 +5,6 @@ import os
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from core.clock import Clock
@@ -53,10 +52,9 @@ class ProxyEndpoint:
 class BrowserContext:
     """Cookies, cache, storage and proxy of one visit; nothing of it outlives the visit."""
 
-    def __init__(self, connection: CdpConnection, identifier: str, downloads: Path) -> None:
+    def __init__(self, connection: CdpConnection, identifier: str) -> None:
         self.connection = connection
         self.id = identifier
-        self.downloads = downloads
         self.on_target: TargetHandler | None = None
         self.on_detached: Callable[[str], None] | None = None
 
@@ -79,7 +77,6 @@ class Browser:
         version: e.g. ``"156.0.8078.79"``.
         user_agent: what it would call itself.
         visits: contexts lent so far.
-        downloads: where files lie while they are pulled.
         pid: its first process.
     """
 
@@ -93,7 +90,6 @@ class Browser:
         self._started = clock.monotonic()
         self._contexts: dict[str, BrowserContext] = {}
         self._ill = ""
-        self.downloads = home.downloads
         self.connection = CdpConnection(process.read_fd, process.write_fd)
         self.pid = process.pid
         self.version = ""
@@ -184,7 +180,7 @@ class Browser:
         except TimeoutError as error:
             self._ill = "stuck"
             raise BrowserUnavailableError("The browser does not answer any more.") from error
-        context = BrowserContext(self.connection, made["browserContextId"], self.downloads)
+        context = BrowserContext(self.connection, made["browserContextId"])
         self._contexts[context.id] = context
         self.visits += 1
         # An empty list without an origin refuses every permission everywhere (C-11).

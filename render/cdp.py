@@ -32,8 +32,6 @@ UNREAD = tuple(
         b"Network.webSocketFrameReceived",
         b"Network.webSocketFrameSent",
         b"Network.eventSourceMessageReceived",
-        b"Page.downloadProgress",
-        b"Page.downloadWillBegin",
         b"Page.frameClearedScheduledNavigation",
         b"Page.frameResized",
         b"Page.frameScheduledNavigation",

@@ -1,4 +1,4 @@
-"""One tab and all that it spawns: frames of other sites, workers, dialogs, downloads.
+"""One tab and all that it spawns: frames of other sites, workers, dialogs.
 
 A page is hostile. It may close itself, crash, navigate for ever, open windows and dialogs without
 end; here each of these becomes a fact that the visit reads.
@@ -13,7 +13,6 @@ from core.clock import Clock
 from core.errors import TransientError
 from render.browser import BrowserContext, ProxyEndpoint
 from render.cdp import CommandError, EventHandler
-from render.downloads import Downloads
 from render.identity import PageOptions
 from render.login import ProxyLogin
 from render.network import NetworkLog
@@ -49,7 +48,6 @@ class Page:
         loaded: True once its load event fired.
         gone: why there is no page any more; empty while there is one.
         console: error lines, shortened.
-        downloads: what it saves instead of showing.
         login: what answers the proxy.
         changed: set whenever one of these, or the log, may have changed.
     """
@@ -84,7 +82,7 @@ class Page:
         self.loaded = False
         self.gone = ""
         self.console: list[str] = []
-        self.downloads = Downloads(context.id, context.downloads, self.post)
+        self._context = context
         self.login = ProxyLogin(proxy, self.post)
         self.changed = asyncio.Event()
         self._handlers = {
@@ -98,8 +96,6 @@ class Page:
             "Inspector.targetCrashed": self._crashed,
             "Fetch.requestPaused": self._request_paused,
             "Fetch.authRequired": self.login.asked,
-            "Browser.downloadWillBegin": self._download_begins,
-            "Browser.downloadProgress": self._download_goes_on,
             "Runtime.exceptionThrown": self._exception,
             "Runtime.consoleAPICalled": self._console_called,
         }
@@ -190,7 +186,12 @@ class Page:
             },
         )
         self.post("Target.setAutoAttach", _AUTO_ATTACH)
-        self.downloads.start()
+        # What a page saves instead of showing went through the proxy, which fetches the rest of it
+        # without the browser: nothing is written here, and nothing asked for twice (C-11).
+        self.post(
+            "Browser.setDownloadBehavior",
+            {"behavior": "deny", "browserContextId": self._context.id},
+        )
         self.login.start()
         # The tab's own process carries most of this out; a navigation must not overtake it.
         await self.send("Runtime.runIfWaitingForDebugger")
@@ -213,7 +214,6 @@ class Page:
         """There is no page any more: whatever waits for it is told."""
         if not self.gone:
             self.gone = reason
-            self.downloads.remove()
             self._connection.forget(self._session, reason)
             for child in self._children:
                 self._connection.forget(child, reason)
@@ -335,15 +335,6 @@ class Page:
             self.post("Fetch.failRequest", facts)
         else:
             self.post("Fetch.continueRequest", {"requestId": params["requestId"]})
-
-    def _download_begins(self, params: dict[str, Any]) -> None:
-        main = params.get("frameId") == self.target_id and not self.commits
-        self.downloads.begins(params, wanted=main)
-        self.changed.set()
-
-    def _download_goes_on(self, params: dict[str, Any]) -> None:
-        self.downloads.goes_on(params)
-        self.changed.set()
 
     def _exception(self, params: dict[str, Any]) -> None:
         details = params["exceptionDetails"]

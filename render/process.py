@@ -50,12 +50,10 @@ class BrowserHome:
         self.inside = self.root / "home"
         self.inside.mkdir(mode=0o700)
         self.profile = self.inside / "profile"
-        self.downloads = self.inside / "downloads"
         self.profile.mkdir(mode=0o700)
-        self.downloads.mkdir(mode=0o700)
         if owner is not None:
             self.root.chmod(0o711)
-            for folder in (self.inside, self.profile, self.downloads):
+            for folder in (self.inside, self.profile):
                 os.chown(folder, owner, owner)
 
     def close(self) -> None:

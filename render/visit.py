@@ -373,8 +373,6 @@ class _Run:
         error = self._document_error(page) if page is not None else ""
         if error:
             return Outcome.FAILED, error
-        if self._arrival is not None and self._arrival.shortfall:
-            self.fall_short(self._arrival.shortfall)
         cut = page.log.document_errors.get(self._loader(page), "") if page is not None else ""
         if cut and cut != ABORTED:
             # It answered, and then the connection broke.

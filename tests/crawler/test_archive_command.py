@@ -322,9 +322,10 @@ def test_ctrl_c_finishes_the_pages_begun_and_the_next_run_goes_on(
         if '"event": "page"' in line:
             process.send_signal(signal.SIGINT)
             break
-    out, _ = process.communicate(timeout=60)
+    lines += process.stdout.read().splitlines()  # what the loop had buffered included
+    process.communicate(timeout=60)
     rest = weboid.archive(*urls)
-    done = [line for line in [*lines, *out.splitlines()] if '"event": "page"' in line]
+    done = [line for line in lines if '"event": "page"' in line]
     check(weboid.collection)
 
     assert process.returncode == 6

@@ -15,6 +15,7 @@ from uuid import UUID
 
 import pytest
 
+from core.clock import SystemClock
 from core.errors import (
     CollectionVersionError,
     DiskFullError,
@@ -33,32 +34,35 @@ ROOT = Path(__file__).parents[3]
 SECOND = timedelta(seconds=1)
 NO_DELAY = PolitenessSettings(delay_factor=0, min_delay_s=0, max_delay_s=0)
 
-# A worker that claims and completes for ever, by a clock that runs a second a step, and says what
-# it did once it is committed.
+# A worker that claims and completes for ever, so many days from now, and says what it did once it is
+# committed.
 WORKER = """
+import os
 import sys
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
+from core.clock import SystemClock
 from core.settings import FrontierSettings, PolitenessSettings
 from crawler.frontier.base import NewItem
 from crawler.frontier.sqlite import SqliteFrontier
 
-path, name, start = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
+path, name, ahead = Path(sys.argv[1]), sys.argv[2], timedelta(days=int(sys.argv[3]))
+clock = SystemClock()
+say = lambda line: os.write(1, line.encode() + b"\\n")  # in one piece, whoever else writes
 frontier = SqliteFrontier(
     path,
     politeness=PolitenessSettings(delay_factor=0, min_delay_s=0, max_delay_s=0),
     settings=FrontierSettings(lease_s=30, attempts=100),
 )
-now = datetime(2026, 1, 1, tzinfo=UTC) + timedelta(days=start)
 while True:
-    now += timedelta(seconds=1)
+    now = clock.now() + ahead
     for item in frontier.claim(now=now, worker=name, limit=3):
-        print("claimed", item.token, item.url, flush=True)
+        say(f"claimed {item.token} {item.url}")
         links = [NewItem(f"{item.url}/{link}", hops=item.hops + 1) for link in range(2)]
         if item.hops < 4:
             frontier.add(links, now=now)
         if frontier.complete(item, now=now, outcome="ok"):
-            print("completed", item.token, item.url, flush=True)
+            say(f"completed {item.token} {item.url}")
 """
 
 
@@ -69,10 +73,10 @@ def path(tmp_path: Path) -> Path:
 
 
 @contextmanager
-def running(path: Path, name: str, start: int, output: int) -> Iterator[subprocess.Popen[bytes]]:
+def running(path: Path, name: str, ahead: int, output: int) -> Iterator[subprocess.Popen[bytes]]:
     """A worker process that reports to that file descriptor; killed at the end of the block."""
     with subprocess.Popen(
-        [sys.executable, "-c", WORKER, path, name, str(start)],
+        [sys.executable, "-c", WORKER, path, name, str(ahead)],
         stdout=output,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
     ) as process:
@@ -109,7 +113,7 @@ def test_a_killed_process_loses_nothing_that_it_reported(path: Path) -> None:
             record = frontier.find(url)
             assert record is not None
             assert record.state is ItemState.DONE
-        now = datetime(2027, 1, 1, tzinfo=UTC)
+        now = SystemClock().now() + timedelta(days=99)
         left = frontier.unfinished(now)
         done = frontier.counts()[ItemState.DONE]
         for _ in range(left):
@@ -131,7 +135,7 @@ def test_processes_share_the_work_without_sharing_an_item(path: Path) -> None:
             now=datetime(2026, 1, 1, tzinfo=UTC),
         )
     completed: list[str] = []
-    # One pipe for all: a short line is written in one piece.
+    # One pipe for all: POSIX writes short lines in one piece.
     source, sink = os.pipe()
     with (
         open(source, encoding="ascii") as lines,  # noqa: PTH123 a descriptor, not a path
