@@ -56,6 +56,11 @@ _ESCAPE_OR_UNSAFE = re.compile(
 _UNRESERVED = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
 _PATH_PLAIN = _UNRESERVED | frozenset("!$&'()*+,:;=@")
 _QUERY_PLAIN = _UNRESERVED | frozenset("!$'()*,:@/?")
+# Most URLs are their own identity key: nothing escaped, nothing that must be, nothing trivial.
+_PLAIN = re.compile(
+    r"https?://[a-z0-9.-]*[a-z0-9-](?::\d+)?/[A-Za-z0-9._~!$&'()*+,:;=@/-]*"
+    r"(?:\?[A-Za-z0-9._~!$&()*+,:;=@/?-]+)?"
+)
 
 
 class UrlFault(StrEnum):
@@ -146,6 +151,9 @@ def identity_key(url: str) -> str:
     'http://example.org/~user/stra%C3%9Fe'
     """
     parsed = _parse(url)
+    href: str = parsed.href
+    if _PLAIN.fullmatch(href):
+        return href
     _strip(parsed)
     path = _plain(parsed.pathname, _PATH_PLAIN)
     query = _plain(parsed.search, _QUERY_PLAIN)

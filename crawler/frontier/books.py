@@ -121,20 +121,20 @@ def supersede(db: sqlite3.Connection, identity: bytes, old: Located, seq: int) -
 
 
 def write_items(
-    db: sqlite3.Connection, rows: list[tuple[int, bytes, NewItem, int]], now_ms: int
+    db: sqlite3.Connection, rows: list[tuple[Numbered, int, bytes]], now_ms: int
 ) -> None:
-    """Write new items: number, identifier, item and host's number; and queue them."""
+    """Write new items, each with its host's number and its identifier; and queue them."""
     db.executemany(
         "INSERT INTO items (seq, id, url, host_id, lane, hops, via, added_ms) "
         "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
         (
             (seq, page_id, item.url, host_id, item.lane, item.hops, item.via, now_ms)
-            for seq, page_id, item, host_id in sorted(rows, key=lambda row: row[0])
+            for (seq, item), host_id, page_id in rows
         ),
     )
     db.executemany(
         "INSERT INTO queue VALUES (?, ?, ?, ?)",
-        sorted((item.lane, epoch_of(seq), host_id, seq) for seq, _, item, host_id in rows),
+        sorted((item.lane, epoch_of(seq), host_id, seq) for (seq, item), host_id, _ in rows),
     )
 
 

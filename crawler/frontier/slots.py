@@ -1,6 +1,6 @@
 """A host's slot: how much waits for the host, and when it may next be asked. Pure."""
 
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from core.errors import InvariantError
 from crawler.frontier.base import Lane
@@ -10,6 +10,7 @@ from crawler.frontier.base import Lane
 EPOCH_BITS = 16
 
 _Lanes = tuple[int, int, int]
+_LANES = tuple(Lane)
 
 
 def epoch_of(seq: int) -> int:
@@ -17,8 +18,7 @@ def epoch_of(seq: int) -> int:
     return seq >> EPOCH_BITS
 
 
-@dataclass(frozen=True, slots=True)
-class HostSlot:
+class HostSlot(NamedTuple):
     """The slot as stored; moments are whole milliseconds since 1970 UTC.
 
     Attributes:
@@ -45,13 +45,15 @@ class HostSlot:
     @property
     def top_lane(self) -> Lane | None:
         """The highest lane that something waits in."""
-        return next((lane for lane in Lane if self.waiting[lane]), None)
+        for lane, count in zip(_LANES, self.waiting, strict=True):
+            if count:
+                return lane
+        return None
 
     def pushed(self, lane: Lane, epoch: int, count: int = 1) -> "HostSlot":
-        """After `count` items joined the lane, the oldest of that epoch."""
+        """After `count` items joined the lane, none from before that epoch."""
         head = min(self.heads[lane], epoch) if self.waiting[lane] else epoch
-        return replace(
-            self,
+        return self._replace(
             waiting=_with(self.waiting, lane, self.waiting[lane] + count),
             heads=_with(self.heads, lane, head),
         )
@@ -60,26 +62,25 @@ class HostSlot:
         """After one item left the lane; `head` is the new lower bound of its epochs."""
         if self.waiting[lane] < 1:
             raise InvariantError(f"Host {self.id} gave an item of lane {lane}, which was empty.")
-        return replace(
-            self,
+        return self._replace(
             waiting=_with(self.waiting, lane, self.waiting[lane] - 1),
             heads=_with(self.heads, lane, head),
         )
 
     def taken(self) -> "HostSlot":
         """After a claim began."""
-        return replace(self, active=self.active + 1)
+        return self._replace(active=self.active + 1)
 
     def freed(self, next_ms: int) -> "HostSlot":
         """After a claim ended; the host is left alone until `next_ms` at least."""
         if self.active < 1:
             raise InvariantError(f"Host {self.id} was freed more often than taken.")
-        return replace(self, active=self.active - 1, next_ms=max(self.next_ms, next_ms))
+        return self._replace(active=self.active - 1, next_ms=max(self.next_ms, next_ms))
 
     def blocked(self, until_ms: int, now_ms: int) -> "HostSlot":
         """Blocked until then; an earlier moment does not shorten a block, a past one lifts it."""
         longer = until_ms <= now_ms or until_ms > self.blocked_ms
-        return replace(self, blocked_ms=until_ms) if longer else self
+        return self._replace(blocked_ms=until_ms) if longer else self
 
     def settled(self, visits_per_host: int) -> "HostSlot":
         """With `lane` and `ready_ms` made to say what the rest says."""
@@ -87,11 +88,15 @@ class HostSlot:
         ready_ms = max(self.next_ms, self.blocked_ms)
         if (lane, ready_ms) == (self.lane, self.ready_ms):
             return self
-        return replace(self, lane=lane, ready_ms=ready_ms)
+        return self._replace(lane=lane, ready_ms=ready_ms)
 
 
 def _with(lanes: _Lanes, lane: Lane, value: int) -> _Lanes:
-    changed = list(lanes)
-    changed[lane] = value
-    now, high, standard = changed
-    return now, high, standard
+    now, high, standard = lanes
+    match lane:
+        case Lane.NOW:
+            return value, high, standard
+        case Lane.HIGH:
+            return now, value, standard
+        case Lane.STANDARD:
+            return now, high, value

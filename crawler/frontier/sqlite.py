@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta
 from hashlib import blake2b
+from operator import itemgetter
 from pathlib import Path
 from typing import NamedTuple, Self
 from uuid import UUID, uuid4
@@ -114,13 +115,16 @@ class SqliteFrontier:
                 db,
                 (
                     books.Candidate(key, last + place, item)
-                    for key, (place, item) in sorted(wanted.items(), key=lambda each: each[0])
+                    for key, (place, item) in sorted(wanted.items(), key=itemgetter(0))
                 ),
             )
             requeued = self._again(db, known) if again else []
-            self._enqueue(db, fresh + requeued, now_ms)
+            queued = sorted(fresh + requeued, key=itemgetter(0))
+            host_ids = self._enqueue(db, queued)
+            ids = [self._new_id().bytes for _ in queued]
+            books.write_items(db, list(zip(queued, host_ids, ids, strict=True)), now_ms)
             duplicates = offered - len(fresh) - len(requeued)
-            books.total(db, queued=len(fresh) + len(requeued), duplicates=duplicates)
+            books.total(db, queued=len(queued), duplicates=duplicates)
         return AddResult(added=len(fresh), duplicates=duplicates, requeued=len(requeued))
 
     def claim(self, *, now: datetime, worker: str, limit: int = 1) -> list[FrontierItem]:
@@ -322,31 +326,20 @@ class SqliteFrontier:
         slot_rows.save(db, moved, slot)
         self._push(db, old.seq, old.host_id, lane)
 
-    def _enqueue(self, db: sqlite3.Connection, fresh: list[books.Numbered], now_ms: int) -> None:
-        """Write new items, and what their hosts have waiting."""
-        by_host: dict[str, list[books.Numbered]] = {}
-        for numbered in sorted(fresh, key=lambda each: each[0]):
-            by_host.setdefault(host_of(numbered[1].url), []).append(numbered)
+    def _enqueue(self, db: sqlite3.Connection, items: list[books.Numbered]) -> list[int]:
+        """Let new items wait for their hosts; the hosts' numbers, item by item."""
+        hosts = [host_of(item.url) for _, item in items]
+        groups = Counter(zip(hosts, (item.lane for _, item in items), strict=True))
         ids: dict[str, int] = {}
-        for host, theirs in by_host.items():
-            slot = grown = slot_rows.by_name(db, host) or self._new_slot(db, host)
-            first: dict[Lane, int] = {}
-            for seq, item in theirs:
-                first.setdefault(item.lane, seq)
-            waiting = Counter(item.lane for _, item in theirs)
-            for lane, count in waiting.items():
-                grown = grown.pushed(lane, epoch_of(first[lane]), count)
-            slot_rows.save(db, grown.settled(self._politeness.visits_per_host), slot)
-            ids[host] = slot.id
-        books.write_items(
-            db,
-            [
-                (seq, self._new_id().bytes, item, ids[host])
-                for host, theirs in by_host.items()
-                for seq, item in theirs
-            ],
-            now_ms,
-        )
+        for (host, lane), count in groups.items():
+            grown = slot_rows.grow(db, host, lane, count)
+            if grown is None:
+                slot = slot_rows.by_name(db, host) or self._new_slot(db, host)
+                pushed = slot.pushed(lane, epoch_of(items[0].seq), count)
+                slot_rows.save(db, pushed.settled(self._politeness.visits_per_host), slot)
+                grown = slot.id
+            ids[host] = grown
+        return [ids[host] for host in hosts]
 
     def _push(self, db: sqlite3.Connection, seq: int, host_id: int, lane: Lane) -> None:
         """Put an item back into its place in its host's queue."""
