@@ -33,7 +33,14 @@ LIMIT_BYTES = 64 * 1024
 
 
 class ProxyProcess:
-    """One proxy process; `start` may be called again after it died."""
+    """One proxy process; `start` may be called again after it died.
+
+    Attributes:
+        client: talks to it.
+        spki: what a browser needs to trust it.
+        visits: open ones.
+        replaced: set when the process that runs now has been followed by another, or given up.
+    """
 
     def __init__(self, name: str, collection: Collection, settings: Settings, folder: Path) -> None:
         self._name = name
@@ -44,6 +51,7 @@ class ProxyProcess:
         self.client = ProxyClient(self._control)
         self.spki = ""
         self.visits = 0
+        self.replaced = asyncio.Event()
 
     @property
     def pid(self) -> int | None:
@@ -179,15 +187,18 @@ class Supervisor:
         await self._ready[chosen].wait()
         if self._lost is not None:
             raise ProxyUnavailableError(f"The proxy dies again and again: {self._lost}")
+        replaced = chosen.replaced
         chosen.visits += 1
         try:
             yield chosen
+        except ProxyUnavailableError:
+            # What it had written but not yet said is in the index once its successor is ready;
+            # whoever takes the page next must find it there.
+            if not await _answers(chosen):
+                await replaced.wait()
+            raise
         finally:
             chosen.visits -= 1
-
-    async def recovered(self) -> None:
-        """Return when no proxy is on its way back, so that the index holds all that was kept."""
-        await asyncio.gather(*(event.wait() for event in self._ready.values()))
 
     @asynccontextmanager
     async def browser(self) -> AsyncIterator[Browser]:
@@ -245,12 +256,26 @@ class Supervisor:
             try:
                 await proxy.start()
             except ProxyUnavailableError as error:
-                self._lost = error
-                self._ready[proxy].set()
+                self._lose(proxy, error)
                 return
             self._ready[proxy].set()
-        self._lost = ProxyUnavailableError(f"It died {RESTARTS} times.")
+            replaced, proxy.replaced = proxy.replaced, asyncio.Event()
+            replaced.set()
+        self._lose(proxy, ProxyUnavailableError(f"It died {RESTARTS} times."))
+
+    def _lose(self, proxy: ProxyProcess, error: ProxyUnavailableError) -> None:
+        """Give the proxy up; whoever waits for it is told."""
+        self._lost = error
         self._ready[proxy].set()
+        proxy.replaced.set()
+
+
+async def _answers(proxy: ProxyProcess) -> bool:
+    try:
+        await proxy.client.status()
+    except ProxyUnavailableError:
+        return False
+    return True
 
 
 @asynccontextmanager

@@ -1,7 +1,9 @@
 """Reading a list of URLs: one a line, faults named by their line, the rest goes on."""
 
+import codecs
+import contextlib
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -82,16 +84,23 @@ def read_list(name: str) -> UrlList:
         data = sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
     except OSError as error:
         raise InputError(f"{name} cannot be read: {error.strerror or error}.") from error
-    found = parse_lines(_decoded(data).splitlines(), source=source)
+    found = parse_lines(_lines(data), source=source)
     if not found.urls and not found.problems:
         raise InputError(f"{source} is empty: it holds no line with a URL.")
     return found
 
 
-def _decoded(data: bytes) -> str:
-    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
-        return data.decode("utf-16", "replace")
-    try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        return data.decode("windows-1252", "replace")
+def _lines(data: bytes) -> Iterator[str]:
+    """The lines of a list in UTF-8, in UTF-16 with its mark, or in both UTF-8 and old encodings."""
+    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        data = data.decode("utf-16", "replace").encode()
+    # Bytes are split at line ends alone; text would be at U+2028 and other hidden characters too.
+    return map(_decoded, data.removeprefix(codecs.BOM_UTF8).splitlines())
+
+
+def _decoded(line: bytes) -> str:
+    """The line as text, each judged by itself: an old one must not garble its neighbours."""
+    for encoding in ("utf-8", "windows-1252"):
+        with contextlib.suppress(UnicodeDecodeError):
+            return line.decode(encoding)
+    return line.decode("latin-1")  # what windows-1252 leaves open is a control, refused as such

@@ -124,7 +124,7 @@ class Crew:
         self._changed = asyncio.Event()
 
     async def _handle(self, item: FrontierItem) -> None:
-        if await self._was_finished(item):
+        if self._was_finished(item):
             return
         visiting = asyncio.create_task(self._visit(item))
         keeping = asyncio.create_task(self._keep_lease(item, visiting))
@@ -141,7 +141,7 @@ class Crew:
         finally:
             keeping.cancel()
 
-    async def _was_finished(self, item: FrontierItem) -> bool:
+    def _was_finished(self, item: FrontierItem) -> bool:
         """Complete an item whose visit was over before its worker could say so."""
         outcome = self.index.page_outcome(item.id)
         if outcome is None:
@@ -170,14 +170,14 @@ class Crew:
             self.frontier.release(item, now=self.clock.now(), reason="disk full")
             raise
         except (BrowserUnavailableError, ProxyUnavailableError) as error:
-            await self._survive(item, error)
+            self._survive(item, error)
         except WeboidError as error:
             log.warning("visit.failed url=%s error=%s", item.url, error)
             self._retry(item, str(error))
         else:
             self._settle(item, captured)
 
-    async def _survive(self, item: FrontierItem, error: WeboidError) -> None:
+    def _survive(self, item: FrontierItem, error: WeboidError) -> None:
         """Give back an item whose browser or proxy died: that is seldom the page's fault.
 
         A page that kills them again and again is to blame after all.
@@ -188,7 +188,6 @@ class Crew:
             return
         log.warning("visit.interrupted url=%s reason=%s", item.url, error)
         self.frontier.release(item, now=self.clock.now(), reason=str(error))
-        await self.supervisor.recovered()
 
     def _settle(self, item: FrontierItem, captured: Captured) -> None:
         page, now = captured.page, self.clock.now()
