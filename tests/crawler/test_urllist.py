@@ -46,6 +46,31 @@ def test_a_list_is_read_whatever_program_wrote_it(tmp_path: Path, data: bytes) -
     assert read_list(str(path)).urls == ("https://a.example/", "https://b.example/")
 
 
+def test_a_line_in_an_old_encoding_does_not_garble_the_others(tmp_path: Path) -> None:
+    """Lists are pasted together from several sources."""
+    path = tmp_path / "urls.txt"
+    path.write_bytes("https://a.example/猫\nhttps://b.example/".encode() + b"\xf6\n")
+
+    assert read_list(str(path)).urls == (
+        "https://a.example/%E7%8C%AB",
+        "https://b.example/%C3%B6",
+    )
+
+
+def test_a_hidden_character_ends_no_line_and_is_refused(tmp_path: Path) -> None:
+    """A line separator inside a URL makes neither two URLs nor a wrong line number."""
+    path = tmp_path / "urls.txt"
+    path.write_bytes(
+        "https://a.example/x\u2028https://b.example/\nhttps://c.example/\n".encode()
+        + b"https://d.example/\x81\n"
+    )
+
+    found = read_list(str(path))
+
+    assert found.urls == ("https://c.example/",)
+    assert [problem.line for problem in found.problems] == [1, 3]
+
+
 @pytest.mark.parametrize("data", [b"", b"\n\n", b"# nothing\n"])
 def test_an_empty_list_is_an_error_that_names_it(tmp_path: Path, data: bytes) -> None:
     """Nothing to do is most likely a mistake."""
