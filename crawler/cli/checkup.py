@@ -72,29 +72,38 @@ async def _browser(settings: Settings) -> list[Finding]:
         return [Finding("browser", Health.BAD, "not usable", str(error))]
     try:
         found = f"{executable.kind} {browser.version} at {executable.path}"
-        return [Finding("browser", Health.GOOD, found), _sandbox(browser.pid)]
+        return [Finding("browser", Health.GOOD, found), await _sandbox(browser)]
     finally:
         await browser.close()
 
 
-def _sandbox(pid: int) -> Finding:
-    """Whether a process of the browser runs under seccomp: Chromium's own sandbox is on."""
-    confined = 0
-    for process in psutil.Process(pid).children(recursive=True):
-        try:
-            status = Path(f"/proc/{process.pid}/status").read_text(encoding="ascii")
-        except OSError:
-            continue
-        confined += "\nSeccomp:\t2\n" in status
-    if confined:
-        return Finding("sandbox", Health.GOOD, f"on: {confined} processes under seccomp")
+async def _sandbox(browser: Browser) -> Finding:
+    """Open an empty tab and see whether its process runs under seccomp: Chromium's sandbox is on."""
+    async with browser.context() as context:
+        context.on_target = lambda _session, _info: None
+        blank = {"url": "about:blank", "browserContextId": context.id}
+        await browser.connection.send("Target.createTarget", blank)
+        renderers = [
+            child
+            for child in psutil.Process(browser.pid).children(recursive=True)
+            if "--type=renderer" in child.cmdline()
+        ]
+        confined = [child for child in renderers if _under_seccomp(child.pid)]
+    if renderers and len(confined) == len(renderers):
+        return Finding("sandbox", Health.GOOD, "on: pages run under seccomp")
     return Finding(
         "sandbox",
         Health.BAD,
-        "no process of the browser is confined",
+        "pages are not confined",
         "Allow unprivileged user namespaces: sysctl kernel.unprivileged_userns_clone=1, or, with "
         "AppArmor, kernel.apparmor_restrict_unprivileged_userns=0.",
     )
+
+
+def _under_seccomp(pid: int) -> bool:
+    """Whether the kernel filters the process's system calls (proc(5), Seccomp: 2)."""
+    status = Path(f"/proc/{pid}/status").read_text(encoding="ascii")
+    return "\nSeccomp:\t2\n" in status
 
 
 def _proxy() -> Finding:

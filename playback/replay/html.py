@@ -74,7 +74,7 @@ _VALUES: dict[str, dict[str, set[str]]] = {
     "area": {"target": {"_top", "_self"}},
     "input": {
         "type": {"button", "checkbox", "color", "date", "email", "number", "radio", "range"}
-        | {"reset", "search", "submit", "tel", "text", "time", "url"},
+        | {"hidden", "reset", "search", "submit", "tel", "text", "time", "url"},
     },
 }
 # Nothing can be typed, chosen or sent (P-07, P-15).
