@@ -35,7 +35,7 @@ def test_a_line_that_is_no_url_is_named_with_its_number() -> None:
     [
         b"\xef\xbb\xbfhttps://a.example/\r\nhttps://b.example/\r\n",
         "https://a.example/\nhttps://b.example/".encode("utf-16"),
-        b"https://a.example/\r# caf\xe9\rhttps://b.example/",
+        b"https://a.example/\r# \xfcber\rhttps://b.example/",
     ],
 )
 def test_a_list_is_read_whatever_program_wrote_it(tmp_path: Path, data: bytes) -> None:
