@@ -21,7 +21,7 @@ from crawler.frontier.schema import APPLICATION_ID, SCHEMA, SCHEMA_VERSION
 _BUSY_TIMEOUT_S = 30.0
 # A checkpoint every 128 MB instead of 4: a page that many additions touch is then copied once. It
 # costs the verb that happens upon it some tenths of a second.
-_CHECKPOINT_PAGES = 65_536
+_CHECKPOINT_PAGES = 32_768
 _CACHE_KIB = 64 * 1024
 _BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 
