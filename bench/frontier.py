@@ -9,6 +9,12 @@ The frontiers are filled by SQL to the state that the verbs would have left, sin
 one way or the other takes minutes.
 """
 
+import sys
+from pathlib import Path
+
+if not __package__:  # run as a file: its folder must not hide our packages
+    sys.path[0] = str(Path(__file__).resolve().parents[1])
+
 import random
 import tempfile
 import time
@@ -16,7 +22,6 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from hashlib import blake2b
 from itertools import count
-from pathlib import Path
 
 from bench import report
 from core.urls import identity_key

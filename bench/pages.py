@@ -8,12 +8,17 @@ proxies is in neither. The ratio is taken within a round; the figure is the medi
 ``gallery``: 91 small subresources over TLS, a viewport screenshot, no scrolling: the worst case.
 """
 
+import sys
+from pathlib import Path
+
+if not __package__:  # run as a file: its folder must not hide our packages
+    sys.path[0] = str(Path(__file__).resolve().parents[1])
+
 import asyncio
 import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from bench import report
 from core.clock import SystemClock

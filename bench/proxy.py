@@ -6,16 +6,20 @@ own defaults: no gzip, SHA-1, no fsync. Ours writes gzip, SHA-256, and is sealed
 the index) before the clock stops.
 """
 
+import sys
+from pathlib import Path
+
+if not __package__:  # run as a file: its folder must not hide our packages
+    sys.path[0] = str(Path(__file__).resolve().parents[1])
+
 import asyncio
 import json
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import AsyncExitStack, contextmanager
 from dataclasses import asdict
-from pathlib import Path
 
 from warcio.archiveiterator import ArchiveIterator
 

@@ -1,0 +1,75 @@
+"""Settings: typed, frozen, and refusing what they do not know."""
+
+import dataclasses
+import doctest
+from types import ModuleType
+
+import pytest
+
+from core import digests, records, replay_keys, timestamps, urls
+from core.errors import ConfigError
+from core.settings import Settings, parse_settings, settings_from
+
+
+def test_an_empty_profile_is_every_default() -> None:
+    """What is left out keeps its default."""
+    assert parse_settings("") == Settings()
+
+
+def test_a_profile_changes_what_it_names_and_nothing_else() -> None:
+    """Whole numbers do for seconds; lists and tables become values."""
+    settings = parse_settings(
+        '[visit]\ntimeout_s = 5\nfull_page = false\n[egress]\nallow = ["10.0.0.0/8"]\n'
+        '[egress.resolve]\n"a.example" = "10.0.0.1"\n'
+    )
+
+    assert settings.visit == dataclasses.replace(Settings().visit, timeout_s=5.0, full_page=False)
+    assert settings.egress.allow == ("10.0.0.0/8",)
+    assert settings.egress.resolve == {"a.example": "10.0.0.1"}
+    assert settings.proxy == Settings().proxy
+
+
+def test_settings_survive_the_way_to_another_process() -> None:
+    """They are sent as JSON values."""
+    settings = parse_settings('[egress]\nallow = ["::1/128"]\n[proxy]\nprocesses = 3\n')
+
+    assert settings_from(dataclasses.asdict(settings)) == settings
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("[visit]\ntimeout = 5", "timeout"),
+        ("[visitt]\n", "visitt"),
+        ("visit = 5", "table"),
+        ("[visit]\ntimeout_s = 'long'", "timeout_s"),
+        ("[visit]\ntimeout_s = true", "timeout_s"),
+        ("[visit]\nfull_page = 1", "full_page"),
+        ("[visit]\ntimeout_s = -1.0", "zero or more"),
+        ("[visit]\ntimeout_s = nan", "zero or more"),
+        ("[visit]\ntimeout_s = inf", "zero or more"),
+        ("[proxy]\nprocesses = 0", "at least 1"),
+        ("[proxy]\nprocesses = 1.5", "processes"),
+        ('[egress]\nallow = ["everything"]', "allow"),
+        ("[egress]\nallow = [1]", "allow"),
+        ("[visit\n", "TOML"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused_by_name(text: str, words: str) -> None:
+    """The error names the profile and the key; a typing error is never a default."""
+    with pytest.raises(ConfigError, match=words) as caught:
+        parse_settings(text, source="mine.toml")
+
+    assert "mine.toml" in str(caught.value)
+
+
+def test_settings_are_frozen() -> None:
+    """Nobody changes them on the way."""
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        Settings().visit.timeout_s = 1.0  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("module", [digests, records, replay_keys, timestamps, urls])
+def test_the_examples_in_the_docstrings_are_true(module: ModuleType) -> None:
+    """Each `>>>` gives what stands below it."""
+    assert doctest.testmod(module).failed == 0
