@@ -104,7 +104,7 @@ class Archivist:
         self._captures = WarcFile(layout.archive, "weboid", limit_bytes=limit, now=now)
         self._artifacts = WarcFile(layout.archive, "artifacts", limit_bytes=limit, now=now)
         # Bounded, so that a slow disk slows the crawl instead of filling the memory.
-        self._jobs: queue.Queue[_Job | None] = queue.Queue(maxsize=1000)
+        self._jobs: queue.Queue[_Job | None] = queue.Queue(maxsize=256)
         self._thread = threading.Thread(target=self._run, name="archivist", daemon=True)
         self._thread.start()
 

@@ -9,6 +9,7 @@ to us: `WARCPROX_WRITE_RECORD`, `Warcprox-Meta` and ``/status`` are ordinary tra
 import logging
 import socket
 import ssl
+from contextlib import suppress
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -34,8 +35,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-# Answered by the proxy itself, to let a browser context learn that its credentials are good.
-PRIME_HOST = "prime.weboid.invalid"
 ERROR_HEADER = "Weboid-Proxy-Error"
 REQUEST_BODY_LIMIT_BYTES = 64 << 20
 IDLE_TIMEOUT_S = 120.0
@@ -65,9 +64,16 @@ class ArchivingHandler(WarcProxyHandler):  # type: ignore[misc]
         self._wire = Wire(sock)
         self._tunnel: Origin | None = None
         self._visit: Visit | None = None
+        self.server.open_handlers.add(self)
 
     def finish(self) -> None:
         """Nothing was buffered."""
+        self.server.open_handlers.discard(self)
+
+    def abort(self) -> None:
+        """End the connection from another thread; never raises."""
+        with suppress(OSError):
+            self._wire.sock.shutdown(socket.SHUT_RDWR)
 
     def handle(self) -> None:
         """Serve requests until the connection is over."""
@@ -120,10 +126,6 @@ class ArchivingHandler(WarcProxyHandler):  # type: ignore[misc]
 
     def _forward(self, head: RequestHead, visit: Visit, *, keep_alive: bool) -> bool:
         origin, target, url = self._locate(head)
-        if origin[0] == PRIME_HOST:
-            self._discard_body(head)
-            self._send(200, b"Content-Type: text/html\r\n", keep_alive=keep_alive)
-            return keep_alive
         exchange = Exchange(self.server.exchanges, visit, url, head.method)
         if not visit.begin(exchange, exchange.entry):
             self._answer_error(403, "The visit is over.", keep_alive=False)

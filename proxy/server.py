@@ -30,6 +30,7 @@ class ArchivingProxy(WarcProxy):  # type: ignore[misc]
 
     Attributes:
         visits: who may use it.
+        open_handlers: the browser connections that are open.
         archivist: where records go.
         ca: who speaks in origins' names.
     """
@@ -52,6 +53,7 @@ class ArchivingProxy(WarcProxy):  # type: ignore[misc]
         self.stats_db = None
         PooledMitmProxy.__init__(self, self.options)
         self.visits = Visits()
+        self.open_handlers: set[ArchivingHandler] = set()
         self.ca = Authority(layout.ca)
         self.archivist = Archivist(layout, settings.proxy, now=now)
         egress = Egress(settings.egress, connect_timeout_s=settings.proxy.connect_timeout_s)
@@ -75,5 +77,8 @@ class ArchivingProxy(WarcProxy):  # type: ignore[misc]
     def close(self) -> None:
         """Write what is left and let go of everything; after `shutdown`."""
         self.socket.close()
+        for handler in list(self.open_handlers):
+            handler.abort()  # an idle connection must not hold up the end
+        self.pool.shutdown()
         self.archivist.close()
         self._upstream.close()

@@ -403,11 +403,14 @@ async def test_a_websocket_is_refused_and_said_so(proxy: Proxy, origin: Origin) 
     assert (entry.kept, entry.reason) == ("blocked", "websocket")
 
 
-async def test_the_priming_host_is_answered_by_the_proxy_and_not_recorded(proxy: Proxy) -> None:
-    """It only lets a browser context learn that its credentials are good."""
+async def test_an_idle_connection_does_not_hold_up_the_end(proxy: Proxy) -> None:
+    """The proxy ends when it is told to, whatever browsers leave open."""
     async with proxy.client.visit("p", bucket="b") as visit:
-        browser = Browser(proxy.port, visit.credentials.username, visit.credentials.password)
-        assert browser.get("http://prime.weboid.invalid/").status == 200
-        browser.close()
-
-        assert await visit.seal(grace_s=1) == []
+        plain = Browser(proxy.port, visit.credentials.username, visit.credentials.password)
+        plain.get("http://origin.example/")
+        tunnel = Browser(proxy.port, visit.credentials.username, visit.credentials.password)
+        tunnel.tunnel("secure.example:443")
+        await visit.seal(grace_s=1)
+    assert proxy.stop() == 0
+    plain.close()
+    tunnel.close()
