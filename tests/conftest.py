@@ -1,10 +1,20 @@
 """What every suite may use: the test web, started once."""
 
+import signal
 from collections.abc import Iterator
 
 import pytest
 
 from tests.sites.web import TestWeb
+
+
+def pytest_configure() -> None:
+    """Let SIGINT mean what it means at a terminal.
+
+    A shell without job control starts what it runs in the background with SIGINT ignored, and the
+    commands that the tests start would inherit that.
+    """
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")
