@@ -4,6 +4,7 @@ import asyncio
 import platform
 import shutil
 import subprocess
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from importlib.metadata import PackageNotFoundError, version
@@ -21,6 +22,7 @@ from playback.server import find_replay_python
 from render.browser import Browser
 from render.executable import find_browser
 
+CONFINED_WITHIN_S = 10.0  # a renderer gives up its rights some time after it has started
 SPARE_MEMORY_BYTES = 1_000_000_000  # a browser with four pages
 
 
@@ -83,13 +85,12 @@ async def _sandbox(browser: Browser) -> Finding:
         context.on_target = lambda _session, _info: None
         blank = {"url": "about:blank", "browserContextId": context.id}
         await browser.connection.send("Target.createTarget", blank)
-        renderers = [
-            child
-            for child in psutil.Process(browser.pid).children(recursive=True)
-            if "--type=renderer" in child.cmdline()
-        ]
-        confined = [child for child in renderers if _under_seccomp(child.pid)]
-    if renderers and len(confined) == len(renderers):
+        confined = False
+        with suppress(TimeoutError):
+            async with asyncio.timeout(CONFINED_WITHIN_S):
+                while not (confined := _confined(browser.pid)):
+                    await asyncio.sleep(0.05)
+    if confined:
         return Finding("sandbox", Health.GOOD, "on: pages run under seccomp")
     return Finding(
         "sandbox",
@@ -100,10 +101,15 @@ async def _sandbox(browser: Browser) -> Finding:
     )
 
 
-def _under_seccomp(pid: int) -> bool:
-    """Whether the kernel filters the process's system calls (proc(5), Seccomp: 2)."""
-    status = Path(f"/proc/{pid}/status").read_text(encoding="ascii")
-    return "\nSeccomp:\t2\n" in status
+def _confined(pid: int) -> bool:
+    """Whether the browser has renderers and the kernel filters the calls of each (proc(5))."""
+    filtered = []
+    for child in psutil.Process(pid).children(recursive=True):
+        with suppress(psutil.Error, OSError):
+            if "--type=renderer" in child.cmdline():
+                status = Path(f"/proc/{child.pid}/status").read_text(encoding="ascii")
+                filtered.append("\nSeccomp:\t2\n" in status)
+    return bool(filtered) and all(filtered)
 
 
 def _proxy() -> Finding:
