@@ -177,7 +177,7 @@ def responses(collection: Path) -> int:
 async def main() -> None:
     """Run, print, tell."""
     quick = report.arguments(__doc__ or "").quick
-    small = Load(size=20_000, count=400 if quick else 3000, connections=8)
+    small = Load(size=20_000, count=1000 if quick else 3000, connections=8)
     large = Load(size=5_000_000, count=10 if quick else 60, connections=8)
     rounds = 3 if quick else 5
     with tempfile.TemporaryDirectory() as folder:
