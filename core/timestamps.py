@@ -33,6 +33,11 @@ def milliseconds(when: datetime) -> int:
     return (_utc(when) - _EPOCH) // _MILLISECOND
 
 
+def milliseconds_up(when: datetime) -> int:
+    """The same rounded up: how stores keep a moment before which nothing may happen."""
+    return -((_EPOCH - _utc(when)) // _MILLISECOND)
+
+
 def moment(count: int) -> datetime:
     """The moment so many milliseconds after 1970 UTC."""
     return _EPOCH + count * _MILLISECOND

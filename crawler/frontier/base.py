@@ -15,14 +15,9 @@ longer in proportion), so a worker may call them directly. They may be called fr
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from enum import IntEnum, StrEnum
 from typing import Protocol, Self
-
-from core.errors import InputError
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MILLISECOND = timedelta(milliseconds=1)
 
 
 class Lane(IntEnum):
@@ -335,24 +330,3 @@ class Frontier(Protocol):
     def __exit__(self, *exc: object) -> None:
         """Close it."""
         ...
-
-
-def milliseconds(moment: datetime) -> int:
-    """Whole milliseconds since 1970 UTC, rounded down: how stores keep the present moment.
-
-    Raises:
-        InputError: the datetime is naive.
-    """
-    if moment.tzinfo is None:
-        raise InputError("A moment needs a time zone; this datetime is naive.")
-    return (moment - _EPOCH) // _MILLISECOND
-
-
-def milliseconds_up(moment: datetime) -> int:
-    """The same rounded up: how stores keep a moment before which nothing may happen."""
-    return -((_EPOCH - moment) // _MILLISECOND) if moment.tzinfo else milliseconds(moment)
-
-
-def moment_of(value: int) -> datetime:
-    """The moment that a store keeps as milliseconds."""
-    return _EPOCH + value * _MILLISECOND

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from core.errors import InvariantError
+from core.timestamps import moment as to_moment
 from crawler.frontier.base import (
     Attempt,
     FrontierItem,
@@ -15,7 +16,6 @@ from crawler.frontier.base import (
     ItemState,
     Lane,
     NewItem,
-    moment_of,
 )
 from crawler.frontier.slots import epoch_of
 
@@ -248,12 +248,12 @@ def _record(db: sqlite3.Connection, row: tuple[Any, ...]) -> ItemRecord:
             token=token or 0,
         ),
         state=state,
-        added_at=moment_of(added_ms),
-        ended_at=None if ended_ms is None else moment_of(ended_ms),
+        added_at=to_moment(added_ms),
+        ended_at=None if ended_ms is None else to_moment(ended_ms),
         outcome=outcome,
-        due_at=None if due_ms is None else moment_of(due_ms),
+        due_at=None if due_ms is None else to_moment(due_ms),
         attempts=tuple(
-            Attempt(ending, reason, worker, moment_of(claimed_ms), moment_of(ended_ms))
+            Attempt(ending, reason, worker, to_moment(claimed_ms), to_moment(ended_ms))
             for ending, reason, worker, claimed_ms, ended_ms in log
         ),
     )

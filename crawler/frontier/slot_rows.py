@@ -5,7 +5,8 @@ import sqlite3
 from typing import Any
 
 from core.errors import InvariantError
-from crawler.frontier.base import HostBlock, Lane, moment_of
+from core.timestamps import moment as to_moment
+from crawler.frontier.base import HostBlock, Lane
 from crawler.frontier.slots import HostSlot
 
 _COLUMNS = (
@@ -102,7 +103,7 @@ def blocks(db: sqlite3.Connection, now_ms: int, limit: int) -> list[HostBlock]:
         "WHERE blocked_ms > 0 AND blocked_ms > ? ORDER BY blocked_ms DESC LIMIT ?",
         (now_ms, limit),
     ).fetchall()
-    return [HostBlock(host, moment_of(until), reason) for host, until, reason in rows]
+    return [HostBlock(host, to_moment(until), reason) for host, until, reason in rows]
 
 
 def _slot(row: tuple[Any, ...]) -> HostSlot:

@@ -12,6 +12,8 @@ from uuid import UUID, uuid4
 
 from core.errors import InvariantError
 from core.settings import FrontierSettings, PolitenessSettings
+from core.timestamps import milliseconds, milliseconds_up
+from core.timestamps import moment as to_moment
 from core.urls import host_of, identity_key
 from crawler.frontier import books, slot_rows
 from crawler.frontier.base import (
@@ -23,9 +25,6 @@ from crawler.frontier.base import (
     ItemState,
     Lane,
     NewItem,
-    milliseconds,
-    milliseconds_up,
-    moment_of,
 )
 from crawler.frontier.books import DEAD, DONE
 from crawler.frontier.slots import HostSlot, epoch_of
@@ -264,7 +263,7 @@ class SqliteFrontier:
                 db.execute("SELECT min(lease_ms) FROM claims").fetchone()[0],
             ]
         earliest = min((each for each in moments if each is not None), default=None)
-        return None if earliest is None else max(now, moment_of(earliest))
+        return None if earliest is None else max(now, to_moment(earliest))
 
     def unfinished(self, now: datetime) -> int:
         """See `Frontier.unfinished`."""
@@ -373,8 +372,8 @@ class SqliteFrontier:
         ).fetchall()
         for held in map(_Held._make, rows):
             # The host was last asked when its worker last gave a sign of life.
-            seen = moment_of(held.renewed_ms)
-            self._free(db, held, seen, seen - moment_of(held.claimed_ms))
+            seen = to_moment(held.renewed_ms)
+            self._free(db, held, seen, seen - to_moment(held.claimed_ms))
             self._log(db, held, "expired", "the worker gave no sign of life", now_ms)
             if held.attempts + 1 >= CLAIMS_PER_ATTEMPT * max(self._settings.attempts, 1):
                 books.end(db, held.seq, DEAD, now_ms, "its workers keep vanishing")
@@ -405,7 +404,7 @@ class SqliteFrontier:
     ) -> None:
         """End a claim: its token is void, its host rests, its attempt counts."""
         if duration is None:
-            duration = finished - moment_of(held.claimed_ms)
+            duration = finished - to_moment(held.claimed_ms)
         rested = next_allowed(finished, duration, self._politeness)
         slot = slot_rows.by_id(db, held.host_id)
         freed = slot.freed(milliseconds_up(rested))
