@@ -5,6 +5,7 @@ message: a head keeps its raw bytes, and `Body` tells which of the bytes that pa
 Rules: RFC 9110 and RFC 9112, read leniently where origins are known to be sloppy.
 """
 
+import re
 from dataclasses import dataclass
 from enum import Enum
 
@@ -13,6 +14,7 @@ from core.errors import PermanentError
 HEAD_LIMIT_BYTES = 1 << 20  # RFC 9112 2.3 sets none; Chromium itself stops at 256 KiB
 MAX_HEADERS = 1000
 _BLANK = (b"\r\n\r\n", b"\n\n")
+_CONTROL = re.compile(rb"[\x00-\x1f\x7f]")
 
 # RFC 9110 7.6.1: meant for the next hop alone. `Proxy-*` is between the browser and us.
 HOP_BY_HOP = frozenset(
@@ -99,6 +101,8 @@ def parse_request_head(raw: bytes) -> RequestHead:
     parts = first.split(b" ")
     if len(parts) != 3 or not parts[2].startswith(b"HTTP/1.") or not parts[0].isascii():
         raise MalformedMessageError(f"No HTTP/1 request line: {first[:80]!r}.")
+    if _CONTROL.search(first):  # it will stand in a WARC header and in the index (C-12)
+        raise MalformedMessageError(f"Control characters in a request line: {first[:80]!r}.")
     try:
         return RequestHead(parts[0].decode("ascii"), parts[1].decode("ascii"), parts[2], headers)
     except UnicodeDecodeError as error:

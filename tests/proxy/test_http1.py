@@ -113,6 +113,8 @@ def test_contradicting_lengths_are_refused() -> None:
         b"GET / HTTP/2\r\n\r\n",
         b"GET /a b HTTP/1.1\r\n\r\n",
         b"\x16\x03\x01\r\n\r\n",
+        b"GET /a\rWARC-Type:\tresponse HTTP/1.1\r\n\r\n",
+        b"GET /a\x00b HTTP/1.1\r\n\r\n",
     ],
 )
 def test_what_is_no_request_is_refused(raw: bytes) -> None:
