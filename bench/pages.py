@@ -145,9 +145,9 @@ def galleries(web: TestWeb, rounds: int, pages: int) -> list[Load]:
 async def main() -> None:
     """Run, print, tell."""
     quick = report.arguments(__doc__ or "").quick
-    rounds, pages = (1, 24) if quick else (5, 60)
+    rounds, pages = (3, 8) if quick else (5, 60)
     with TestWeb.start(real=True) as web:
-        urls = web.urls.real_pages[: 16 if quick else None]
+        urls = web.urls.real_pages[: 12 if quick else None]
         real = Load(urls, replace(VisitSettings(), scroll_limit_s=2.0))
         warm = Load(urls[:4], VisitSettings())
         await unarchived(warm, web)  # the wiki's own caches fill on the first view
