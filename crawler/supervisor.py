@@ -53,12 +53,6 @@ class ProxyProcess:
         self.visits = 0
         self.replaced = asyncio.Event()
 
-    @property
-    def pid(self) -> int | None:
-        """The process's id; None when it does not run."""
-        process = self._process
-        return process.pid if process is not None and process.returncode is None else None
-
     async def start(self) -> None:
         """Start it; returns when it serves.
 
@@ -143,15 +137,6 @@ class Supervisor:
         self._launching = asyncio.Lock()
         self._watchers: set[asyncio.Task[None]] = set()
         self._lost: BaseException | None = None
-
-    @property
-    def pids(self) -> dict[str, list[int]]:
-        """Process ids by kind, for those who watch from outside."""
-        proxies = [pid for proxy in self._proxies if (pid := proxy.pid) is not None]
-        browsers = [browser.pid for browser in self._borrowed]
-        if self._browser is not None and self._browser not in self._borrowed:
-            browsers.append(self._browser.pid)
-        return {"proxy": proxies, "browser": browsers}
 
     async def start(self) -> None:
         """Start the proxies and the first browser.

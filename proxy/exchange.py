@@ -59,7 +59,6 @@ class Recorded:
     block: Any
     payload: Any
     body: Any
-    payload_size: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +144,6 @@ class Exchange:
                 # A chunked body cut short has no payload that two readers would agree on.
                 payload=relay.payload if body.done or framing is not Framing.CHUNKED else None,
                 body=relay.coded or relay.payload,
-                payload_size=relay.payload_size,
             )
         )
         return keep_alive and body.done and relay.browser_listens
@@ -255,7 +253,6 @@ class _Relay:
         self.block = hashlib.sha256()
         self.payload = hashlib.sha256()
         self.coded = hashlib.sha256() if coded else None
-        self.payload_size = 0
         self.body_size = 0
         self.surplus = False
 
@@ -289,7 +286,6 @@ class _Relay:
         self.payload.update(payload)
         if self.coded is not None:
             self.coded.update(piece)
-        self.payload_size += len(payload)
         self._send(piece)
 
     def _send(self, piece: bytes) -> None:
