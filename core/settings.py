@@ -55,9 +55,18 @@ class ProxySettings:
     read_timeout_s: float = 30.0  # silence on a connection for so long ends the response
     response_limit_s: float = 600.0  # one response may take so long, then it is cut and marked
     warc_limit_bytes: int = 1_000_000_000  # a WARC is closed when it has reached this size
+    warc_limit_s: float = 86_400.0  # … or when it has been open for so long; 0: never
     dedup_bucket: str = "default"  # captures in one bucket share their payloads
+    dedup_also: tuple[str, ...] = ()  # buckets whose payloads may be referred to, but not added to
+    dedup_min_bytes: int = 1  # a smaller payload is written each time it is met
+    dedup_url: str = ""  # "redis://host:port/number" for several machines; empty: this collection
     disk_reserve_bytes: int = 1_000_000_000  # archiving pauses when less than this is free
     seal_grace_s: float = 2.0  # what is still in flight at the end of a visit may take so long
+    visit_limit_bytes: int = 2_000_000_000  # all that one visit may receive
+    visit_limit_requests: int = 10_000  # all that one visit may ask for
+    crawl_limit_bytes: int = 0  # all that one run may receive, through all proxies; 0: no limit
+    whole_ranges: bool = True  # when a page asks for a part (206), fetch the whole once, too
+    websockets: bool = True  # lead them through, unrecorded; false: refuse them
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +78,12 @@ class EgressSettings:
         default_factory=dict
     )  # "host" or "host:port" -> "address" or "address:port", asked before DNS
     ca_file: str = ""  # certificates to trust besides the system's, as a PEM file
+    enforce_tls: bool = False  # refuse origins whose certificate does not verify
+    block: tuple[str, ...] = ()  # hosts never asked: "example.org", or "*.example.org" for all in it
+    via: dict[str, str] = field(
+        default_factory=dict
+    )  # host pattern -> "socks5://host:port", "http://host:port" or "direct"; "*" for all others
+    connections_per_host: int = 12  # open to one host and port at the same time, by each proxy
 
 
 @dataclass(frozen=True, slots=True)
