@@ -7,7 +7,8 @@ own defaults: no gzip, SHA-1, no fsync. Ours writes gzip, SHA-256, and is sealed
 The clock stops when everything is archived: for ours, when the seal says that all is on disk and in
 the index; for stock, when its WARC has grown to hold all bodies (written, not forced to disk).
 Client and origin run on the same cores as what is measured, so the CPU time that each proxy needs
-is printed beside: it says what is left for others, and how far more cores would carry.
+is printed beside: it says what is left for others, and how far more cores would carry. So is a
+relay that keeps nothing, which no proxy in this language can pass.
 """
 
 import sys
@@ -163,6 +164,12 @@ async def stock(load: Load, folder: Path, origin: int, key: str) -> Run:
         return Run(answered + writing, answered, cpu_of(process) - before)
 
 
+async def bare(load: Load, origin: int, certificate: Path, key: str) -> float:
+    """Seconds for the load through a relay that keeps nothing."""
+    with child("bench.relay", str(certificate)) as port:
+        return await fetch(load, int(port), "-", ("127.0.0.1", origin), key)
+
+
 def cpu_of(process: psutil.Process) -> float:
     """CPU seconds that the process has used."""
     times = process.cpu_times()
@@ -250,8 +257,11 @@ async def main() -> None:
             origin = int(port)
             requests = await compare(small, origin, certificate, rounds)
             bodies = await compare(large, origin, certificate, rounds)
+            relayed = [await bare(large, origin, certificate, f"r{n}-") for n in range(rounds)]
             same = await one_payload(1000, origin, certificate)
     megabytes = large.size * large.count / 1e6
+    ceiling = megabytes / report.median(relayed)
+    stock_mbps = report.median([megabytes / run.seconds for run in bodies.stock])
     report.table(
         [
             ("", "ours", "stock", "ratio"),
@@ -261,6 +271,7 @@ async def main() -> None:
             bodies.row("MB/s (5 MB bodies, 8 connections)", megabytes, "seconds"),
             bodies.row("  counted when the client has all", megabytes, "answered"),
             bodies.cost("  CPU ms of the proxy a MB", megabytes),
+            ("  a relay that keeps nothing", f"{ceiling:.0f}", "", f"{ceiling / stock_mbps:.2f}"),
             ("responses for 1,000 of one payload, 4 proxies", str(same), "", ""),
         ]
     )
@@ -276,6 +287,7 @@ async def main() -> None:
             "body_mbps_ratio_answered": bodies.ratio("answered"),
             "body_mbps": report.median([megabytes / run.seconds for run in bodies.ours]),
             "body_cpu_ratio": bodies.ratio("cpu"),
+            "relay_mbps_ratio": ceiling / stock_mbps,
             "responses_for_1000_same": same,
         },
     )
