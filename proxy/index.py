@@ -5,8 +5,9 @@ looked up and released after its record is on disk, is what makes one `response`
 """
 
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
 
 from core.captures import Capture, RecordLocation
@@ -18,6 +19,8 @@ from core.urls import replay_key
 from proxy.builder import Original
 
 BUSY_TIMEOUT_MS = 60_000
+DIGESTS_AT_ONCE = 500  # SQLite takes 32,766 values in a statement, and older ones 999
+_ORIGINAL = "spelled, url, captured_ms, filename, offset, length"  # as `Original` takes them
 
 
 class CaptureIndex:
@@ -84,34 +87,58 @@ class CaptureIndex:
             raise
         self._db.execute("COMMIT")
 
+    def originals(
+        self, digests: Collection[str], buckets: Collection[str]
+    ) -> dict[tuple[str, str], Original]:
+        """(digest, bucket) -> the record that holds the payload, for all that are known."""
+        found = {}
+        places = ", ".join("?" * len(buckets))
+        for some in _batches(digests, DIGESTS_AT_ONCE):
+            query = (
+                f"SELECT digest, bucket, {_ORIGINAL} FROM payloads"  # noqa: S608 constants
+                f" WHERE digest IN ({', '.join('?' * len(some))}) AND bucket IN ({places})"
+            )
+            for digest, bucket, *original in self._db.execute(query, (*some, *buckets)):
+                found[digest, bucket] = Original(*original)
+        return found
+
     def original(self, digest: str, bucket: str) -> Original | None:
         """The record that holds the payload, None when it is new to the bucket."""
-        return self._original("digest = ? AND bucket = ?", (digest, bucket))
-
-    def original_spelled(self, spelled: str, bucket: str) -> Original | None:
-        """The record whose WARC-Payload-Digest that is; None when there is none in the bucket."""
-        return self._original("spelled = ? AND bucket = ?", (spelled, bucket))
-
-    def _original(self, condition: str, values: tuple[str, str]) -> Original | None:
-        columns = "spelled, url, captured_ms, filename, offset, length"
-        query = f"SELECT {columns} FROM payloads WHERE {condition}"  # noqa: S608 constants
-        row = self._db.execute(query, values).fetchone()
-        return None if row is None else Original(*row)
+        return self.originals((digest,), (bucket,)).get((digest, bucket))
 
     def add_payload(self, digest: str, bucket: str, original: Original) -> None:
         """Remember which record holds the payload; the first one stays."""
-        self._db.execute(
+        self.add_payloads(((digest, bucket, original),))
+
+    def original_spelled(self, spelled: str, bucket: str) -> Original | None:
+        """The record whose WARC-Payload-Digest that is; None when there is none in the bucket."""
+        query = f"SELECT {_ORIGINAL} FROM payloads WHERE spelled = ? AND bucket = ?"  # noqa: S608 constants
+        row = self._db.execute(query, (spelled, bucket)).fetchone()
+        return None if row is None else Original(*row)
+
+    def payloads_of(self, filename: str) -> list[tuple[str, str, Original]]:
+        """(digest, bucket, original) of every payload whose record lies in that WARC."""
+        query = f"SELECT digest, bucket, {_ORIGINAL} FROM payloads WHERE filename = ?"  # noqa: S608 constants
+        rows = self._db.execute(query, (filename,))
+        return [(digest, bucket, Original(*rest)) for digest, bucket, *rest in rows]
+
+    def add_payloads(self, payloads: Iterable[tuple[str, str, Original]]) -> None:
+        """Remember which records hold the payloads (digest, bucket, original); the first stays."""
+        self._db.executemany(
             "INSERT OR IGNORE INTO payloads (digest, bucket, spelled, filename, offset, length, url,"
             " captured_ms) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
             (
-                digest,
-                bucket,
-                original.digest,
-                original.filename,
-                original.offset,
-                original.length,
-                original.url,
-                original.captured_ms,
+                (
+                    digest,
+                    bucket,
+                    original.digest,
+                    original.filename,
+                    original.offset,
+                    original.length,
+                    original.url,
+                    original.captured_ms,
+                )
+                for digest, bucket, original in payloads
             ),
         )
 
@@ -189,6 +216,13 @@ class CaptureIndex:
             (found[table],) = self._db.execute(f"SELECT count(*) FROM {table}").fetchone()  # noqa: S608 constants
         query = "SELECT record_type, count(*) FROM captures GROUP BY record_type"
         return found | {f"captures.{kind}": count for kind, count in self._db.execute(query)}
+
+
+def _batches(values: Iterable[str], size: int) -> Iterator[tuple[str, ...]]:
+    """The values, so many at a time."""
+    rest = iter(values)
+    while batch := tuple(islice(rest, size)):
+        yield batch
 
 
 def key_or_empty(url: str) -> str:
