@@ -12,7 +12,9 @@ WeboidError
 │   ├── ProxyUnavailableError
 │   ├── CollectionInUseError
 │   ├── CollectionVersionError
-│   └── DiskFullError
+│   ├── DiskFullError
+│   ├── DedupUnavailableError
+│   └── LimitReachedError   a run's own limit
 └── InvariantError          our own mistake: crash and report
 
 Foreign errors are mapped to one of these once, at the seam, with their cause kept.
@@ -77,6 +79,14 @@ class CollectionVersionError(UnavailableError):
 
 class DiskFullError(UnavailableError):
     """Free bytes are below the reserve: free some, then go on."""
+
+
+class DedupUnavailableError(UnavailableError):
+    """The shared dedup index does not answer, so nothing can be written exactly once."""
+
+
+class LimitReachedError(UnavailableError):
+    """A run has used up what its settings allow it."""
 
 
 class InvariantError(WeboidError):

@@ -11,7 +11,9 @@ from datetime import timedelta
 from core.clock import Clock
 from core.errors import (
     BrowserUnavailableError,
+    DedupUnavailableError,
     DiskFullError,
+    LimitReachedError,
     ProxyUnavailableError,
     WeboidError,
 )
@@ -81,7 +83,8 @@ class Crew:
         """Work until nothing is left, or `stopping` is set and what was begun is over.
 
         Raises:
-            DiskFullError: there is no space; nothing is lost.
+            DiskFullError, LimitReachedError, DedupUnavailableError: there is no space, the run may
+                receive no more, or the dedup index does not answer; nothing is lost.
             BrowserUnavailableError, ProxyUnavailableError: they do not start any more.
         """
         async with asyncio.TaskGroup() as group:
@@ -166,8 +169,8 @@ class Crew:
                 clock=self.clock,
                 last_attempt=last,
             )
-        except DiskFullError:
-            self.frontier.release(item, now=self.clock.now(), reason="disk full")
+        except (DiskFullError, LimitReachedError, DedupUnavailableError) as error:
+            self.frontier.release(item, now=self.clock.now(), reason=str(error))
             raise
         except (BrowserUnavailableError, ProxyUnavailableError) as error:
             self._survive(item, error)

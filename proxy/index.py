@@ -5,22 +5,54 @@ looked up and released after its record is on disk, is what makes one `response`
 """
 
 import sqlite3
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from itertools import islice
 from pathlib import Path
+from typing import NamedTuple
 
-from core.captures import Capture, RecordLocation
+from core.captures import Capture
 from core.errors import CollectionVersionError, InputError
 from core.index_schema import CAPTURES_DDL, SCHEMA_VERSION
 from core.pages import Outcome, PageInfo
-from core.timestamps import milliseconds, moment, parse_warc_date, timestamp14
+from core.timestamps import milliseconds, parse_warc_date, timestamp14_at
 from core.urls import replay_key
 from proxy.builder import Original
+from proxy.payloads.protocol import PayloadKey
 
 BUSY_TIMEOUT_MS = 60_000
-DIGESTS_AT_ONCE = 500  # SQLite takes 32,766 values in a statement, and older ones 999
-_ORIGINAL = "spelled, url, captured_ms, filename, offset, length"  # as `Original` takes them
+
+_PAYLOADS = (
+    "INSERT OR IGNORE INTO payloads (digest, bucket, spelled, filename, offset, length, url,"
+    " captured_ms) VALUES "
+)
+_ORIGINAL = "spelled, url, captured_ms, filename, offset, length"  # in the order of `Original`
+# A statement a row costs more than the row: so many rows go into one.
+_ROWS_AT_ONCE = (64, 8, 1)
+
+
+class CaptureRow(NamedTuple):
+    """A row of `captures`; its columns are those of `core.captures.Capture`, flat."""
+
+    urlkey: str
+    timestamp: str
+    captured_ms: int
+    url: str
+    record_type: str
+    mime: str
+    status: int | None
+    digest: str
+    filename: str
+    offset: int
+    length: int
+    orig_filename: str | None
+    orig_offset: int | None
+    orig_length: int | None
+    page_id: str | None
+    truncated: str | None
+
+
+_COLUMNS = ", ".join(CaptureRow._fields)
+_CAPTURES = f"INSERT OR IGNORE INTO captures ({_COLUMNS}) VALUES "  # noqa: S608 constants
 
 
 class CaptureIndex:
@@ -85,30 +117,52 @@ class CaptureIndex:
         except BaseException:
             self._db.execute("ROLLBACK")
             raise
-        self._db.execute("COMMIT")
+        try:
+            self._db.execute("COMMIT")
+        except sqlite3.Error:
+            if self._db.in_transaction:  # most errors have ended it
+                self._db.execute("ROLLBACK")
+            raise
 
-    def originals(
-        self, digests: Collection[str], buckets: Collection[str]
-    ) -> dict[tuple[str, str], Original]:
-        """(digest, bucket) -> the record that holds the payload, for all that are known."""
+    def originals(self, keys: Iterable[PayloadKey]) -> dict[PayloadKey, Original]:
+        """The records that hold the payloads, of those that are known."""
+        wanted = list(keys)
         found = {}
-        places = ", ".join("?" * len(buckets))
-        for some in _batches(digests, DIGESTS_AT_ONCE):
-            query = (
-                f"SELECT digest, bucket, {_ORIGINAL} FROM payloads"  # noqa: S608 constants
-                f" WHERE digest IN ({', '.join('?' * len(some))}) AND bucket IN ({places})"
+        for start in range(0, len(wanted), 500):
+            some = wanted[start : start + 500]
+            values = ",".join(["(?,?)"] * len(some))
+            query = (  # the join's order is fixed: a look-up for each, never a scan of payloads
+                f"WITH wanted (digest, bucket) AS (VALUES {values})"  # noqa: S608 marks only
+                f" SELECT digest, bucket, {_ORIGINAL}"
+                " FROM wanted CROSS JOIN payloads USING (digest, bucket)"
             )
-            for digest, bucket, *original in self._db.execute(query, (*some, *buckets)):
-                found[digest, bucket] = Original(*original)
+            arguments = [text for key in some for text in key]
+            for digest, bucket, *original in self._db.execute(query, arguments):
+                found[PayloadKey(digest, bucket)] = Original(*original)
         return found
 
-    def original(self, digest: str, bucket: str) -> Original | None:
-        """The record that holds the payload, None when it is new to the bucket."""
-        return self.originals((digest,), (bucket,)).get((digest, bucket))
+    def payloads_of(self, filename: str) -> dict[PayloadKey, Original]:
+        """The payloads whose records lie in that WARC."""
+        query = f"SELECT digest, bucket, {_ORIGINAL} FROM payloads WHERE filename = ?"  # noqa: S608 constants
+        return {
+            PayloadKey(digest, bucket): Original(*original)
+            for digest, bucket, *original in self._db.execute(query, (filename,))
+        }
 
-    def add_payload(self, digest: str, bucket: str, original: Original) -> None:
-        """Remember which record holds the payload; the first one stays."""
-        self.add_payloads(((digest, bucket, original),))
+    def orphans(self) -> dict[int, str]:
+        """Revisits whose payload lies in no WARC here: row id -> WARC-Payload-Digest."""
+        query = (
+            "SELECT id, digest FROM captures"
+            " WHERE record_type = 'revisit' AND orig_filename IS NULL"
+        )
+        return dict(self._db.execute(query))
+
+    def adopt(self, originals: Mapping[int, Original]) -> None:
+        """Say where the payloads of those revisits lie."""
+        self._db.executemany(
+            "UPDATE captures SET (orig_filename, orig_offset, orig_length) = (?, ?, ?) WHERE id = ?",
+            ((each.filename, each.offset, each.length, row) for row, each in originals.items()),
+        )
 
     def original_spelled(self, spelled: str, bucket: str) -> Original | None:
         """The record whose WARC-Payload-Digest that is; None when there is none in the bucket."""
@@ -116,40 +170,31 @@ class CaptureIndex:
         row = self._db.execute(query, (spelled, bucket)).fetchone()
         return None if row is None else Original(*row)
 
-    def payloads_of(self, filename: str) -> list[tuple[str, str, Original]]:
-        """(digest, bucket, original) of every payload whose record lies in that WARC."""
-        query = f"SELECT digest, bucket, {_ORIGINAL} FROM payloads WHERE filename = ?"  # noqa: S608 constants
-        rows = self._db.execute(query, (filename,))
-        return [(digest, bucket, Original(*rest)) for digest, bucket, *rest in rows]
-
-    def add_payloads(self, payloads: Iterable[tuple[str, str, Original]]) -> None:
-        """Remember which records hold the payloads (digest, bucket, original); the first stays."""
-        self._db.executemany(
-            "INSERT OR IGNORE INTO payloads (digest, bucket, spelled, filename, offset, length, url,"
-            " captured_ms) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-            (
-                (
-                    digest,
-                    bucket,
-                    original.digest,
-                    original.filename,
-                    original.offset,
-                    original.length,
-                    original.url,
-                    original.captured_ms,
-                )
-                for digest, bucket, original in payloads
-            ),
-        )
+    def add_payloads(self, originals: Mapping[PayloadKey, Original]) -> None:
+        """Remember which records hold the payloads; the first one stays."""
+        rows = [
+            (*key, each.digest, each.filename, each.offset, each.length, each.url, each.captured_ms)
+            for key, each in originals.items()
+        ]
+        self._insert(_PAYLOADS, rows)
 
     def add_captures(self, captures: Iterable[Capture]) -> None:
         """Add the rows; a record that is there already stays as it is."""
-        self._db.executemany(
-            "INSERT OR IGNORE INTO captures (urlkey, timestamp, captured_ms, url, record_type, mime,"
-            " status, digest, filename, offset, length, orig_filename, orig_offset, orig_length,"
-            " page_id, truncated) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
-            map(_row, captures),
-        )
+        self.add_rows([row_of(each) for each in captures])
+
+    def add_rows(self, rows: Sequence[CaptureRow]) -> None:
+        """The same for rows that are made already."""
+        self._insert(_CAPTURES, rows)
+
+    def _insert(self, statement: str, rows: Sequence[tuple[object, ...]]) -> None:
+        start = 0
+        for size in _ROWS_AT_ONCE:
+            while len(rows) - start >= size:
+                some = rows[start : start + size]
+                start += size
+                marks = f"({','.join('?' * len(some[0]))})"
+                values = [value for row in some for value in row]
+                self._db.execute(statement + ",".join([marks] * size), values)
 
     def add_page(self, page: PageInfo) -> None:
         """Add or replace the page's row.
@@ -170,7 +215,7 @@ class CaptureIndex:
                 page.page_id,
                 page.url,
                 key_or_empty(page.url),
-                timestamp14(moment(captured_ms)),
+                timestamp14_at(captured_ms),
                 captured_ms,
                 page.final_url,
                 str(page.outcome),
@@ -218,13 +263,6 @@ class CaptureIndex:
         return found | {f"captures.{kind}": count for kind, count in self._db.execute(query)}
 
 
-def _batches(values: Iterable[str], size: int) -> Iterator[tuple[str, ...]]:
-    """The values, so many at a time."""
-    rest = iter(values)
-    while batch := tuple(islice(rest, size)):
-        yield batch
-
-
 def key_or_empty(url: str) -> str:
     """The URL's replay key; empty when it has none, so that the row is found by other means."""
     try:
@@ -233,23 +271,24 @@ def key_or_empty(url: str) -> str:
         return ""
 
 
-def _row(capture: Capture) -> tuple[object, ...]:
-    original = capture.original or RecordLocation(None, None, None)  # type: ignore[arg-type]
-    return (
-        capture.urlkey,
-        timestamp14(capture.captured_at),
-        milliseconds(capture.captured_at),
-        capture.url,
-        str(capture.record_type),
-        capture.mime,
-        capture.status,
-        capture.digest,
-        capture.location.filename,
-        capture.location.offset,
-        capture.location.length,
-        original.filename,
-        original.offset,
-        original.length,
-        capture.page_id,
-        capture.truncated,
+def row_of(capture: Capture) -> CaptureRow:
+    """The capture as a row."""
+    original, captured_ms = capture.original, milliseconds(capture.captured_at)
+    return CaptureRow(
+        urlkey=capture.urlkey,
+        timestamp=timestamp14_at(captured_ms),
+        captured_ms=captured_ms,
+        url=capture.url,
+        record_type=capture.record_type.value,
+        mime=capture.mime,
+        status=capture.status,
+        digest=capture.digest,
+        filename=capture.location.filename,
+        offset=capture.location.offset,
+        length=capture.location.length,
+        orig_filename=None if original is None else original.filename,
+        orig_offset=None if original is None else original.offset,
+        orig_length=None if original is None else original.length,
+        page_id=capture.page_id,
+        truncated=capture.truncated,
     )

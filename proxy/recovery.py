@@ -27,6 +27,7 @@ from core.timestamps import milliseconds, parse_warc_date, to_milliseconds
 from proxy.builder import Original
 from proxy.http1 import Body, Framing
 from proxy.index import CaptureIndex, key_or_empty
+from proxy.payloads.protocol import PayloadKey
 from proxy.warcfile import sync_folder
 
 READ_BYTES = 1 << 20
@@ -157,7 +158,7 @@ def index_file(
                 index.add_captures((capture,))
                 count += 1
                 if payload:
-                    index.add_payload(payload, bucket, _original_of(capture))
+                    index.add_payloads({PayloadKey(payload, bucket): _original_of(capture)})
                 if page is not None:
                     index.add_page(page)
         except ArchiveLoadFailed as error:

@@ -10,7 +10,7 @@ import ssl
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from core.settings import EgressSettings, ProxySettings
 from proxy.egress import ConnectError, Egress
@@ -19,6 +19,7 @@ IDLE_S = 20.0
 IDLE_PER_HOST = 8
 IDLE_TOTAL = 512
 READ_BYTES = 1 << 16
+TLS_READ_BYTES = 1 << 14  # OpenSSL hands out a record at a time, and none is longer
 
 Origin = tuple[str, int, bool]  # host, port, whether TLS
 
@@ -38,7 +39,12 @@ class Connection:
     tls_error: str = ""
     reused: bool = False
     idle_since: float = 0.0
-    unread: bytearray = field(default_factory=bytearray)
+    poller: "select.poll | None" = None
+
+    @property
+    def read_bytes(self) -> int:
+        """How much is worth asking for at once."""
+        return TLS_READ_BYTES if self.origin[2] else READ_BYTES
 
     def close(self) -> None:
         """Close it; never raises."""
@@ -54,10 +60,14 @@ class Connection:
         except OSError:
             return
 
-    def is_stale(self) -> bool:
-        """Whether an idle connection was closed, or spoke out of turn."""
-        poller = select.poll()
-        poller.register(self.sock, select.POLLIN | select.POLLHUP | select.POLLERR)
+    def readable(self) -> bool:
+        """Whether something has come; for an idle connection, that it was closed or spoke early."""
+        if isinstance(self.sock, ssl.SSLSocket) and self.sock.pending():
+            return True
+        poller = self.poller
+        if poller is None:
+            self.poller = poller = select.poll()
+            poller.register(self.sock, select.POLLIN | select.POLLHUP | select.POLLERR)
         return bool(poller.poll(0))
 
 
@@ -92,7 +102,7 @@ class Upstream:
             connection = self._take(origin)
             if connection is None:
                 break
-            if not connection.is_stale():
+            if not connection.readable():
                 connection.reused = True
                 return connection
             connection.close()
@@ -100,9 +110,6 @@ class Upstream:
 
     def give_back(self, connection: Connection) -> None:
         """Keep a connection whose response was read to its end."""
-        if connection.unread:
-            connection.close()
-            return
         connection.idle_since = self._monotonic()
         with self._lock:
             pool = self._idle.setdefault(connection.origin, [])

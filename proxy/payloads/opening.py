@@ -1,9 +1,9 @@
 """Which dedup index a collection uses."""
 
+from core.dedup_url import parse_dedup_url
 from core.layout import Layout
 from core.settings import ProxySettings
 from proxy.index import CaptureIndex
-from proxy.payloads.address import parse_dedup_url
 from proxy.payloads.protocol import Payloads
 from proxy.payloads.redis import RedisPayloads
 from proxy.payloads.sqlite import SqlitePayloads
@@ -14,7 +14,7 @@ def open_payloads(layout: Layout, settings: ProxySettings, index: CaptureIndex) 
 
     Raises:
         ConfigError: `dedup_url` names none.
-        UnavailableError: it does not answer.
+        DedupUnavailableError: it does not answer.
     """
     if not settings.dedup_url:
         return SqlitePayloads(index)

@@ -41,7 +41,7 @@ def bury_the_dead(folder: Path, free: Callable[[str], None]) -> Iterator[str]:
     """Free the claims of each process of the collection that died; yields its name.
 
     Raises:
-        UnavailableError: from `free`; the process stays to be buried.
+        DedupUnavailableError: from `free`; the process stays to be buried.
     """
     for path in sorted(folder.glob("[!.]*")):
         with path.open() as file:

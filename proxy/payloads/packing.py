@@ -8,7 +8,7 @@ import re
 import struct
 from urllib.parse import quote
 
-from core.errors import UnavailableError
+from core.errors import DedupUnavailableError
 from proxy.builder import Original
 from proxy.payloads.protocol import PayloadKey
 
@@ -38,13 +38,13 @@ def unpack_original(key: PayloadKey, value: bytes) -> Original:
     """The original in a value of `pack_original`.
 
     Raises:
-        UnavailableError: the value is not ours.
+        DedupUnavailableError: the value is not ours.
     """
     try:
         _, captured_ms, offset, length = _NUMBERS.unpack_from(value)
         filename, spelled, url = value[_NUMBERS.size :].decode().split("\0", 2)
     except (struct.error, ValueError) as error:
-        raise UnavailableError(
+        raise DedupUnavailableError(
             "The dedup index holds values that are not ours: give it another database number, "
             "or another name with ?index=NAME in [proxy] dedup_url."
         ) from error

@@ -55,7 +55,7 @@ class Payloads(Protocol):
             also: buckets that are read only; an original may come from them, nothing is claimed.
 
         Raises:
-            UnavailableError: the index cannot be asked. Nothing is claimed.
+            DedupUnavailableError: the index cannot be asked. Nothing is claimed.
         """
         ...
 
@@ -65,7 +65,7 @@ class Payloads(Protocol):
         """The originals that are known; nothing is claimed.
 
         Raises:
-            UnavailableError: the index cannot be asked.
+            DedupUnavailableError: the index cannot be asked.
         """
         ...
 
@@ -87,7 +87,7 @@ class Payloads(Protocol):
         """Return when one of the busy keys may have changed, or after `timeout_s`.
 
         Raises:
-            UnavailableError: the index cannot be asked.
+            DedupUnavailableError: the index cannot be asked.
         """
         ...
 
@@ -97,7 +97,7 @@ class Payloads(Protocol):
         An original that is known stays, and so does a living process's claim.
 
         Raises:
-            UnavailableError: the index cannot be asked.
+            DedupUnavailableError: the index cannot be asked.
         """
         ...
 

@@ -16,9 +16,9 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from core.errors import UnavailableError
+from core.dedup_url import DedupAddress
+from core.errors import DedupUnavailableError
 from proxy.builder import Original
-from proxy.payloads.address import DedupAddress
 from proxy.payloads.owners import Owner, bury_the_dead
 from proxy.payloads.packing import pack_original, payload_key, unpack_original
 from proxy.payloads.protocol import Claim, PayloadKey
@@ -54,7 +54,7 @@ class RedisPayloads:
             monotonic: the clock.
 
         Raises:
-            UnavailableError: the server cannot be used; the text says why and what to do.
+            DedupUnavailableError: the server cannot be used; the text says why and what to do.
         """
         self._tag = address.tag
         self._monotonic = monotonic
@@ -71,7 +71,7 @@ class RedisPayloads:
             self._beat()
             for name in bury_the_dead(folder, self._free):
                 log.info("payloads.freed owner=%s", name)
-        except UnavailableError:
+        except DedupUnavailableError:
             self._owner.close()
             self._server.close()
             raise
@@ -92,7 +92,7 @@ class RedisPayloads:
             arguments = (self._name, self._about, self._lease_ms(), CLAIM_MS, 1 + len(also))
             try:
                 answers = self._server.script("claim", (self._heartbeat, *asked), arguments)
-            except UnavailableError:
+            except DedupUnavailableError:
                 self._owe(dict.fromkeys(keys))  # the answer may be lost, not the question
                 raise
         return {key: _answer(key, each) for key, each in zip(keys, answers, strict=True)}
@@ -123,7 +123,7 @@ class RedisPayloads:
         values = [pack_original(key, original) for key, original in originals.items()]
         try:
             lost = self._script("settle", keys, self._about, self._lease_ms(), *values)
-        except UnavailableError as error:
+        except DedupUnavailableError as error:
             log.warning("payloads.owed count=%d error=%s", len(keys), error)
             with self._turn:
                 self._owe(originals)
@@ -136,7 +136,7 @@ class RedisPayloads:
             return
         try:
             self._script("release", keys)
-        except UnavailableError:
+        except DedupUnavailableError:
             with self._turn:
                 self._owe(dict.fromkeys(keys))
 
@@ -163,7 +163,7 @@ class RedisPayloads:
             with self._turn:
                 self._pay()
             self._server.delete((self._heartbeat,))
-        except UnavailableError as error:
+        except DedupUnavailableError as error:
             log.warning("payloads.left debts=%d error=%s", len(self._debts), error)
         self._owner.close()
         self._server.close()
@@ -175,7 +175,7 @@ class RedisPayloads:
                 with self._turn:
                     self._pay()
                 self._silent = False
-            except UnavailableError as error:
+            except DedupUnavailableError as error:
                 if not self._silent:  # once an outage
                     log.warning("payloads.unavailable error=%s", error)
                 self._silent = True

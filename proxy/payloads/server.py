@@ -5,8 +5,8 @@ from collections.abc import Callable, Sequence
 from importlib.resources import files
 from typing import Any
 
-from core.errors import UnavailableError
-from proxy.payloads.address import DedupAddress
+from core.dedup_url import DedupAddress
+from core.errors import DedupUnavailableError
 
 log = logging.getLogger(__name__)
 
@@ -27,14 +27,14 @@ class RedisServer:
         """Take the address; nothing is connected yet.
 
         Raises:
-            UnavailableError: the client library is not installed.
+            DedupUnavailableError: the client library is not installed.
         """
         try:
             import redis
             from redis.backoff import ExponentialBackoff
             from redis.retry import Retry
         except ImportError as error:
-            raise UnavailableError(
+            raise DedupUnavailableError(
                 "[proxy] dedup_url needs the Redis client: run .venv/bin/pip install 'redis>=5'."
             ) from error
         self._redis = redis
@@ -52,7 +52,7 @@ class RedisServer:
         """What the script of that name answers.
 
         Raises:
-            UnavailableError: the server does not answer, or refuses.
+            DedupUnavailableError: the server does not answer, or refuses.
         """
         text = self._texts.get(name)
         if text is None:
@@ -64,7 +64,7 @@ class RedisServer:
         """Set a key that expires.
 
         Raises:
-            UnavailableError: as `script`.
+            DedupUnavailableError: as `script`.
         """
         self._ask(lambda client: client.set(key, value, px=milliseconds))
 
@@ -72,7 +72,7 @@ class RedisServer:
         """Delete the keys.
 
         Raises:
-            UnavailableError: as `script`.
+            DedupUnavailableError: as `script`.
         """
         self._ask(lambda client: client.delete(*keys))
 
@@ -118,7 +118,7 @@ class RedisServer:
             client = self._nodes[self._node] = self._connected(*self._node)
         return client
 
-    def _as_ours(self, error: Exception) -> UnavailableError:
+    def _as_ours(self, error: Exception) -> DedupUnavailableError:
         errors = self._redis.exceptions
         words = " ".join(str(error).split()).rstrip(".")
         if self._address.password:
@@ -132,4 +132,4 @@ class RedisServer:
             text = f"{place} does not answer: {words}. Start Redis there, or correct [proxy] dedup_url."
         else:
             text = f"{place} cannot be used: {words}. Redis's own log says more."
-        return UnavailableError(text)
+        return DedupUnavailableError(text)

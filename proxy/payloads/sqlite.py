@@ -6,6 +6,7 @@ rows are committed, so nobody ever meets a claim of another's, and a crash leave
 """
 
 from collections.abc import Collection, Mapping, Sequence
+from itertools import chain
 
 from proxy.builder import Original
 from proxy.index import CaptureIndex
@@ -32,12 +33,13 @@ class SqlitePayloads:
         self, keys: Collection[PayloadKey], also: Sequence[str] = ()
     ) -> dict[PayloadKey, Original]:
         """The originals that are known."""
-        buckets = {key.bucket for key in keys}.union(also)
-        known = self._index.originals({key.digest for key in keys}, buckets)
+        places = {
+            key: [PayloadKey(key.digest, each) for each in (key.bucket, *also)] for key in keys
+        }
+        known = self._index.originals(dict.fromkeys(chain.from_iterable(places.values())))
         found = {}
-        for key in keys:
-            places = (known.get((key.digest, bucket)) for bucket in (key.bucket, *also))
-            original = next((place for place in places if place is not None), None)
+        for key, wanted in places.items():
+            original = next((known[place] for place in wanted if place in known), None)
             if original is not None:
                 found[key] = original
         return found
@@ -55,7 +57,7 @@ class SqlitePayloads:
 
     def add(self, originals: Mapping[PayloadKey, Original]) -> None:
         """Add the originals; the first of each key stays."""
-        self._index.add_payloads((*key, original) for key, original in originals.items())
+        self._index.add_payloads(originals)
 
     def close(self) -> None:
         """Nothing: whoever lent the index closes it."""

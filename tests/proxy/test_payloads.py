@@ -20,10 +20,10 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
+from core.dedup_url import parse_dedup_url
 from core.digests import sha256_digest
 from proxy.builder import Original
 from proxy.index import CaptureIndex
-from proxy.payloads.address import parse_dedup_url
 from proxy.payloads.protocol import Claim, PayloadKey
 from proxy.payloads.redis import RedisPayloads
 from proxy.payloads.sqlite import SqlitePayloads

@@ -18,9 +18,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.certificate import write_certificate
+from core.dedup_url import DedupAddress, parse_dedup_url
 from core.errors import ConfigError, UnavailableError
 from proxy.builder import Original
-from proxy.payloads.address import DedupAddress, parse_dedup_url
 from proxy.payloads.packing import pack_original, payload_key, unpack_original
 from proxy.payloads.protocol import Claim
 from proxy.payloads.redis import RedisPayloads
@@ -194,7 +194,7 @@ def test_a_wait_that_is_in_vain_ends_in_time(server: RedisServer, connect: Open)
 STALLING = """
 import sys
 from pathlib import Path
-from proxy.payloads.address import parse_dedup_url
+from core.dedup_url import parse_dedup_url
 from proxy.payloads.redis import RedisPayloads
 from tests.proxy.test_payloads import ONE, TWO, original
 
