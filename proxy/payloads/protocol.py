@@ -39,8 +39,27 @@ class Claim(StrEnum):
     BUSY = "busy"  # another living process is about to write it: wait, then claim again
 
 
+class LostClaimsError(Exception):
+    """Another process took claims over while this one stalled; the batch must be written anew."""
+
+
 class Payloads(Protocol):
-    """One dedup index, as one process sees it. Used from one thread; `close` it."""
+    """One dedup index, as one process sees it. Used from one thread; `close` it.
+
+    Attributes:
+        shared: whether others may know an original before the transaction of the captures index,
+            in which it was settled, is committed. Then its record may not be taken back any more.
+    """
+
+    shared: bool
+
+    def check(self) -> None:
+        """Ask whether the index answers. From any thread.
+
+        Raises:
+            DedupUnavailableError: it does not.
+        """
+        ...
 
     def claim(
         self, keys: Collection[PayloadKey], also: Sequence[str] = ()

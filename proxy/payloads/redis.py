@@ -37,6 +37,8 @@ KEYS_AT_ONCE = 1_000  # a script keeps everyone else waiting
 class RedisPayloads:
     """The payloads that a Redis knows. One thread claims and settles, another keeps it alive."""
 
+    shared = True
+
     def __init__(
         self,
         address: DedupAddress,
@@ -77,6 +79,10 @@ class RedisPayloads:
             raise
         self._pulse = threading.Thread(target=self._keep_alive, name="heartbeat", daemon=True)
         self._pulse.start()
+
+    def check(self) -> None:
+        """Ask whether the server answers."""
+        self._beat()
 
     def claim(
         self, keys: Collection[PayloadKey], also: Sequence[str] = ()
@@ -193,7 +199,11 @@ class RedisPayloads:
                 self._debts[key] = debt
 
     def _pay(self) -> None:
-        """Make known and release what is owed. The caller has the turn."""
+        """Make known and release what is owed. The caller has the turn.
+
+        A stall together with an outage can make one of these records a second `response`: nobody
+        could be asked in time. It refers to nothing and nothing refers to it, so it stays.
+        """
         if not self._debts:
             return
         self.add({key: debt for key, debt in self._debts.items() if debt is not None})

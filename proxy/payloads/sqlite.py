@@ -19,8 +19,13 @@ class SqlitePayloads:
     The index belongs to whoever lends it.
     """
 
+    shared = False
+
     def __init__(self, index: CaptureIndex) -> None:
         self._index = index
+
+    def check(self) -> None:
+        """Nothing: it is a file."""
 
     def claim(
         self, keys: Collection[PayloadKey], also: Sequence[str] = ()
