@@ -11,6 +11,7 @@ import typing
 from dataclasses import dataclass, field, fields
 from typing import Any
 
+from core.dedup_url import parse_dedup_url
 from core.errors import ConfigError
 
 
@@ -197,6 +198,8 @@ def _check(settings: Settings, source: str) -> None:
     for positive in ("processes", "body_limit_bytes", "warc_limit_bytes"):
         if getattr(settings.proxy, positive) < 1:
             raise ConfigError(f"{source} [proxy] {positive} must be at least 1.")
+    if settings.proxy.dedup_url:
+        parse_dedup_url(settings.proxy.dedup_url)
     for network in settings.egress.allow:
         try:
             ipaddress.ip_network(network)
