@@ -371,7 +371,7 @@ class Archivist:
             os._exit(EXIT_DISK)
 
     def _tell_failure(self, job: Job, error: Exception) -> None:
-        told = _as_ours(error)
+        told = as_ours(error)
         if isinstance(job, Recorded):
             job.entry.kept = Kept.FAILED
             exact = isinstance(told, DedupUnavailableError | TransientError)
@@ -404,8 +404,8 @@ def _exchange_row(recorded: Recorded, at: RecordLocation, original: Original | N
     )
 
 
-def _as_ours(error: Exception) -> WeboidError:
-    """The error in our terms, its cause kept."""
+def as_ours(error: Exception) -> WeboidError:
+    """An I/O error in our terms, its cause kept."""
     if isinstance(error, WeboidError):
         return error
     if isinstance(error, OSError) and error.errno in (28, 122):  # ENOSPC, EDQUOT
