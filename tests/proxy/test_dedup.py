@@ -25,12 +25,11 @@ from proxy.payloads.opening import open_shared
 from proxy.recovery import rebuild
 from tests.proxy.conftest import ROOT, Browser, Origin, Proxy, Record, check, ok, records
 from tests.proxy.redis_server import RedisServer, wait_until
-from tests.proxy.relay import Relay
+from tests.proxy.relay import CLAIM, SETTLE, Relay
 from tests.proxy.test_durability import rows
 
 pytestmark = pytest.mark.proxy
 
-CLAIM, SETTLE = b"86400000", b".warc.gz"  # what only the requests of these scripts hold
 SITE = "http://origin.example"
 
 
@@ -329,7 +328,7 @@ async def test_a_machine_that_stalled_takes_its_record_back(
     launch: Launch, origin: Origin, relay: Relay, server: RedisServer
 ) -> None:
     """Its heartbeat ran out and another wrote the payload: even then there is one `response`."""
-    origin.answers = {"/x": ok(b"x"), "/y": ok(b"y"), "/z": ok(b"z")}
+    origin.answers = {f"/{name}": ok(os.urandom(50_000)) for name in "xyz"}
     one = launch("a", dedup_url=relay.url)
     await fetch(one, "/x")
     relay.hold_answer(CLAIM)
@@ -415,7 +414,8 @@ async def test_without_redis_a_visit_fails_loudly_and_nothing_is_damaged(
         with pytest.raises(DedupUnavailableError, match="Start Redis there"):
             await visit.seal(grace_s=5)
     with pytest.raises(DedupUnavailableError, match="Start Redis there"):
-        await fetch(proxy, "/y")
+        async with proxy.client.visit("q", bucket="default"):
+            raise AssertionError("opened")
     server.start()
 
     assert urls(await fetch(proxy, "/y")) == {f"{SITE}/y": "response"}

@@ -268,7 +268,8 @@ def test_an_empty_batch_asks_for_nothing(process: Callable[[], Process]) -> None
 
 
 PROCESSES = 2
-KEYS = [PayloadKey(sha256_digest(text), bucket) for text, bucket in zip((b"x", b"x", b"y"), "aba")]
+X, Y = sha256_digest(b"x"), sha256_digest(b"y")
+KEYS = [PayloadKey(X, "a"), PayloadKey(X, "b"), PayloadKey(Y, "a")]
 
 
 class Histories(RuleBasedStateMachine):

@@ -19,12 +19,13 @@ from hypothesis import strategies as st
 
 from bench.certificate import write_certificate
 from core.dedup_url import DedupAddress, parse_dedup_url
-from core.errors import ConfigError, UnavailableError
+from core.errors import ConfigError, DedupUnavailableError
 from proxy.builder import Original
 from proxy.payloads.packing import pack_original, payload_key, unpack_original
 from proxy.payloads.protocol import Claim
 from proxy.payloads.redis import RedisPayloads
 from tests.proxy.redis_server import RedisServer, free_port, wait_until
+from tests.proxy.relay import CLAIM, SETTLE, Relay
 from tests.proxy.test_payloads import ONE, TWO, original
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -146,7 +147,7 @@ def test_keys_and_values_are_small() -> None:
 @pytest.mark.parametrize("value", [b"", b"o", b"o" + bytes(24), b"hello, I am of another program"])
 def test_what_another_program_wrote_is_refused(value: bytes) -> None:
     """The error says how to tell the two apart."""
-    with pytest.raises(UnavailableError, match="index=NAME"):
+    with pytest.raises(DedupUnavailableError, match="index=NAME"):
         unpack_original(ONE, value)
 
 
@@ -196,6 +197,7 @@ import sys
 from pathlib import Path
 from core.dedup_url import parse_dedup_url
 from proxy.payloads.redis import RedisPayloads
+from tests.proxy.relay import CLAIM, SETTLE, Relay
 from tests.proxy.test_payloads import ONE, TWO, original
 
 url, folder = sys.argv[1:]
@@ -320,7 +322,7 @@ def test_a_claim_fails_loudly_without_redis_and_goes_on_with_it(
     one.claim([TWO])
     server.kill()
     with pytest.raises(
-        UnavailableError, match=r"Start Redis there, or correct \[proxy\] dedup_url"
+        DedupUnavailableError, match=r"Start Redis there, or correct \[proxy\] dedup_url"
     ):
         two.claim([ONE, TWO])
     server.start()
@@ -340,7 +342,7 @@ def test_what_could_not_be_settled_is_settled_before_the_next_claim(
     server.kill()
 
     assert one.settle({ONE: original(1)}) == frozenset()
-    with pytest.raises(UnavailableError):
+    with pytest.raises(DedupUnavailableError):
         one.claim([TWO])
     server.start()
     assert two.claim([ONE]) == {ONE: Claim.BUSY}
@@ -361,6 +363,65 @@ def test_debts_are_paid_with_the_heartbeat(server: RedisServer, connect: Open) -
     two.wait([TWO], 60)
 
     assert two.claim([ONE, TWO]) == {ONE: original(1), TWO: Claim.YOURS}
+
+
+@pytest.fixture
+def relay(server: RedisServer) -> Iterator[Relay]:
+    """Stands before the Redis."""
+    standing = Relay(server.port)
+    yield standing
+    standing.close()
+
+
+@pytest.mark.proxy
+@pytest.mark.parametrize("pattern", [CLAIM, SETTLE])
+def test_an_answer_that_was_lost_is_asked_for_again(
+    relay: Relay, server: RedisServer, connect: Open, pattern: bytes
+) -> None:
+    """Every script may run twice: the second time finds what the first has done."""
+    one = connect(relay.url)
+    one.claim([TWO])
+    one.settle({TWO: original(2, TWO)})  # the server knows the scripts now
+    relay.hold_answer(pattern)
+
+    def lose() -> None:
+        relay.held.wait(20)
+        relay.cut()
+
+    cutter = threading.Thread(target=lose)
+    cutter.start()
+
+    assert one.claim([ONE]) == {ONE: Claim.YOURS}
+    assert one.settle({ONE: original(1)}) == frozenset()
+    cutter.join()
+    assert connect(server.url).claim([ONE]) == {ONE: original(1)}
+
+
+@pytest.mark.proxy
+def test_a_claim_whose_answer_never_came_is_given_up(
+    relay: Relay, server: RedisServer, connect: Open
+) -> None:
+    """Redis dies when it has made the claim: nobody is going to write the payload."""
+    one, two = connect(relay.url, "one"), connect(server.url, "two")
+    one.claim([TWO])
+    relay.hold_answer(CLAIM)
+
+    def die() -> None:
+        relay.held.wait(20)
+        wait_until(lambda: two.claim([ONE]) == {ONE: Claim.BUSY})
+        server.kill()
+        relay.cut()
+
+    killer = threading.Thread(target=die)
+    killer.start()
+    with pytest.raises(DedupUnavailableError):
+        one.claim([ONE])
+    killer.join()
+    server.start()
+    assert two.claim([ONE]) == {ONE: Claim.BUSY}
+    one.claim([TWO])
+
+    assert two.claim([ONE]) == {ONE: Claim.YOURS}
 
 
 @pytest.mark.proxy
@@ -387,7 +448,7 @@ def test_a_full_redis_is_told_as_such(server: RedisServer, connect: Open) -> Non
     one = connect(server.url)
     with server.client() as client:
         client.config_set("maxmemory", "1")
-        with pytest.raises(UnavailableError, match=r"cannot be used: .*maxmemory"):
+        with pytest.raises(DedupUnavailableError, match=r"cannot be used: .*maxmemory"):
             one.claim([ONE])
         client.config_set("maxmemory", "0")
 
@@ -432,10 +493,10 @@ def test_no_error_and_no_log_holds_the_password(
     told = []
     try:
         for place in (f"127.0.0.1:{server.port}", f"127.0.0.1:{free_port()}", "no.example.invalid"):
-            with pytest.raises(UnavailableError, match=r"\[proxy\] dedup_url") as refused:
+            with pytest.raises(DedupUnavailableError, match=r"\[proxy\] dedup_url") as refused:
                 connect(f"redis://user:{secret}@{place}/0")
             told.append(refused.value)
-        with pytest.raises(UnavailableError, match="Correct user and password"):
+        with pytest.raises(DedupUnavailableError, match="Correct user and password"):
             connect(server.url)
     finally:
         server.stop()
@@ -457,9 +518,9 @@ def test_tls_is_verified(tmp_path: Path, connect: Open) -> None:
     try:
         trusting = connect(f"rediss://localhost:{port}/0?ca={pem}")
         assert trusting.claim([ONE]) == {ONE: Claim.YOURS}
-        with pytest.raises(UnavailableError, match=r"(?i)certificate"):
+        with pytest.raises(DedupUnavailableError, match=r"(?i)certificate"):
             connect(f"rediss://localhost:{port}/0")
-        with pytest.raises(UnavailableError):
+        with pytest.raises(DedupUnavailableError):
             connect(f"redis://localhost:{port}/0")
     finally:
         server.stop()
