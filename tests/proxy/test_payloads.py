@@ -178,7 +178,7 @@ def test_an_original_keeps_the_spelling_of_its_record(process: Callable[[], Proc
 
 def test_buckets_are_strangers(process: Callable[[], Process]) -> None:
     """A payload that one bucket has is new to another, whatever the bucket's name."""
-    names = ["default", "defaul", "a:b", "a", "", "b}c{", "ü", "default\x00"]
+    names = ["default", "def", "a:b", "a", "", "b}c{", "ü", "default\x00"]
     keys = [PayloadKey(ONE.digest, name) for name in names]
     first = process()
     first.claim(keys[:1])

@@ -93,7 +93,7 @@ def test_what_an_address_leaves_out_has_its_default(url: str, place: str, tag: s
         "redis://user:hunter2@/0",
         "redis://user:hunter2@host:port/0",
         "redis://user:hunter2@host/zero",
-        "redis://user:hunter2@host/0?indx=a",
+        "redis://user:hunter2@host/0?idx=a",
         "redis://user:hunter2@host/0?index=",
         "redis://user:hunter2@host/0#index",
         "redis://user:hunter2@host/0?ca=x",
