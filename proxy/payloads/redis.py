@@ -98,10 +98,10 @@ class RedisPayloads:
             arguments = (self._name, self._about, self._lease_ms(), CLAIM_MS, 1 + len(also))
             try:
                 answers = self._server.script("claim", (self._heartbeat, *asked), arguments)
+                return {key: _answer(key, each) for key, each in zip(keys, answers, strict=True)}
             except DedupUnavailableError:
                 self._owe(dict.fromkeys(keys))  # the answer may be lost, not the question
                 raise
-        return {key: _answer(key, each) for key, each in zip(keys, answers, strict=True)}
 
     def find(
         self, keys: Collection[PayloadKey], also: Sequence[str] = ()

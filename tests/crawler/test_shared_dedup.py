@@ -50,7 +50,9 @@ def test_a_second_machine_writes_revisits_only(
     assert (ran.code, again.code) == (0, 0)
     assert set(kinds(first)) == {"response"}
     assert kinds(weboid.collection) == Counter(revisit=kinds(first)["response"])
-    assert index(weboid.collection, "SELECT url, orig_filename FROM captures ORDER BY url") == before
+    assert (
+        index(weboid.collection, "SELECT url, orig_filename FROM captures ORDER BY url") == before
+    )
     check(weboid.collection)
 
 

@@ -568,3 +568,19 @@ def test_a_cluster_is_found_by_any_of_its_nodes(tmp_path: Path, connect: Open) -
         assert having.claim([ONE]) == {ONE: Claim.BUSY}
         assert without.settle({ONE: original(1)}) == frozenset()
         assert having.find([ONE]) == {ONE: original(1)}
+
+
+@pytest.mark.proxy
+def test_a_foreign_value_is_refused_and_nothing_stays_claimed(
+    server: RedisServer, connect: Open
+) -> None:
+    """The keys of the same batch that are ours are free for the next who asks."""
+    one, two = connect(server.url, "one"), connect(server.url, "two")
+    with server.client() as client:
+        client.set(payload_key(DedupAddress().tag, ONE), b"other words")
+    with pytest.raises(DedupUnavailableError, match="index=NAME"):
+        one.claim([ONE, TWO])
+    with pytest.raises(DedupUnavailableError, match="index=NAME"):
+        one.claim([ONE])
+
+    assert two.claim([TWO]) == {TWO: Claim.YOURS}
