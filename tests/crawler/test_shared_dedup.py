@@ -84,6 +84,28 @@ def test_a_run_without_its_dedup_index_ends_and_loses_nothing(
     check(weboid.collection)
 
 
+def test_the_doctor_asks_the_dedup_index(
+    weboid_with: Callable[..., Weboid], server: RedisServer
+) -> None:
+    """It answers, or the remedy says what to do; neither tells the password."""
+    weboid = weboid_with(proxy=shared(server))
+
+    def line() -> str:
+        ran = weboid.run("doctor", "--profile", str(weboid.profile))
+        assert SECRET not in ran.out + ran.err
+        lines = ran.out.splitlines()
+        place = next(n for n, each in enumerate(lines) if " dedup " in each)
+        return " ".join(lines[place : place + 2])
+
+    before = line()
+    server.kill()
+
+    assert before.startswith("ok")
+    assert "index weboid" in before
+    assert line().startswith("bad")
+    assert "Start Redis there, or correct [proxy] dedup_url." in line()
+
+
 def test_a_bad_address_is_refused_before_anything_starts(
     weboid_with: Callable[..., Weboid], server: RedisServer
 ) -> None:
