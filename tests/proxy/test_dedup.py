@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import random
 import subprocess
 import sys
 import threading
@@ -517,3 +518,64 @@ async def test_a_batch_that_failed_gives_its_claims_up(
         f"{SITE}/small": "revisit",
         f"{SITE}/large": "response",
     }
+
+
+# ------------------------------------------------------------------------------- all at once
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("backend", ["sqlite", "redis"])
+async def test_random_kills_leave_no_revisit_of_nothing(
+    backend: str, launch: Launch, origin: Origin, server: RedisServer
+) -> None:
+    """Two proxies are killed at random moments; what was sealed is there, and refers to records.
+
+    On SQLite they share a collection, on Redis each has its own.
+    """
+    dice = random.Random(7)
+    url = server.url if backend == "redis" else ""
+    bodies = [os.urandom(200_000) for _ in range(6)]
+    origin.answers = {f"/{n}": ok(bodies[n % 6]) for n in range(600)}
+    machines = ("a", "b") if url else ("a", "a")
+    proxies = [launch(machine, dedup_url=url) for machine in machines]
+    sealed: list[LedgerEntry] = []
+    path = count()
+    for _ in range(10):
+        fetching = [
+            asyncio.create_task(fetch(proxy, *(f"/{next(path)}" for _ in range(6))))
+            for proxy in proxies
+            for _ in range(2)
+        ]
+        victim = dice.randrange(2)
+        await asyncio.sleep(dice.random() * 0.25)
+        proxies[victim].kill()
+        ended = await asyncio.gather(*fetching, return_exceptions=True)
+        sealed += [entry for each in ended if isinstance(each, list) for entry in each]
+        proxies[victim] = launch(machines[victim], dedup_url=url)
+    for proxy in proxies:
+        proxy.stop()
+    layouts = {proxy.layout for proxy in proxies}
+    for layout in layouts:
+        check(layout)
+    found = [r for layout in layouts for r in records(layout) if r.kind in ("response", "revisit")]
+    originals = {
+        (r.url, r.headers["WARC-Date"], r.headers["WARC-Payload-Digest"])
+        for r in found
+        if r.kind == "response"
+    }
+    located = "SELECT digest, orig_filename, orig_offset FROM captures WHERE orig_offset NOTNULL"
+    indexed = "SELECT digest, filename, offset FROM captures WHERE record_type = 'response'"
+
+    assert {entry.url for entry in sealed} <= {record.url for record in found}
+    assert len(sealed) > 60
+    for record in found:
+        if record.kind == "revisit":
+            assert (
+                record.headers["WARC-Refers-To-Target-URI"],
+                record.headers["WARC-Refers-To-Date"],
+                record.headers["WARC-Payload-Digest"],
+            ) in originals
+    assert {row for each in layouts for row in rows(each, located)} <= {
+        row for each in layouts for row in rows(each, indexed)
+    }
+    assert len(originals) == len(bodies)

@@ -278,6 +278,14 @@ def test_a_process_that_stalled_too_long_learns_that_it_lost(
     assert other.claim([ONE, TWO]) == {ONE: original(7), TWO: Claim.BUSY}
 
 
+def _die(process: RedisPayloads) -> None:
+    """Do what a process's end does: its heart stops, its lock goes."""
+    process._over.set()
+    process._pulse.join()
+    process._owner._file.close()
+    process._server.close()
+
+
 @pytest.mark.proxy
 def test_the_next_process_of_the_collection_frees_the_dead_ones_claims_at_once(
     server: RedisServer, connect: Open, tmp_path: Path
@@ -287,15 +295,29 @@ def test_the_next_process_of_the_collection_frees_the_dead_ones_claims_at_once(
     dead = RedisPayloads(parse_dedup_url(server.url), tmp_path / "here", heartbeat_s=3600)
     living.claim([ONE])
     dead.claim([TWO])
-    dead._over.set()
-    dead._pulse.join()
-    dead._owner._file.close()  # what a process's end does
-    dead._server.close()
+    _die(dead)
     assert living.claim([TWO]) == {TWO: Claim.BUSY}
     successor = connect(server.url)
+    assert successor.claim([TWO]) == {TWO: Claim.BUSY}
+    successor.bury()
 
     assert successor.claim([ONE, TWO]) == {ONE: Claim.BUSY, TWO: Claim.YOURS}
     assert len(list((tmp_path / "here").iterdir())) == 2
+
+
+@pytest.mark.proxy
+def test_what_a_dead_process_wrote_is_known_before_its_claims_are_free(
+    server: RedisServer, connect: Open, tmp_path: Path
+) -> None:
+    """Between the two nobody may claim a payload whose record was found; the living keep theirs."""
+    dead = RedisPayloads(parse_dedup_url(server.url), tmp_path / "here", heartbeat_s=3600)
+    dead.claim([ONE])
+    _die(dead)
+    living, successor = connect(server.url, "there"), connect(server.url)
+    living.claim([TWO])
+    successor.add({ONE: original(1), TWO: original(2, TWO)})
+
+    assert living.claim([ONE, TWO]) == {ONE: original(1), TWO: Claim.YOURS}
 
 
 @pytest.mark.proxy
