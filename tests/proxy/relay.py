@@ -39,7 +39,7 @@ class Relay:
         self.held.clear()
 
     def cut(self) -> None:
-        """End the connections that are open; new ones pass."""
+        """End the connections that are open, and what was held back is lost; new ones pass."""
         self._pattern = b""
         for each in self._open:
             with suppress(OSError):
@@ -53,7 +53,7 @@ class Relay:
 
     def close(self) -> None:
         """End every connection."""
-        self.go_on()
+        self.cut()
         with suppress(OSError):  # it may be closed already
             self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()

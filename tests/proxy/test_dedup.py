@@ -267,11 +267,13 @@ async def test_a_kill_between_claim_and_write_frees_the_claim(
     wait_until(lambda: _claims(server) == 1)
     proxy.kill()
     await asyncio.gather(fetching, return_exceptions=True)
-    relay.go_on()
+    relay.cut()
     assert kinds(proxy.layout) == {"response": 1}
     proxy = launch("a", dedup_url=relay.url)
 
     assert _claims(server) == 1  # a dead one's, free for all
+    with server.client() as client:
+        assert len(client.keys("{weboid:weboid}:alive:*")) == 1
     assert urls(await fetch(proxy, "/y")) == {f"{SITE}/y": "response"}
     assert _claims(server) == 0
 
@@ -294,7 +296,7 @@ async def test_a_kill_between_write_and_settle_makes_the_record_known_at_the_nex
     await asyncio.to_thread(relay.held.wait, 20)
     proxy.kill()
     await asyncio.gather(fetching, return_exceptions=True)
-    relay.close()
+    relay.cut()
     launch("a", dedup_url=server.url).stop()
     other = launch("b", dedup_url=server.url)
 
