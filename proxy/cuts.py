@@ -45,6 +45,10 @@ class Cut:
             self._wakers.append(wake)
         try:
             yield
+        except Exception as error:
+            if self.is_set:  # what failed, failed because of it
+                raise CutError("It was ended.") from error
+            raise
         finally:
             with self._lock:
                 self._wakers.remove(wake)
