@@ -12,7 +12,8 @@ WeboidError
 │   ├── ProxyUnavailableError
 │   ├── CollectionInUseError
 │   ├── CollectionVersionError
-│   └── DiskFullError
+│   ├── DiskFullError
+│   └── LimitReachedError   a run's own limit
 └── InvariantError          our own mistake: crash and report
 
 Foreign errors are mapped to one of these once, at the seam, with their cause kept.
@@ -77,6 +78,10 @@ class CollectionVersionError(UnavailableError):
 
 class DiskFullError(UnavailableError):
     """Free bytes are below the reserve: free some, then go on."""
+
+
+class LimitReachedError(UnavailableError):
+    """A run has used up what its settings allow it."""
 
 
 class InvariantError(WeboidError):

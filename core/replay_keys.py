@@ -8,6 +8,7 @@ that grows with the square of a hostile URL's length, and imports 18 MB to do so
 import contextlib
 import ipaddress
 import re
+from functools import lru_cache
 from urllib.parse import SplitResultBytes, unquote_to_bytes
 
 from core.errors import BadUrlError
@@ -23,6 +24,11 @@ _WWW = re.compile(rb"www\d*\.")
 _NUMERIC = re.compile(rb"[1-9]\d*(?:\.\d+){0,3}|0[0-7]*(?:\.[0-7]+){0,3}")
 # Everything becomes an escape but what is printable, and of that "#" and "%" do too.
 _ESCAPED = re.compile(rb'[^!"$&-~]')
+# Most URLs have nothing to fold but letter case and a final slash.
+_PLAIN = re.compile(
+    r"https?://([a-z0-9][a-z0-9-]*(?:\.[a-z0-9-]+)*\.[a-z][a-z0-9-]*)"
+    r"((?:/(?!\()[A-Za-z0-9_~,;=+-][A-Za-z0-9_.~,;=+-]*)*)/?"
+)
 _QUERY_SESSIONS = tuple(
     re.compile(pattern + rb"(?=&|\Z)", re.IGNORECASE)
     for pattern in (
@@ -53,6 +59,10 @@ def replay_key(url: str) -> str:
     >>> replay_key("urn:view:https://Example.org/")
     'urn:view:https://example.org'
     """
+    plain = _PLAIN.fullmatch(url)
+    if plain is not None:
+        host, path = plain.groups()
+        return _front(host) + (path.lower() or "/")
     if not url:
         return "-"
     if url.startswith("filedesc"):
@@ -63,6 +73,12 @@ def replay_key(url: str) -> str:
         if url.startswith("urn:"):
             return url
         raise BadUrlError(f"{url[:200]!r} has no replay key: {error}.", reason="port") from error
+
+
+@lru_cache(maxsize=4096)
+def _front(host: str) -> str:
+    """The key of the host's root without its slash."""
+    return _key(f"http://{host}/".encode()).decode().removesuffix("/")
 
 
 def _key(url: bytes) -> bytes:
@@ -117,6 +133,7 @@ def _split(url: bytes) -> tuple[bytes, bytes, int | None, bytes, bytes]:
     return scheme, host, port, path, query
 
 
+@lru_cache(maxsize=1024)
 def _host(host: bytes) -> bytes:
     host = _unescape(host)
     if not host.isascii():

@@ -82,9 +82,7 @@ class EgressSettings:
     )  # "host" or "host:port" -> "address" or "address:port", asked before DNS
     ca_file: str = ""  # certificates to trust besides the system's, as a PEM file
     enforce_tls: bool = False  # refuse origins whose certificate does not verify
-    block: tuple[
-        str, ...
-    ] = ()  # hosts never asked: "example.org", or "*.example.org" for it and all in it
+    block: tuple[str, ...] = ()  # hosts never asked: "example.org", "*.example.org": all in it, too
     via: dict[str, str] = field(
         default_factory=dict
     )  # host pattern -> "socks5://…", "socks5h://…", "http://host:port" or "direct"; "*": all others

@@ -10,15 +10,19 @@
 True
 >>> moment(milliseconds(when)) == to_milliseconds(when)
 True
+>>> warc_date_at(milliseconds(when)), timestamp14_at(milliseconds(when))
+('2026-11-21T09:05:07.123Z', '20261121090507')
 """
 
 import re
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 
 from core.errors import InputError
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
+_DIGITS_ONLY = str.maketrans("", "", "-:T")
 _WARC_DATE = re.compile(r"(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)(?:\.(\d{1,9}))?Z", re.ASCII)
 
 
@@ -48,6 +52,24 @@ def timestamp14(when: datetime) -> str:
     # isoformat is several times faster than strftime, and pads years before 1000.
     text = _utc(when).isoformat(timespec="seconds")
     return text[:4] + text[5:7] + text[8:10] + text[11:13] + text[14:16] + text[17:19]
+
+
+@lru_cache(maxsize=256)
+def _second(count: int) -> tuple[str, str]:
+    """Both spellings of the second so many seconds after 1970 UTC; a crawl asks for few."""
+    text = (_EPOCH + timedelta(seconds=count)).isoformat(timespec="seconds")[:19]
+    return text, text.translate(_DIGITS_ONLY)
+
+
+def timestamp14_at(count: int) -> str:
+    """`timestamp14` of the moment so many milliseconds after 1970 UTC."""
+    return _second(count // 1000)[1]
+
+
+def warc_date_at(count: int) -> str:
+    """`warc_date` of the moment so many milliseconds after 1970 UTC."""
+    seconds, rest = divmod(count, 1000)
+    return f"{_second(seconds)[0]}.{rest:03d}Z"
 
 
 def parse_timestamp14(text: str) -> datetime:

@@ -22,7 +22,8 @@ def page_info(
     """The manifest of a visit.
 
     The outcome is the visit's, but a visit that the browser finished is PARTIAL when the page's own
-    document was cut short, or when something that the browser loaded is not in the archive.
+    document was cut short, when something that the browser loaded is not in the archive, or when a
+    limit of ours has cut something.
     """
     resources = match(visit.requests, ledger)
     main = main_entry(visit, ledger)
@@ -30,8 +31,11 @@ def page_info(
     if outcome is not Outcome.FAILED and main is not None and main.truncated:
         outcome, reason = Outcome.PARTIAL, f"truncated: {main.truncated}"
     missing = sum(resource.kept == MISSING for resource in resources)
+    limited = sum(resource.reason.startswith("limit:") for resource in resources)
     if outcome is Outcome.COMPLETE and missing:
         outcome, reason = Outcome.PARTIAL, f"missing: {missing} of {len(resources)} resources"
+    if outcome is Outcome.COMPLETE and limited:
+        outcome, reason = Outcome.PARTIAL, f"limit: {limited} of {len(resources)} resources"
     kept = [entry for entry in ledger if entry.filename]
     return PageInfo(
         page_id=page_id,

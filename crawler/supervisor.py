@@ -21,6 +21,7 @@ from core.errors import BrowserUnavailableError, ProxyUnavailableError
 from core.settings import Settings
 from crawler.collection import Collection
 from proxy.client import ProxyClient
+from proxy.tally import make_tally
 from render.browser import Browser
 from render.executable import BrowserExecutable, find_browser
 
@@ -30,6 +31,7 @@ PROXY_START_S = 120.0  # recovery of a large WARC reads what the index does not 
 PROXY_STOP_S = 60.0
 RESTARTS = 20  # a process that dies so often without ever being useful is not restarted again
 LIMIT_BYTES = 64 * 1024
+TALLY = "tally"  # beside the control sockets: what all proxies of the run received
 
 
 class ProxyProcess:
@@ -42,11 +44,12 @@ class ProxyProcess:
         replaced: set when the process that runs now has been followed by another, or given up.
     """
 
-    def __init__(self, name: str, collection: Collection, settings: Settings, folder: Path) -> None:
-        self._name = name
+    def __init__(self, slot: int, collection: Collection, settings: Settings, folder: Path) -> None:
+        self._slot = slot
         self._collection = collection
         self._settings = settings
-        self._control = folder / f"{name}.sock"
+        self._control = folder / f"proxy{slot}.sock"
+        self._tally = folder / TALLY
         self._process: asyncio.subprocess.Process | None = None
         self.client = ProxyClient(self._control)
         self.spki = ""
@@ -60,13 +63,16 @@ class ProxyProcess:
             ProxyUnavailableError: it does not start.
         """
         self._control.unlink(missing_ok=True)
-        arguments = ("--collection", str(self._collection.layout.root), "--control")
+        arguments = ("--tally", str(self._tally), "--slot", str(self._slot))
         self._process = process = await asyncio.create_subprocess_exec(
             sys.executable,
             "-m",
             "proxy",
-            *arguments,
+            "--collection",
+            str(self._collection.layout.root),
+            "--control",
             str(self._control),
+            *arguments,
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             pass_fds=(self._collection.lock_fd,),
@@ -128,9 +134,10 @@ class Supervisor:
         self._executable = executable
         self._clock = clock
         self._proxies = [
-            ProxyProcess(f"proxy{number}", collection, settings, folder)
-            for number in range(settings.proxy.processes)
+            ProxyProcess(slot, collection, settings, folder)
+            for slot in range(settings.proxy.processes)
         ]
+        make_tally(folder / TALLY, settings.proxy.processes)
         self._ready = {proxy: asyncio.Event() for proxy in self._proxies}
         self._browser: Browser | None = None
         self._borrowed: dict[Browser, int] = {}

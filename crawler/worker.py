@@ -12,6 +12,7 @@ from core.clock import Clock
 from core.errors import (
     BrowserUnavailableError,
     DiskFullError,
+    LimitReachedError,
     ProxyUnavailableError,
     WeboidError,
 )
@@ -81,7 +82,8 @@ class Crew:
         """Work until nothing is left, or `stopping` is set and what was begun is over.
 
         Raises:
-            DiskFullError: there is no space; nothing is lost.
+            DiskFullError, LimitReachedError: there is no space, or the run may receive no more;
+                nothing is lost.
             BrowserUnavailableError, ProxyUnavailableError: they do not start any more.
         """
         async with asyncio.TaskGroup() as group:
@@ -166,8 +168,8 @@ class Crew:
                 clock=self.clock,
                 last_attempt=last,
             )
-        except DiskFullError:
-            self.frontier.release(item, now=self.clock.now(), reason="disk full")
+        except (DiskFullError, LimitReachedError) as error:
+            self.frontier.release(item, now=self.clock.now(), reason=str(error))
             raise
         except (BrowserUnavailableError, ProxyUnavailableError) as error:
             self._survive(item, error)

@@ -20,10 +20,11 @@ from pathlib import Path
 from core.layout import Layout
 from core.settings import settings_from
 from proxy.control import ControlServer
-from proxy.exchange import utc_now
+from proxy.exchange import now_ms
 from proxy.index import CaptureIndex
 from proxy.recovery import recover
 from proxy.server import ArchivingProxy
+from proxy.tally import Tally
 
 # Blocked threads hand the interpreter over at most this late; the default of 5 ms is an eternity
 # for a proxy whose requests take half of one.
@@ -35,6 +36,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="proxy", description=__doc__)
     parser.add_argument("--collection", type=Path, required=True)
     parser.add_argument("--control", type=Path, required=True)
+    parser.add_argument("--tally", type=Path, help="where the proxies of a run count together")
+    parser.add_argument("--slot", type=int, default=0, help="this one's place in the tally")
     arguments = parser.parse_args()
     logging.basicConfig(level=logging.WARNING, format="proxy %(levelname)s %(name)s %(message)s")
     sys.setswitchinterval(SWITCH_INTERVAL_S)
@@ -46,7 +49,13 @@ def main() -> None:
     index.close()
 
     with tempfile.TemporaryDirectory(prefix=".spool-", dir=layout.root) as spool:
-        proxy = ArchivingProxy(layout, settings, now=utc_now, spool_folder=Path(spool))
+        proxy = ArchivingProxy(
+            layout,
+            settings,
+            now_ms=now_ms,
+            spool_folder=Path(spool),
+            tally=Tally(arguments.tally, arguments.slot),
+        )
         control = ControlServer(arguments.control, proxy)
         for server in (proxy, control):
             threading.Thread(target=server.serve_forever, daemon=True).start()

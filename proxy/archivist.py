@@ -10,10 +10,9 @@ A batch that fails is taken back whole, and every visit in it is told.
 
 import logging
 import os
-import queue
 import shutil
 import threading
-import time
+from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
@@ -27,7 +26,7 @@ from core.layout import Layout
 from core.pages import PageInfo, parse_pageinfo
 from core.records import ArtifactKind, RecordType, parse_artifact_uri
 from core.settings import ProxySettings
-from core.timestamps import milliseconds, to_milliseconds, warc_date
+from core.timestamps import timestamp14_at, to_milliseconds, warc_date
 from proxy.builder import (
     Headers,
     Original,
@@ -37,16 +36,20 @@ from proxy.builder import (
     revisit_members,
 )
 from proxy.exchange import Recorded
-from proxy.index import CaptureIndex, key_or_empty
-from proxy.ledger import Kept
+from proxy.index import CaptureIndex, CaptureRow, PayloadKey, key_or_empty, row_of
+from proxy.ledger import Kept, LedgerEntry
 from proxy.visits import Visit
 from proxy.warcfile import WarcFile
 
 log = logging.getLogger(__name__)
 
-LINGER_S = 0.02  # how long a batch waits for company when nobody waits for it
-BATCH_RECORDS = 500
-BATCH_BYTES = 32 << 20
+LINGER_S = 0.05  # how long a batch waits for company when nobody waits for it
+BATCH_BYTES = 16 << 20  # a batch of so many bytes waits no longer
+# Handed over and not yet on disk: more than that, and a slow disk slows the crawl instead of
+# filling the memory.
+BACKLOG_BYTES = 96 << 20
+BACKLOG_RECORDS = 5_000
+_RESPONSE, _REVISIT = RecordType.RESPONSE.value, RecordType.REVISIT.value
 EXIT_DISK = 74  # sysexits.h: EX_IOERR
 
 
@@ -103,14 +106,28 @@ class Archivist:
         limit = settings.warc_limit_bytes
         self._captures = WarcFile(layout.archive, "weboid", limit_bytes=limit, now=now)
         self._artifacts = WarcFile(layout.archive, "artifacts", limit_bytes=limit, now=now)
-        # Bounded, so that a slow disk slows the crawl instead of filling the memory.
-        self._jobs: queue.Queue[_Job | None] = queue.Queue(maxsize=256)
+        self._jobs: deque[_Job] = deque()
+        self._backlog = 0  # bytes
+        self._lock = threading.Lock()
+        self._room = threading.Condition(self._lock)
+        self._arrived = threading.Event()  # there is something to do
+        self._urgent = threading.Event()  # somebody waits, or there is much to do
+        self._closing = False
         self._thread = threading.Thread(target=self._run, name="archivist", daemon=True)
         self._thread.start()
 
     def hand_over(self, recorded: Recorded) -> None:
         """Take an exchange; its ledger entry says later how it was kept."""
-        self._jobs.put(recorded)
+        with self._lock:
+            while self._backlog > BACKLOG_BYTES or len(self._jobs) > BACKLOG_RECORDS:
+                self._room.wait()
+            self._jobs.append(recorded)
+            self._backlog += recorded.spool.size
+            if self._backlog > BATCH_BYTES:
+                self._urgent.set()
+        # Waking the thread for each record would cost more than the record.
+        if not self._arrived.is_set():
+            self._arrived.set()
 
     def write(self, artifacts: tuple[Artifact, ...]) -> list[RecordLocation]:
         """Write artifacts; returns when they are on disk and in the index.
@@ -120,14 +137,20 @@ class Archivist:
             WeboidError: they could not be written.
         """
         job = _Write(artifacts)
-        self._jobs.put(job)
+        self._ask(job)
         return job.done.result()
 
     def flush(self) -> None:
         """Return when all that was handed over before is on disk and in the index."""
         barrier = _Barrier()
-        self._jobs.put(barrier)
+        self._ask(barrier)
         barrier.done.result()
+
+    def _ask(self, job: _Job) -> None:
+        with self._lock:
+            self._jobs.append(job)
+        self._urgent.set()
+        self._arrived.set()
 
     def require_space(self) -> None:
         """Check the reserve.
@@ -144,45 +167,37 @@ class Archivist:
 
     def close(self) -> None:
         """Write what is left, close the files, give them their final names."""
-        self._jobs.put(None)
+        self._closing = True
+        self._urgent.set()
+        self._arrived.set()
         self._thread.join()
 
     def _run(self) -> None:
-        going = True
-        while going:
-            batch, going = self._gather()
+        while True:
+            self._arrived.wait()
+            closing = self._closing
+            self._urgent.wait(LINGER_S)
+            self._arrived.clear()
+            self._urgent.clear()
+            batch = self._take()
             if batch:
                 self._settle(batch)
+            if closing and not batch:
+                break
+            if closing:
+                self._arrived.set()
         self._captures.close()
         self._artifacts.close()
         self._index.close()
 
-    def _gather(self) -> tuple[list[_Job], bool]:
-        """The next batch, and whether more will come."""
-        batch: list[_Job] = []
-        size = 0
-        deadline = 0.0
-        while len(batch) < BATCH_RECORDS and size < BATCH_BYTES:
-            try:
-                job = self._next(batch, deadline)
-            except queue.Empty:
-                break
-            if job is None:
-                return batch, False
-            if not batch:
-                deadline = time.monotonic() + LINGER_S
-            batch.append(job)
-            if isinstance(job, Recorded):
-                size += job.spool.size
-            else:
-                deadline = 0.0  # someone waits: take what is there, and go
-        return batch, True
-
-    def _next(self, batch: list[_Job], deadline: float) -> _Job | None:
-        if not batch:
-            return self._jobs.get()
-        left = deadline - time.monotonic()
-        return self._jobs.get(timeout=left) if left > 0 else self._jobs.get_nowait()
+    def _take(self) -> list[_Job]:
+        """All that has gathered."""
+        with self._lock:
+            batch = list(self._jobs)
+            self._jobs.clear()
+            self._backlog = 0
+            self._room.notify_all()
+        return batch
 
     def _settle(self, batch: list[_Job]) -> None:
         """Write the batch and tell everyone, whatever happens."""
@@ -208,28 +223,32 @@ class Archivist:
                     job.spool.close()
 
     def _commit(self, batch: list[_Job]) -> dict[int, list[RecordLocation]]:
-        rows: list[Capture] = []
+        rows: list[CaptureRow] = []
         pages: list[PageInfo] = []
         locations: dict[int, list[RecordLocation]] = {}
-        kept: list[tuple[Recorded, Kept, RecordLocation]] = []
+        kept: list[tuple[LedgerEntry, Kept, RecordLocation]] = []
+        exchanges = [job for job in batch if isinstance(job, Recorded)]
+        keys = {id(job): self._payload_key(job) for job in exchanges}
         with self._index.transaction():
+            originals = self._index.originals({key for key in keys.values() if key is not None})
+            known = set(originals)
             for job in batch:
                 if isinstance(job, Recorded):
-                    kept.append(self._write_exchange(job, rows))
+                    kept.append(self._write_exchange(job, keys[id(job)], originals, rows))
                 elif isinstance(job, _Write):
                     locations[id(job)] = [
                         self._write_artifact(a, rows, pages) for a in job.artifacts
                     ]
             self._captures.sync()
             self._artifacts.sync()
-            self._index.add_captures(rows)
+            self._index.add_rows(rows)
+            self._index.add_payloads({k: o for k, o in originals.items() if k not in known})
             for page in pages:
                 self._index.add_page(page)
             for file in (self._captures, self._artifacts):
                 if file.finalname is not None:
                     self._index.cover(file.finalname, file.end)
-        for recorded, how, location in kept:
-            entry = recorded.entry
+        for entry, how, location in kept:
             entry.filename, entry.offset, entry.length = (
                 location.filename,
                 location.offset,
@@ -240,41 +259,48 @@ class Archivist:
         self._artifacts.roll_over()
         return locations
 
+    def _payload_key(self, recorded: Recorded) -> PayloadKey | None:
+        """What dedup knows the payload by; None when it is not to be shared."""
+        if recorded.payload is None or recorded.entry.truncated:
+            return None
+        if recorded.payload_size < self._settings.dedup_min_bytes:
+            return None
+        return sha256_digest(recorded.payload), recorded.visit.bucket
+
     def _write_exchange(
-        self, recorded: Recorded, rows: list[Capture]
-    ) -> tuple[Recorded, Kept, RecordLocation]:
+        self,
+        recorded: Recorded,
+        key: PayloadKey | None,
+        originals: dict[PayloadKey, Original],
+        rows: list[CaptureRow],
+    ) -> tuple[LedgerEntry, Kept, RecordLocation]:
         """Write `response` or `revisit` with its `request`; add its row, and its payload's."""
-        entry, visit = recorded.entry, recorded.visit
-        dedup = recorded.payload is not None and not entry.truncated
-        payload = sha256_digest(recorded.payload) if dedup else ""
-        original = self._index.original(payload, visit.bucket) if dedup else None
+        entry = recorded.entry
+        original = None if key is None else originals.get(key)
         if original is None:
-            entry.digest = sha256_digest(recorded.body)
-            principal, request = response_members(recorded, visit.page_id)
+            coded = recorded.body is not recorded.payload
+            entry.digest = sha256_digest(recorded.body) if coded or key is None else key[0]
+            principal, request = response_members(recorded)
         else:
             entry.digest = original.digest
-            principal, request = revisit_members(recorded, visit.page_id, original)
+            principal, request = revisit_members(recorded, original)
         location = self._captures.append(principal)
         self._captures.append((request,))
-        if original is None and dedup:
-            self._index.add_payload(
-                payload,
-                visit.bucket,
-                Original(
-                    entry.digest,
-                    entry.url,
-                    milliseconds(recorded.started_at),
-                    location.filename,
-                    location.offset,
-                    location.length,
-                ),
+        if original is None and key is not None:
+            originals[key] = Original(
+                entry.digest,
+                entry.url,
+                entry.started_ms,
+                location.filename,
+                location.offset,
+                location.length,
             )
         if entry.status != 304:  # it has no payload of its own to play back
             rows.append(_exchange_row(recorded, location, original))
-        return recorded, Kept.RESPONSE if original is None else Kept.REVISIT, location
+        return entry, Kept.RESPONSE if original is None else Kept.REVISIT, location
 
     def _write_artifact(
-        self, artifact: Artifact, rows: list[Capture], pages: list[PageInfo]
+        self, artifact: Artifact, rows: list[CaptureRow], pages: list[PageInfo]
     ) -> RecordLocation:
         digest = sha256_digest(artifact.data)
         date = warc_date(artifact.date)
@@ -295,16 +321,18 @@ class Archivist:
         ]
         location = self._artifacts.append((member(headers, artifact.data),))
         rows.append(
-            Capture(
-                url=artifact.uri,
-                urlkey=key_or_empty(artifact.uri),
-                captured_at=to_milliseconds(artifact.date),
-                record_type=RecordType.RESOURCE,
-                mime=artifact.content_type.partition(";")[0].strip(),
-                status=None,
-                digest=digest,
-                location=location,
-                page_id=artifact.visit.page_id,
+            row_of(
+                Capture(
+                    url=artifact.uri,
+                    urlkey=key_or_empty(artifact.uri),
+                    captured_at=to_milliseconds(artifact.date),
+                    record_type=RecordType.RESOURCE,
+                    mime=artifact.content_type.partition(";")[0].strip(),
+                    status=None,
+                    digest=digest,
+                    location=location,
+                    page_id=artifact.visit.page_id,
+                )
             )
         )
         named = parse_artifact_uri(artifact.uri)
@@ -331,23 +359,23 @@ class Archivist:
             job.done.set_exception(told)
 
 
-def _exchange_row(
-    recorded: Recorded, location: RecordLocation, original: Original | None
-) -> Capture:
+def _exchange_row(recorded: Recorded, at: RecordLocation, original: Original | None) -> CaptureRow:
     entry = recorded.entry
-    payload_at = None
-    if original is not None:
-        payload_at = RecordLocation(original.filename, original.offset, original.length)
-    return Capture(
-        url=entry.url,
+    return CaptureRow(
         urlkey=key_or_empty(entry.url),
-        captured_at=to_milliseconds(recorded.started_at),
-        record_type=RecordType.RESPONSE if original is None else RecordType.REVISIT,
+        timestamp=timestamp14_at(entry.started_ms),
+        captured_ms=entry.started_ms,
+        url=entry.url,
+        record_type=_RESPONSE if original is None else _REVISIT,
         mime=entry.mime or "application/octet-stream",
         status=entry.status,
         digest=entry.digest,
-        location=location,
-        original=payload_at,
+        filename=at.filename,
+        offset=at.offset,
+        length=at.length,
+        orig_filename=None if original is None else original.filename,
+        orig_offset=None if original is None else original.offset,
+        orig_length=None if original is None else original.length,
         page_id=recorded.visit.page_id or None,
         truncated=entry.truncated or None,
     )

@@ -1,25 +1,22 @@
-"""WARC/1.1 records as gzip members: one prepared buffer, one compressor call.
+"""WARC/1.1 records as gzip members: few strings, one compressor call, no copy of a body.
 
 warcprox builds records from many small writes through zlib at level 9; that was 43 % of its time.
-Here a record that fits in memory is one join and one call of ISA-L's deflate, which makes the same
-format ten times faster at 4 % more bytes (docs/decisions/003-isal.md). Longer ones are streamed.
 """
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
-
-from isal import isal_zlib
+from itertools import chain
 
 from core.digests import sha256_digest
 from core.records import RecordType
-from core.timestamps import moment, warc_date
+from core.timestamps import warc_date_at
 from proxy.exchange import Recorded
-from proxy.spool import MEMORY_LIMIT_BYTES
+from proxy.gzipping import Part, compress, compress_pieces, is_packed, store_pieces
 
-LEVEL = 2
-_GZIP = 31  # wbits for a gzip member
 _END = b"\r\n\r\n"
+# Up to here a record is joined and deflated in one call.
+_ONE_CALL_BYTES = 1 << 20
 
 # WARC/1.1, 6.7.2
 REVISIT_PROFILE = "http://netpreserve.org/warc/1.1/revisit/identical-payload-digest"
@@ -59,90 +56,79 @@ def header_block(headers: Headers) -> bytes:
 
 def member(headers: Headers, block: bytes) -> bytes:
     """The whole record as one gzip member."""
-    return bytes(isal_zlib.compress(b"".join((header_block(headers), block, _END)), LEVEL, _GZIP))
+    return compress(b"".join((header_block(headers), block, _END)))
 
 
-def member_pieces(headers: Headers, block: Iterable[bytes]) -> Iterator[bytes]:
-    """The same, in pieces, for blocks that should not be held in memory."""
-    compressor = isal_zlib.compressobj(LEVEL, isal_zlib.DEFLATED, _GZIP)
-    yield compressor.compress(header_block(headers))
-    for piece in block:
-        yield compressor.compress(piece)
-    yield compressor.compress(_END) + compressor.flush()
-
-
-def response_members(recorded: Recorded, page_id: str) -> tuple[Iterator[bytes], bytes]:
-    """The gzip members of a `response` and of its `request`."""
-    headers = _common(RecordType.RESPONSE, recorded, page_id)
-    headers += [
-        ("Content-Type", RESPONSE_TYPE),
-        ("WARC-Block-Digest", sha256_digest(recorded.block)),
-        ("Content-Length", str(recorded.spool.size)),
-    ]
-    if recorded.spool.size <= MEMORY_LIMIT_BYTES:
-        principal = iter((member(headers, b"".join(recorded.spool.pieces())),))
+def response_members(recorded: Recorded) -> tuple[Iterable[Part], bytes]:
+    """The gzip members of a `response`, in parts, and of its `request`."""
+    spool, head = recorded.spool, recorded.head.raw
+    front = (
+        f"{_common(RecordType.RESPONSE, recorded)}"
+        f"Content-Type: {RESPONSE_TYPE}\r\n"
+        f"WARC-Block-Digest: {sha256_digest(recorded.block)}\r\n"
+        f"Content-Length: {len(head) + spool.size}\r\n\r\n"
+    ).encode() + head
+    beginning = next(spool.pieces(), b"")
+    coding = recorded.head.get(b"content-encoding")
+    if is_packed(recorded.entry.mime, coding, spool.size, beginning):
+        principal: Iterable[Part] = store_pieces(front, spool.pieces(), _END)
+    elif spool.size <= _ONE_CALL_BYTES:
+        principal = (compress(b"".join((front, *spool.pieces(), _END))),)
     else:
-        principal = member_pieces(headers, recorded.spool.pieces())
-    return principal, _request_member(recorded, page_id)
+        principal = compress_pieces(chain[bytes | bytearray]((front,), spool.pieces(), (_END,)))
+    return principal, _request_member(recorded)
 
 
-def revisit_members(
-    recorded: Recorded, page_id: str, original: Original
-) -> tuple[Iterator[bytes], bytes]:
+def revisit_members(recorded: Recorded, original: Original) -> tuple[Iterable[Part], bytes]:
     """The gzip members of a `revisit` that refers to `original`, and of its `request`.
 
     The block is the response's head: what differs from the original is kept (WARC/1.1, 6.7.2).
     """
-    block = next(recorded.spool.pieces())[: recorded.head_size]
-    headers = _common(RecordType.REVISIT, recorded, page_id)
-    headers += [
-        ("WARC-Profile", REVISIT_PROFILE),
-        ("WARC-Refers-To-Target-URI", original.url),
-        ("WARC-Refers-To-Date", warc_date(moment(original.captured_ms))),
-        ("Content-Type", RESPONSE_TYPE),
-        ("WARC-Block-Digest", sha256_digest(block)),
-        ("Content-Length", str(len(block))),
-    ]
-    return iter((member(headers, block),)), _request_member(recorded, page_id)
+    head = recorded.head.raw
+    front = (
+        f"{_common(RecordType.REVISIT, recorded)}"
+        f"WARC-Profile: {REVISIT_PROFILE}\r\n"
+        f"WARC-Refers-To-Target-URI: {original.url}\r\n"
+        f"WARC-Refers-To-Date: {warc_date_at(original.captured_ms)}\r\n"
+        f"Content-Type: {RESPONSE_TYPE}\r\n"
+        f"WARC-Block-Digest: {sha256_digest(head)}\r\n"
+        f"Content-Length: {len(head)}\r\n\r\n"
+    ).encode()
+    return (compress(front + head + _END),), _request_member(recorded)
 
 
-def _common(kind: RecordType, recorded: Recorded, page_id: str) -> Headers:
-    entry = recorded.entry
+def _common(kind: RecordType, recorded: Recorded) -> str:
+    """The header lines that `response` and `revisit` share; gives the record its id."""
+    entry, page_id = recorded.entry, recorded.visit.page_id
     entry.record_id = new_record_id()
-    headers = [
-        ("WARC-Type", str(kind)),
-        ("WARC-Record-ID", entry.record_id),
-        ("WARC-Date", warc_date(recorded.started_at)),
-        ("WARC-Target-URI", entry.url),
-        ("WARC-IP-Address", recorded.remote_ip),
-    ]
-    if page_id:
-        headers.append(("WARC-Page-ID", page_id))
-    if entry.digest:
-        headers.append(("WARC-Payload-Digest", entry.digest))
+    page = f"WARC-Page-ID: {page_id}\r\n" if page_id else ""
+    digest = f"WARC-Payload-Digest: {entry.digest}\r\n" if entry.digest else ""
+    # Only a proxy on the way may know where the origin is ([egress] via).
+    address = f"WARC-IP-Address: {entry.remote_ip}\r\n" if entry.remote_ip else ""
+    truncated = tls = ""
     if entry.truncated and kind is RecordType.RESPONSE:
-        headers.append(("WARC-Truncated", entry.truncated))
+        truncated = f"WARC-Truncated: {entry.truncated}\r\n"
     if entry.tls_error:
-        headers.append(("WARC-TLS-Verification", _one_line(f"failed; {entry.tls_error}")))
-    return headers
+        tls = f"WARC-TLS-Verification: failed; {_one_line(entry.tls_error)}\r\n"
+    return (
+        f"WARC/1.1\r\nWARC-Type: {kind}\r\nWARC-Record-ID: {entry.record_id}\r\n"
+        f"WARC-Date: {warc_date_at(entry.started_ms)}\r\nWARC-Target-URI: {entry.url}\r\n"
+        f"{address}{page}{digest}{truncated}{tls}"
+    )
 
 
-def _request_member(recorded: Recorded, page_id: str) -> bytes:
-    headers = [
-        ("WARC-Type", str(RecordType.REQUEST)),
-        ("WARC-Record-ID", new_record_id()),
-        ("WARC-Date", warc_date(recorded.started_at)),
-        ("WARC-Target-URI", recorded.entry.url),
-        ("WARC-Concurrent-To", recorded.entry.record_id),
-    ]
-    if page_id:
-        headers.append(("WARC-Page-ID", page_id))
-    headers += [
-        ("Content-Type", REQUEST_TYPE),
-        ("WARC-Block-Digest", sha256_digest(recorded.request)),
-        ("Content-Length", str(len(recorded.request))),
-    ]
-    return member(headers, recorded.request)
+def _request_member(recorded: Recorded) -> bytes:
+    entry, page_id, request = recorded.entry, recorded.visit.page_id, recorded.request
+    page = f"WARC-Page-ID: {page_id}\r\n" if page_id else ""
+    front = (
+        f"WARC/1.1\r\nWARC-Type: request\r\nWARC-Record-ID: {new_record_id()}\r\n"
+        f"WARC-Date: {warc_date_at(entry.started_ms)}\r\nWARC-Target-URI: {entry.url}\r\n"
+        f"WARC-Concurrent-To: {entry.record_id}\r\n{page}"
+        f"Content-Type: {REQUEST_TYPE}\r\n"
+        f"WARC-Block-Digest: {sha256_digest(request)}\r\n"
+        f"Content-Length: {len(request)}\r\n\r\n"
+    ).encode()
+    return compress(front + request + _END)
 
 
 def warcinfo_member(filename: str, *, date: str, software: str) -> bytes:

@@ -12,7 +12,7 @@ from core.captures import RecordLocation
 from core.errors import ProxyUnavailableError, WeboidError
 from core.timestamps import warc_date
 from proxy.frames import HEAD_LIMIT_BYTES, Message, pack, receive_async
-from proxy.ledger import LedgerEntry, entry_from
+from proxy.ledger import LedgerEntry, from_table
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +97,7 @@ class ProxyVisit:
             "await_s": await_s,
         }
         answer = await self._connection.ask(message)
-        return [entry_from(each) for each in answer["entries"]]
+        return from_table(answer["entries"])
 
 
 class ProxyClient:
@@ -112,6 +112,7 @@ class ProxyClient:
 
         Raises:
             DiskFullError: less than the reserve is free.
+            LimitReachedError: the run has received all that it may.
             ProxyUnavailableError: the proxy is gone.
         """
         async with self._connected() as connection:

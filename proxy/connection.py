@@ -2,6 +2,7 @@
 
 import select
 import socket
+import ssl
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -11,6 +12,7 @@ from proxy.tls import TlsFacts
 from proxy.via import absolute_request, fault_of_proxy, shut
 
 READ_BYTES = 1 << 16
+TLS_READ_BYTES = 1 << 14  # OpenSSL hands out a record at a time, and none is longer
 
 Origin = tuple[str, int, bool]  # host, port, whether TLS
 
@@ -38,13 +40,13 @@ class Connection:
     absolute: bool = False
     reused: bool = False
     idle_since: float = 0.0
-    unread: bytearray = field(default_factory=bytearray)
+    poller: "select.poll | None" = None
     on_close: Callable[["Connection"], None] | None = None
 
     @property
-    def tls_error(self) -> str:
-        """Why its certificate did not verify; empty when it did, or for plain http."""
-        return self.tls.error
+    def read_bytes(self) -> int:
+        """How much is worth asking for at once."""
+        return TLS_READ_BYTES if self.origin[2] else READ_BYTES
 
     def send(self, request: bytes) -> None:
         """Send a request that is in origin form, as the next hop wants it.
@@ -79,8 +81,12 @@ class Connection:
         """Wake whoever reads from it, from another thread; never raises."""
         shut(self.sock)
 
-    def is_stale(self) -> bool:
-        """Whether an idle connection was closed, or spoke out of turn."""
-        poller = select.poll()
-        poller.register(self.sock, select.POLLIN | select.POLLHUP | select.POLLERR)
+    def readable(self) -> bool:
+        """Whether something has come; for an idle connection, that it was closed or spoke early."""
+        if isinstance(self.sock, ssl.SSLSocket) and self.sock.pending():
+            return True
+        poller = self.poller
+        if poller is None:
+            self.poller = poller = select.poll()
+            poller.register(self.sock, select.POLLIN | select.POLLHUP | select.POLLERR)
         return bool(poller.poll(0))

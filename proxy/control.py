@@ -13,10 +13,11 @@ import time
 from pathlib import Path
 from typing import Any
 
-from core.errors import InputError, WeboidError
+from core.errors import InputError, LimitReachedError, WeboidError
 from core.timestamps import parse_warc_date
 from proxy.archivist import Artifact
 from proxy.frames import Message, pack, receive
+from proxy.ledger import to_table
 from proxy.server import ArchivingProxy
 from proxy.visits import Visit
 
@@ -73,6 +74,10 @@ class _Conversation(socketserver.BaseRequestHandler):
             raise InputError("This connection has a visit already.")
         proxy = self.server.proxy
         proxy.archivist.require_space()
+        if proxy.limits.crawl_is_over():
+            raise LimitReachedError(
+                "The run has received all that it may; raise [proxy] crawl_limit_bytes, and go on."
+            )
         self._visit = visit = proxy.visits.open(str(message["page_id"]), str(message["bucket"]))
         host, port = proxy.server_address[:2]
         return {
@@ -104,7 +109,7 @@ class _Conversation(socketserver.BaseRequestHandler):
         self.server.proxy.archivist.flush()
         if visit.failure is not None:
             raise visit.failure
-        return {"entries": [entry.to_dict() for entry in visit.entries]}
+        return {"entries": to_table(visit.entries), "refused": visit.refused}
 
     def _close(self, _: Message, __: bytes) -> Message:
         self._end()

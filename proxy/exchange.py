@@ -5,15 +5,15 @@ to the limits: a download that the browser refuses is kept from the response tha
 """
 
 import hashlib
+import socket
+import ssl
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 from core.settings import ProxySettings
-from proxy.egress import BlockedAddressError, ConnectError, UnknownHostError
+from proxy.cuts import Cut, CutError
 from proxy.http1 import HEAD_LIMIT_BYTES as HEAD_LIMIT
 from proxy.http1 import (
     Body,
@@ -27,13 +27,19 @@ from proxy.http1 import (
     response_framing,
 )
 from proxy.ledger import Kept, LedgerEntry
-from proxy.spool import Spool
-from proxy.upstream import READ_BYTES, Connection, Origin, Upstream
+from proxy.limits import Limits
+from proxy.spool import Spool, SpoolSpace
+from proxy.upstream import Connection, Origin, Upstream
 from proxy.visits import Visit
+from proxy.ways_out import BlockedError, ConnectError, UnknownHostError
 from proxy.wire import ConnectionLostError, Wire
 
+Bytes = bytes | bytearray
 # RFC 9110 9.2.2: only these may be sent again when a reused connection closes without an answer.
 _IDEMPOTENT = frozenset(("GET", "HEAD", "OPTIONS", "TRACE"))
+# What has come is hashed and passed on together, up to so much.
+GATHER_BYTES = 1 << 18
+MAX_INTERIM = 20  # responses with 1xx before the one that counts
 
 
 @dataclass(slots=True)
@@ -42,23 +48,24 @@ class Recorded:
 
     Attributes:
         request: the request as the origin got it.
-        head_size: how many bytes of the spool are the response's head.
-        block: running SHA-256 of the whole response as it came.
+        head: the response's.
+        spool: the response's body as it came.
+        block: running SHA-256 of head and body.
         payload: running SHA-256 of the body without its transfer coding; None when the coding was
             broken or cut short, so that nobody could tell the payload.
         body: running SHA-256 of the body as it came; the same object when it has no coding.
+        payload_size: bytes of the body without its transfer coding.
     """
 
     entry: LedgerEntry
     visit: Visit
-    started_at: datetime
-    remote_ip: str
     request: bytes
+    head: ResponseHead
     spool: Spool
-    head_size: int
     block: Any
     payload: Any
     body: Any
+    payload_size: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,9 +74,10 @@ class Exchanges:
 
     upstream: Upstream
     settings: ProxySettings
-    spool_folder: Path
+    limits: Limits
+    space: SpoolSpace
     hand_over: Callable[[Recorded], None]
-    now: Callable[[], datetime]
+    now_ms: Callable[[], int]
     monotonic: Callable[[], float] = time.monotonic
 
 
@@ -83,33 +91,47 @@ class NoResponseError(Exception):
 
 
 class Exchange:
-    """One request on its way. `run` does it all; `cut` ends it from another thread."""
+    """One request on its way. `run` does it all; `cut` ends it from another thread.
 
-    def __init__(self, tools: Exchanges, visit: Visit, url: str, method: str) -> None:
+    Attributes:
+        visit: whose it is.
+        awaited: whether the seal of the visit waits for it.
+    """
+
+    def __init__(
+        self, tools: Exchanges, visit: Visit, url: str, method: str, *, awaited: bool = False
+    ) -> None:
         self.url = url
+        self.awaited = awaited
         self._tools = tools
-        self._visit = visit
-        self._started_at = tools.now()
+        self.visit = visit
         self._started = tools.monotonic()
-        started_ms = int(self._started_at.timestamp() * 1000)
-        self.entry = LedgerEntry(url=url, method=method, started_ms=started_ms)
+        self.entry = LedgerEntry(url=url, method=method, started_ms=tools.now_ms())
         self._connection: Connection | None = None
+        self._browser: Wire | None = None
+        self._failure: OSError | ValueError | None = None
         self._cut_for = ""
+        self._waiting = Cut()
 
     def cut(self, reason: str) -> None:
         """End it now; what came so far is recorded as truncated for `reason`."""
         self._cut_for = reason
-        connection = self._connection
+        self._waiting.set()
+        connection, browser = self._connection, self._browser
         if connection is not None:
             connection.abort()
+        if browser is not None:
+            browser.abort()  # one that takes nothing must not hold up the end
 
-    def run(self, origin: Origin, request: bytes, browser: Wire, *, keep_alive: bool) -> bool:
+    def run(
+        self, origin: Origin, request: bytes, browser: Wire | None, *, keep_alive: bool
+    ) -> bool:
         """Send the request, pass the response back, hand the record over.
 
         Args:
             origin: where to.
             request: head and body in origin form.
-            browser: who gets the response.
+            browser: who gets the response; None when it is only kept.
             keep_alive: whether the browser means to go on.
 
         Returns:
@@ -117,45 +139,51 @@ class Exchange:
 
         Raises:
             NoResponseError: there is nothing to record; the browser has been told nothing yet.
+            OSError: the spool's disk.
         """
+        self._browser = browser
         head, connection, rest = self._ask(origin, request)
-        spool = Spool(self._tools.spool_folder)
         try:
             framing, length = response_framing(head, self.entry.method)
         except MalformedMessageError as error:
             connection.close()
             raise NoResponseError(502, f"malformed: {error}") from error
+        spool = Spool(self._tools.space)
         relay = _Relay(self, spool, browser, coded=framing is Framing.CHUNKED)
         keep_alive = keep_alive and framing is not Framing.CLOSE
-        relay.start(head, keep_alive=keep_alive)
         body = Body(framing, length)
-        relay.body(body, rest, connection)
+        try:
+            relay.start(head, keep_alive=keep_alive)
+            relay.body(body, rest, connection)
+        except BaseException:
+            spool.close()
+            connection.close()
+            raise
         self._settle(connection, head, body, relay)
         self._tools.hand_over(
             Recorded(
                 entry=self.entry,
-                visit=self._visit,
-                started_at=self._started_at,
-                remote_ip=connection.remote_ip,
+                visit=self.visit,
                 request=request,
+                head=head,
                 spool=spool,
-                head_size=len(head.raw),
                 block=relay.block,
                 # A chunked body cut short has no payload that two readers would agree on.
                 payload=relay.payload if body.done or framing is not Framing.CHUNKED else None,
                 body=relay.coded or relay.payload,
+                payload_size=relay.payload_size,
             )
         )
         return keep_alive and body.done and relay.browser_listens
 
     def _ask(self, origin: Origin, request: bytes) -> tuple[ResponseHead, Connection, bytes]:
         """The response's head, the connection, and the bytes of the body that came with it."""
+        self.entry.sent = len(request)
         fresh = self.entry.method not in _IDEMPOTENT
         while True:
             connection = self._connect(origin, fresh=fresh)
-            self.entry.tls_error = connection.tls_error
             try:
-                connection.sock.sendall(request)
+                self._send(connection, request)
                 head, rest = self._read_head(connection)
             except (OSError, ValueError, ConnectionLostError) as error:
                 connection.close()
@@ -163,65 +191,143 @@ class Exchange:
                     fresh = True  # it was closed while idle: nothing was answered, ask again
                     continue
                 timed_out = isinstance(error, TimeoutError)
-                reason = self._cut_for or ("timeout" if timed_out else f"disconnected: {error}")
+                reason = "timeout" if timed_out else f"disconnected: {error}"
+                if isinstance(error, ssl.SSLError):  # such as: it wants a client's certificate
+                    reason = f"tls: {error.reason or error}"
+                if self._cut_for:
+                    reason = f"cut: {self._cut_for}"
                 raise NoResponseError(504 if timed_out else 502, reason) from error
             except MalformedMessageError as error:
                 connection.close()
                 raise NoResponseError(502, f"malformed: {error}") from error
+            fault = connection.fault_of(head)
+            if fault:
+                connection.close()
+                raise NoResponseError(502, f"connect: {fault}")
             return head, connection, rest
 
-    def _connect(self, origin: Origin, *, fresh: bool) -> Connection:
+    def _send(self, connection: Connection, request: bytes) -> None:
         try:
-            connection = self._tools.upstream.lend(origin, fresh=fresh)
-        except BlockedAddressError as error:
+            connection.send(request)
+        except OSError:
+            # It may have answered before it had all of the request, and hung up (RFC 9112, 9.5).
+            if connection.reused or not connection.readable():
+                raise
+
+    def _connect(self, origin: Origin, *, fresh: bool, tunnel: bool = False) -> Connection:
+        try:
+            connection = self._tools.upstream.lend(
+                origin, fresh=fresh, tunnel=tunnel, cut=self._waiting
+            )
+        except BlockedError as error:
             self.entry.kept = Kept.BLOCKED
-            raise NoResponseError(403, f"address: {error}") from error
-        except UnknownHostError as error:
-            raise NoResponseError(502, f"dns: {error}") from error
-        except ConnectError as error:
-            raise NoResponseError(502, f"connect: {error}") from error
+            raise NoResponseError(403, f"{error.reason}: {error}") from error
+        except (UnknownHostError, ConnectError) as error:
+            raise NoResponseError(502, f"{error.reason}: {error}") from error
+        except CutError as error:
+            raise NoResponseError(502, f"cut: {self._cut_for}") from error
         self._connection = connection
+        self.entry.tls_error = connection.tls.error
+        self.entry.tls_version = connection.tls.version
+        self.entry.tls_cipher = connection.tls.cipher
+        self.entry.tls_certificate = connection.tls.certificate
+        self.entry.remote_ip = connection.remote_ip
         if self._cut_for:
             connection.abort()
         return connection
 
     def _read_head(self, connection: Connection) -> tuple[ResponseHead, bytes]:
-        buffer = bytearray()
+        buffer, interim = bytearray(), 0
+        deadline = self._started + self._tools.settings.response_limit_s
         while True:
             end = find_head_end(buffer)
             if end >= 0:
                 head = parse_response_head(bytes(buffer[:end]))
                 del buffer[:end]
-                if head.status >= 200 or head.status == 101:
+                if head.status >= 200:
                     return head, bytes(buffer)
-                continue  # RFC 9110 15.2: interim responses come before the one
+                interim += 1  # RFC 9110 15.2: interim responses come before the one
+                if head.status == 101 or interim > MAX_INTERIM:
+                    raise MalformedMessageError(
+                        "It switches protocols, or never gets to the point."
+                    )
+                continue
             if len(buffer) > HEAD_LIMIT:
                 raise MalformedMessageError("The head is longer than 1 MiB.")
-            piece = connection.sock.recv(READ_BYTES)
+            if self._tools.monotonic() > deadline:
+                raise TimeoutError
+            piece = connection.sock.recv(connection.read_bytes)
             if not piece:
                 raise ConnectionLostError("closed before a response")
             buffer += piece
 
-    def read_more(self, connection: Connection, body: Body, received: int) -> bytes:
-        """The next piece of the body; empty when it is over, whole or not (then truncated says)."""
-        settings = self._tools.settings
-        if received >= settings.body_limit_bytes:
-            self.entry.truncated = "length"
-            return b""
-        if self._tools.monotonic() - self._started > settings.response_limit_s:
-            self.entry.truncated = "time"
+    def read_more(self, connection: Connection, body: Body, received: int) -> Bytes:
+        """What has come of the body; empty when it is over, whole or not (then truncated says)."""
+        limits, entry = self._tools.limits, self.entry
+        excess = limits.excess(self.visit, received, self._tools.monotonic() - self._started)
+        if excess is not None:
+            entry.truncated, entry.reason = excess.truncated, excess.reason
             return b""
         try:
-            piece = connection.sock.recv(READ_BYTES)
+            if self._failure is not None:
+                raise self._failure
+            data: Bytes = self._gather(connection, body.left)
         except TimeoutError:
-            self.entry.truncated = self._cut_for or "time"
-            return b""
-        except (OSError, ValueError):
-            self.entry.truncated = self._cut_for or "disconnect"
-            return b""
-        if not piece and not (body.close() and not self._cut_for):
-            self.entry.truncated = self._cut_for or "disconnect"
-        return piece[: settings.body_limit_bytes - received]
+            entry.truncated, entry.reason = "time", "silence: read_timeout_s"
+            data = b""
+        except (OSError, ValueError) as error:
+            entry.truncated, entry.reason = "disconnect", f"disconnected: {error}"
+            data = b""
+        if not data and not body.close() and not entry.truncated:
+            entry.truncated, entry.reason = "disconnect", "disconnected: closed too early"
+        if not data and self._cut_for:
+            entry.truncated, entry.reason = self._cut_for, "cut: the visit ended"
+        room = limits.room(received)
+        return data if len(data) <= room else data[:room]
+
+    def _gather(self, connection: Connection, left: int | None) -> Bytes:
+        """What is there, up to `GATHER_BYTES`; waits for the first of it only.
+
+        Of a body that is known to go on, whole records are read as long as they come.
+        """
+        sock, most = connection.sock, connection.read_bytes
+        if left is not None and left > most:
+            return self._gather_block(sock, min(left, GATHER_BYTES), most)
+        piece = sock.recv(most)
+        if len(piece) in (0, left) or not connection.readable():
+            return piece
+        pieces, size = [piece], len(piece)
+        while piece and size < GATHER_BYTES and size != left and connection.readable():
+            try:
+                piece = sock.recv(most)
+            except (OSError, ValueError) as error:
+                self._failure = error  # told when what came before it has been passed on
+                break
+            pieces.append(piece)
+            size += len(piece)
+        return b"".join(pieces)
+
+    def _gather_block(self, sock: socket.socket, size: int, most: int) -> bytearray:
+        block = bytearray(size)
+        view, end = memoryview(block), 0
+        while end < size:
+            try:
+                got = sock.recv_into(view[end : end + most])
+            except (OSError, ValueError) as error:
+                if not end:
+                    raise
+                self._failure = error
+                break
+            end += got
+            if got < most:
+                break
+        view.release()
+        del block[end:]
+        return block
+
+    def count(self, size: int) -> None:
+        """Count what came against the limits."""
+        self._tools.limits.count(self.visit, size)
 
     def _settle(
         self, connection: Connection, head: ResponseHead, body: Body, relay: "_Relay"
@@ -231,11 +337,12 @@ class Exchange:
         entry.status = head.status
         entry.mime = head.mime
         entry.size = len(head.raw) + relay.body_size
-        entry.seconds = self._tools.monotonic() - self._started
+        entry.seconds = round(self._tools.monotonic() - self._started, 6)
         if body.malformed and not entry.truncated:
-            entry.truncated = "unspecified"
+            entry.truncated, entry.reason = "unspecified", "malformed: its chunks make no sense"
+        self._connection = None  # from here on it may be another's
         whole = body.done and not entry.truncated and not relay.surplus
-        if whole and keeps_alive(head.version, head.get(b"connection")) and head.status != 101:
+        if whole and keeps_alive(head.version, head.get(b"connection")):
             self._tools.upstream.give_back(connection)
         else:
             connection.close()
@@ -244,30 +351,38 @@ class Exchange:
 class _Relay:
     """Passes a response to the browser and keeps it, counting and hashing on the way."""
 
-    def __init__(self, exchange: Exchange, spool: Spool, browser: Wire, *, coded: bool) -> None:
+    def __init__(
+        self, exchange: Exchange, spool: Spool, browser: Wire | None, *, coded: bool
+    ) -> None:
         self._exchange = exchange
         self._spool = spool
         self._browser = browser
         self._held = b""  # the head, sent together with the first bytes of the body
-        self.browser_listens = True
-        self.block = hashlib.sha256()
+        self.browser_listens = browser is not None
+        self.block: Any = None
         self.payload = hashlib.sha256()
         self.coded = hashlib.sha256() if coded else None
         self.body_size = 0
+        self.payload_size = 0
         self.surplus = False
 
     def start(self, head: ResponseHead, *, keep_alive: bool) -> None:
-        self._spool.add(head.raw)
-        self.block.update(head.raw)
+        self.block = hashlib.sha256(head.raw)
         self._held = forwarded_response_head(head, keep_alive=keep_alive)
+        self._exchange.count(len(head.raw))
 
-    def body(self, body: Body, piece: bytes, connection: Connection) -> None:
+    def body(self, body: Body, piece: Bytes, connection: Connection) -> None:
+        left = body.left
+        short = left is not None and 0 < len(piece) < left <= GATHER_BYTES
+        if short and connection.readable():
+            # The rest of a short body is on its way: what is there already goes with the head.
+            piece += self._exchange.read_more(connection, body, 0)
         while True:
             if piece:
                 self._take(body, piece)
             if body.done or body.malformed:
                 break
-            if self._held and not piece:
+            if self._held and not connection.readable():
                 self._send(b"")
             piece = self._exchange.read_more(connection, body, self.body_size)
             if not piece:
@@ -275,29 +390,31 @@ class _Relay:
         if self._held:
             self._send(b"")
 
-    def _take(self, body: Body, piece: bytes) -> None:
+    def _take(self, body: Body, piece: Bytes) -> None:
         taken, payload = body.feed(piece)
         if taken != len(piece):
             self.surplus = True
             piece = piece[:taken]
         self.body_size += taken
+        self.payload_size += len(payload)
+        self._exchange.count(taken)
+        self._send(piece)
         self._spool.add(piece)
         self.block.update(piece)
         self.payload.update(payload)
         if self.coded is not None:
             self.coded.update(piece)
-        self._send(piece)
 
-    def _send(self, piece: bytes) -> None:
+    def _send(self, piece: Bytes) -> None:
         data = self._held + piece if self._held else piece
         self._held = b""
-        if self.browser_listens:
+        if self.browser_listens and self._browser is not None:
             try:
                 self._browser.send(data)
             except ConnectionLostError:
                 self.browser_listens = False
 
 
-def utc_now() -> datetime:
-    """The current moment; the default clock of a process that has no other."""
-    return datetime.fromtimestamp(time.time(), UTC)
+def now_ms() -> int:
+    """The current moment in milliseconds since 1970 UTC; the clock of a process with no other."""
+    return time.time_ns() // 1_000_000

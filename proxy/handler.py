@@ -9,7 +9,8 @@ to us: `WARCPROX_WRITE_RECORD`, `Warcprox-Meta` and ``/status`` are ordinary tra
 import logging
 import socket
 import ssl
-from contextlib import suppress
+from dataclasses import replace
+from threading import Thread
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -25,7 +26,7 @@ from proxy.http1 import (
     keeps_alive,
     parse_request_head,
 )
-from proxy.ledger import Kept
+from proxy.ledger import Kept, LedgerEntry
 from proxy.upstream import Origin
 from proxy.visits import Visit
 from proxy.wire import ConnectionLostError, Wire
@@ -72,8 +73,7 @@ class ArchivingHandler(WarcProxyHandler):  # type: ignore[misc]
 
     def abort(self) -> None:
         """End the connection from another thread; never raises."""
-        with suppress(OSError):
-            self._wire.sock.shutdown(socket.SHUT_RDWR)
+        self._wire.abort()
 
     def handle(self) -> None:
         """Serve requests until the connection is over."""
@@ -127,13 +127,31 @@ class ArchivingHandler(WarcProxyHandler):  # type: ignore[misc]
     def _forward(self, head: RequestHead, visit: Visit, *, keep_alive: bool) -> bool:
         origin, target, url = self._locate(head)
         exchange = Exchange(self.server.exchanges, visit, url, head.method)
-        if not visit.begin(exchange, exchange.entry):
-            self._answer_error(403, "The visit is over.", keep_alive=False)
+        refused = visit.begin(exchange, exchange.entry)
+        if refused:
+            self._answer_error(403, refused, keep_alive=False)
             return False
         try:
-            return self._exchange(exchange, head, origin, target, keep_alive=keep_alive)
+            keep_alive = self._exchange(exchange, head, origin, target, keep_alive=keep_alive)
+            if exchange.entry.status == 206 and self.server.exchanges.settings.whole_ranges:
+                self._fetch_whole(exchange.entry, visit, head, origin, target)
+            return keep_alive
         finally:
             visit.end(exchange)
+
+    def _fetch_whole(
+        self, part: LedgerEntry, visit: Visit, head: RequestHead, origin: Origin, target: str
+    ) -> None:
+        """Ask once for all of what a page has asked for a part of; nobody waits for it but the seal."""
+        if head.method != "GET" or not visit.wants_whole(part.url):
+            return
+        headers = tuple(h for h in head.headers if h[0] not in (b"range", b"if-range"))
+        request = forwarded_request(
+            replace(head, headers=headers), target=target, host=_host_header(origin), length=None
+        )
+        exchange = Exchange(self.server.exchanges, visit, part.url, "GET", awaited=True)
+        if not visit.begin(exchange, exchange.entry):
+            Thread(target=_run_alone, args=(exchange, origin, request, visit), daemon=True).start()
 
     def _exchange(
         self,
@@ -145,6 +163,11 @@ class ArchivingHandler(WarcProxyHandler):  # type: ignore[misc]
         keep_alive: bool,
     ) -> bool:
         entry = exchange.entry
+        refusal = self.server.limits.refusal(exchange.visit)
+        if refusal:
+            entry.kept, entry.reason = Kept.BLOCKED, refusal
+            self._answer_error(403, refusal, keep_alive=False)
+            return False
         if head.get(b"upgrade") is not None and head.get(b"sec-websocket-key") is not None:
             entry.kept, entry.reason = Kept.BLOCKED, "websocket"
             self._answer_error(501, entry.reason, keep_alive=False)
@@ -206,6 +229,8 @@ class ArchivingHandler(WarcProxyHandler):  # type: ignore[misc]
         framing, length = _request_framing(head)
         if framing is Framing.NONE:
             return None
+        if (head.get(b"expect") or b"").lower() == b"100-continue":
+            self._wire.send(b"HTTP/1.1 100 Continue\r\n\r\n")
         body, pieces, size = Body(framing, length), [], 0
         while not body.done:
             piece = self._wire.read_piece()
@@ -237,6 +262,19 @@ class ArchivingHandler(WarcProxyHandler):  # type: ignore[misc]
             lines += b"Content-Length: 0\r\nCache-Control: no-store\r\n"
             lines += b"Connection: keep-alive\r\n" if keep_alive else b"Connection: close\r\n"
         self._wire.send(lines + headers + b"\r\n")
+
+
+def _run_alone(exchange: Exchange, origin: Origin, request: bytes, visit: Visit) -> None:
+    """Run an exchange that no browser waits for."""
+    try:
+        exchange.run(origin, request, None, keep_alive=True)
+    except NoResponseError as error:
+        exchange.entry.reason = error.reason
+    except OSError as error:
+        exchange.entry.reason = f"disk: {error}"
+        log.exception("exchange.failed")
+    finally:
+        visit.end(exchange)
 
 
 _PHRASES = {

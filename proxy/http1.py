@@ -13,7 +13,6 @@ from core.errors import PermanentError
 
 HEAD_LIMIT_BYTES = 1 << 20  # RFC 9112 2.3 sets none; Chromium itself stops at 256 KiB
 MAX_HEADERS = 1000
-_BLANK = (b"\r\n\r\n", b"\n\n")
 _CONTROL = re.compile(rb"[\x00-\x1f\x7f]")
 
 # RFC 9110 7.6.1: meant for the next hop alone. `Proxy-*` is between the browser and us.
@@ -87,8 +86,11 @@ class ResponseHead:
 
 def find_head_end(buffer: bytes | bytearray) -> int:
     """How many bytes the head takes, its blank line included; -1 when it is not whole yet."""
-    ends = [at + len(blank) for blank in _BLANK if (at := buffer.find(blank)) >= 0]
-    return min(ends, default=-1)
+    end = buffer.find(b"\n\r\n")
+    bare = buffer.find(b"\n\n", 0, len(buffer) if end < 0 else end + 1)
+    if bare >= 0:
+        return bare + 2
+    return end + 3 if end >= 0 else -1
 
 
 def parse_request_head(raw: bytes) -> RequestHead:
@@ -186,7 +188,7 @@ class Body:
         self.malformed = False
         self.done = framing is Framing.NONE or (framing is Framing.LENGTH and length == 0)
 
-    def feed(self, data: bytes) -> tuple[int, bytes]:
+    def feed(self, data: bytes | bytearray) -> tuple[int, bytes | bytearray]:
         """(how many of the bytes are the body's, the payload among them)."""
         if self.done:
             return 0, b""
@@ -199,14 +201,19 @@ class Body:
             return taken, data if taken == len(data) else data[:taken]
         return self._feed_chunked(data)
 
+    @property
+    def left(self) -> int | None:
+        """How many bytes are still to come, None when that is not known."""
+        return self._left if self._framing is Framing.LENGTH else None
+
     def close(self) -> bool:
         """Say that the connection ended; True when the body was whole."""
         if self._framing is Framing.CLOSE:
             self.done = True
         return self.done
 
-    def _feed_chunked(self, data: bytes) -> tuple[int, bytes]:
-        payload: list[bytes] = []
+    def _feed_chunked(self, data: bytes | bytearray) -> tuple[int, bytes | bytearray]:
+        payload: list[bytes | bytearray] = []
         at = 0
         while at < len(data) and not self.done and not self.malformed:
             if self._state == "data":

@@ -5,19 +5,54 @@ looked up and released after its record is on disk, is what makes one `response`
 """
 
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
-from core.captures import Capture, RecordLocation
+from core.captures import Capture
 from core.errors import CollectionVersionError, InputError
 from core.index_schema import CAPTURES_DDL, SCHEMA_VERSION
 from core.pages import Outcome, PageInfo
-from core.timestamps import milliseconds, moment, parse_warc_date, timestamp14
+from core.timestamps import milliseconds, parse_warc_date, timestamp14_at
 from core.urls import replay_key
 from proxy.builder import Original
 
 BUSY_TIMEOUT_MS = 60_000
+
+# (payload digest, bucket)
+PayloadKey = tuple[str, str]
+_PAYLOADS = (
+    "INSERT OR IGNORE INTO payloads (digest, bucket, spelled, filename, offset, length, url,"
+    " captured_ms) VALUES "
+)
+# A statement a row costs more than the row: so many rows go into one.
+_ROWS_AT_ONCE = (64, 8, 1)
+
+
+class CaptureRow(NamedTuple):
+    """A row of `captures`; its columns are those of `core.captures.Capture`, flat."""
+
+    urlkey: str
+    timestamp: str
+    captured_ms: int
+    url: str
+    record_type: str
+    mime: str
+    status: int | None
+    digest: str
+    filename: str
+    offset: int
+    length: int
+    orig_filename: str | None
+    orig_offset: int | None
+    orig_length: int | None
+    page_id: str | None
+    truncated: str | None
+
+
+_COLUMNS = ", ".join(CaptureRow._fields)
+_CAPTURES = f"INSERT OR IGNORE INTO captures ({_COLUMNS}) VALUES "  # noqa: S608 constants
 
 
 class CaptureIndex:
@@ -84,9 +119,22 @@ class CaptureIndex:
             raise
         self._db.execute("COMMIT")
 
-    def original(self, digest: str, bucket: str) -> Original | None:
-        """The record that holds the payload, None when it is new to the bucket."""
-        return self._original("digest = ? AND bucket = ?", (digest, bucket))
+    def originals(self, keys: Iterable[PayloadKey]) -> dict[PayloadKey, Original]:
+        """The records that hold the payloads, of those that are known."""
+        wanted = list(keys)
+        found = {}
+        for start in range(0, len(wanted), 500):
+            some = wanted[start : start + 500]
+            values = ",".join(["(?,?)"] * len(some))
+            query = (  # the join's order is fixed: a look-up for each, never a scan of payloads
+                f"WITH wanted (digest, bucket) AS (VALUES {values})"  # noqa: S608 marks only
+                " SELECT digest, bucket, spelled, url, captured_ms, filename, offset, length"
+                " FROM wanted CROSS JOIN payloads USING (digest, bucket)"
+            )
+            arguments = [text for key in some for text in key]
+            for digest, bucket, *original in self._db.execute(query, arguments):
+                found[digest, bucket] = Original(*original)
+        return found
 
     def original_spelled(self, spelled: str, bucket: str) -> Original | None:
         """The record whose WARC-Payload-Digest that is; None when there is none in the bucket."""
@@ -98,31 +146,31 @@ class CaptureIndex:
         row = self._db.execute(query, values).fetchone()
         return None if row is None else Original(*row)
 
-    def add_payload(self, digest: str, bucket: str, original: Original) -> None:
-        """Remember which record holds the payload; the first one stays."""
-        self._db.execute(
-            "INSERT OR IGNORE INTO payloads (digest, bucket, spelled, filename, offset, length, url,"
-            " captured_ms) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-            (
-                digest,
-                bucket,
-                original.digest,
-                original.filename,
-                original.offset,
-                original.length,
-                original.url,
-                original.captured_ms,
-            ),
-        )
+    def add_payloads(self, originals: Mapping[PayloadKey, Original]) -> None:
+        """Remember which records hold the payloads; the first one stays."""
+        rows = [
+            (*key, each.digest, each.filename, each.offset, each.length, each.url, each.captured_ms)
+            for key, each in originals.items()
+        ]
+        self._insert(_PAYLOADS, rows)
 
     def add_captures(self, captures: Iterable[Capture]) -> None:
         """Add the rows; a record that is there already stays as it is."""
-        self._db.executemany(
-            "INSERT OR IGNORE INTO captures (urlkey, timestamp, captured_ms, url, record_type, mime,"
-            " status, digest, filename, offset, length, orig_filename, orig_offset, orig_length,"
-            " page_id, truncated) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
-            map(_row, captures),
-        )
+        self.add_rows([row_of(each) for each in captures])
+
+    def add_rows(self, rows: Sequence[CaptureRow]) -> None:
+        """The same for rows that are made already."""
+        self._insert(_CAPTURES, rows)
+
+    def _insert(self, statement: str, rows: Sequence[tuple[object, ...]]) -> None:
+        start = 0
+        for size in _ROWS_AT_ONCE:
+            while len(rows) - start >= size:
+                some = rows[start : start + size]
+                start += size
+                marks = f"({','.join('?' * len(some[0]))})"
+                values = [value for row in some for value in row]
+                self._db.execute(statement + ",".join([marks] * size), values)
 
     def add_page(self, page: PageInfo) -> None:
         """Add or replace the page's row.
@@ -143,7 +191,7 @@ class CaptureIndex:
                 page.page_id,
                 page.url,
                 key_or_empty(page.url),
-                timestamp14(moment(captured_ms)),
+                timestamp14_at(captured_ms),
                 captured_ms,
                 page.final_url,
                 str(page.outcome),
@@ -199,23 +247,24 @@ def key_or_empty(url: str) -> str:
         return ""
 
 
-def _row(capture: Capture) -> tuple[object, ...]:
-    original = capture.original or RecordLocation(None, None, None)  # type: ignore[arg-type]
-    return (
-        capture.urlkey,
-        timestamp14(capture.captured_at),
-        milliseconds(capture.captured_at),
-        capture.url,
-        str(capture.record_type),
-        capture.mime,
-        capture.status,
-        capture.digest,
-        capture.location.filename,
-        capture.location.offset,
-        capture.location.length,
-        original.filename,
-        original.offset,
-        original.length,
-        capture.page_id,
-        capture.truncated,
+def row_of(capture: Capture) -> CaptureRow:
+    """The capture as a row."""
+    original, captured_ms = capture.original, milliseconds(capture.captured_at)
+    return CaptureRow(
+        urlkey=capture.urlkey,
+        timestamp=timestamp14_at(captured_ms),
+        captured_ms=captured_ms,
+        url=capture.url,
+        record_type=capture.record_type.value,
+        mime=capture.mime,
+        status=capture.status,
+        digest=capture.digest,
+        filename=capture.location.filename,
+        offset=capture.location.offset,
+        length=capture.location.length,
+        orig_filename=None if original is None else original.filename,
+        orig_offset=None if original is None else original.offset,
+        orig_length=None if original is None else original.length,
+        page_id=capture.page_id,
+        truncated=capture.truncated,
     )

@@ -12,6 +12,7 @@ class Kept(StrEnum):
     REVISIT = "revisit"
     FAILED = "failed"  # no response came, or it could not be written
     BLOCKED = "blocked"  # refused by us
+    TUNNELLED = "tunnelled"  # led through without being recorded: a WebSocket
 
 
 @dataclass(slots=True)
@@ -21,9 +22,16 @@ class LedgerEntry:
     Attributes:
         url: as requested; no fragment, no credentials.
         kept: how it ended.
-        reason: a constant and its detail when it failed or was blocked.
-        truncated: WARC-Truncated of its record; empty when whole.
+        reason: why it failed, was blocked or cut short: a constant, and its detail after a colon.
+        status: the origin's; None when no response came. Never one that we made.
+        digest: WARC-Payload-Digest of its record.
+        truncated: WARC-Truncated of its record (WARC/1.1, 5.13); empty when whole.
         tls_error: why the certificate did not verify; empty when it did, or for plain http.
+        tls_version: as negotiated with the origin, e.g. ``TLSv1.3``; empty for plain http.
+        tls_cipher: likewise.
+        tls_certificate: SHA-256 of the origin's certificate, in hexadecimal.
+        remote_ip: the origin's address.
+        sent: bytes of the request, head included.
         size: bytes of the response as they came, head included.
         seconds: from request to the end of the response.
     """
@@ -38,18 +46,32 @@ class LedgerEntry:
     digest: str = ""
     truncated: str = ""
     tls_error: str = ""
+    tls_version: str = ""
+    tls_cipher: str = ""
+    tls_certificate: str = ""
+    remote_ip: str = ""
     record_id: str = ""
     filename: str = ""
     offset: int = 0
     length: int = 0
+    sent: int = 0
     size: int = 0
     seconds: float = 0.0
 
-    def to_dict(self) -> dict[str, Any]:
-        """The entry as JSON values."""
-        return {name: getattr(self, name) for name in self.__slots__}
+
+_FIELDS = LedgerEntry.__slots__
 
 
-def entry_from(document: dict[str, Any]) -> LedgerEntry:
-    """The entry that `LedgerEntry.to_dict` gave."""
-    return LedgerEntry(**{**document, "kept": Kept(document["kept"])})
+def to_table(entries: list[LedgerEntry]) -> dict[str, Any]:
+    """The entries as JSON values: field names once, then a row an entry."""
+    rows = [[getattr(entry, name) for name in _FIELDS] for entry in entries]
+    return {"fields": list(_FIELDS), "rows": rows}
+
+
+def from_table(table: dict[str, Any]) -> list[LedgerEntry]:
+    """The entries that `to_table` gave."""
+    names = table["fields"]
+    entries = [LedgerEntry(**dict(zip(names, row, strict=True))) for row in table["rows"]]
+    for entry in entries:
+        entry.kept = Kept(entry.kept)
+    return entries

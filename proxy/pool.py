@@ -162,7 +162,7 @@ class Pool:
         del self._idle[connection]
 
     def _is_spent(self, connection: Connection) -> bool:
-        return self._monotonic() - connection.idle_since > IDLE_S or connection.is_stale()
+        return self._monotonic() - connection.idle_since > IDLE_S or connection.readable()
 
 
 def _first(host: _Host) -> _Waiter | None:

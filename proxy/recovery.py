@@ -157,7 +157,7 @@ def index_file(
                 index.add_captures((capture,))
                 count += 1
                 if payload:
-                    index.add_payload(payload, bucket, _original_of(capture))
+                    index.add_payloads({(payload, bucket): _original_of(capture)})
                 if page is not None:
                     index.add_page(page)
         except ArchiveLoadFailed as error:

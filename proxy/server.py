@@ -2,7 +2,6 @@
 
 import socket
 from collections.abc import Callable
-from datetime import datetime
 from http.server import HTTPServer
 from pathlib import Path
 
@@ -12,11 +11,15 @@ from warcprox.warcproxy import WarcProxy
 
 from core.layout import Layout
 from core.settings import Settings
+from core.timestamps import moment
 from proxy.archivist import Archivist
 from proxy.authority import Authority
 from proxy.egress import Egress
 from proxy.exchange import Exchanges
 from proxy.handler import ArchivingHandler
+from proxy.limits import Limits
+from proxy.spool import SpoolSpace
+from proxy.tally import Tally
 from proxy.upstream import Upstream
 from proxy.visits import Visits
 
@@ -30,6 +33,7 @@ class ArchivingProxy(WarcProxy):  # type: ignore[misc]
 
     Attributes:
         visits: who may use it.
+        limits: how much they may receive.
         open_handlers: the browser connections that are open.
         archivist: where records go.
         ca: who speaks in origins' names.
@@ -43,8 +47,9 @@ class ArchivingProxy(WarcProxy):  # type: ignore[misc]
         layout: Layout,
         settings: Settings,
         *,
-        now: Callable[[], datetime],
+        now_ms: Callable[[], int],
         spool_folder: Path,
+        tally: Tally,
         host: str = "127.0.0.1",
     ) -> None:
         # warcprox's own constructor makes its RSA authority, connection pool and caches; of all
@@ -52,18 +57,20 @@ class ArchivingProxy(WarcProxy):  # type: ignore[misc]
         self.options = warcprox.Options(max_threads=MAX_CONNECTIONS)
         self.stats_db = None
         PooledMitmProxy.__init__(self, self.options)
-        self.visits = Visits()
+        self.visits = Visits(limit_requests=settings.proxy.visit_limit_requests)
+        self.limits = Limits(settings.proxy, tally)
         self.open_handlers: set[ArchivingHandler] = set()
         self.ca = Authority(layout.ca)
-        self.archivist = Archivist(layout, settings.proxy, now=now)
+        self.archivist = Archivist(layout, settings.proxy, now=lambda: moment(now_ms()))
         egress = Egress(settings.egress, connect_timeout_s=settings.proxy.connect_timeout_s)
         self._upstream = Upstream(egress, settings.proxy, settings.egress)
         self.exchanges = Exchanges(
             upstream=self._upstream,
             settings=settings.proxy,
-            spool_folder=spool_folder,
+            limits=self.limits,
+            space=SpoolSpace(spool_folder),
             hand_over=self.archivist.hand_over,
-            now=now,
+            now_ms=now_ms,
         )
         HTTPServer.__init__(self, (host, 0), ArchivingHandler)
 

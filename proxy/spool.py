@@ -1,42 +1,74 @@
-"""Bytes kept until they are written: in memory while few, in a file when many."""
+"""Bodies kept until they are written: in memory while there is room, in a file when there is none."""
 
 import tempfile
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-MEMORY_LIMIT_BYTES = 1 << 20
-READ_BYTES = 1 << 18
+HELD_BYTES = 16 << 20  # one body in memory
+MEMORY_BYTES = 128 << 20  # all bodies in memory
+READ_BYTES = 1 << 20
+
+
+class SpoolSpace:
+    """What the spools of a process share: a folder, and an allowance of memory. Thread-safe."""
+
+    def __init__(self, folder: Path, *, memory_bytes: int = MEMORY_BYTES) -> None:
+        self.folder = folder
+        self._left = memory_bytes
+        self._lock = threading.Lock()
+
+    def take(self, size: int) -> bool:
+        """Take so much memory; False when it is not there."""
+        with self._lock:
+            if self._left < size:
+                return False
+            self._left -= size
+            return True
+
+    def give_back(self, size: int) -> None:
+        """Give back what was taken."""
+        with self._lock:
+            self._left += size
 
 
 class Spool:
-    """A response as it came. Written by one thread, then read by another, then closed."""
+    """A body as it came. Written by one thread, then read by another, then closed."""
 
-    __slots__ = ("_file", "_folder", "_pieces", "size")
+    __slots__ = ("_file", "_held", "_pieces", "_space", "size")
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._pieces: list[bytes] = []
+    def __init__(self, space: SpoolSpace) -> None:
+        self._space = space
+        self._pieces: list[bytes | bytearray] = []
+        self._held = 0
         self._file: BinaryIO | None = None
         self.size = 0
 
-    def add(self, piece: bytes) -> None:
+    @property
+    def in_memory(self) -> bool:
+        """Whether `pieces` are all in memory."""
+        return self._file is None
+
+    def add(self, piece: bytes | bytearray) -> None:
         """Keep the piece.
 
         Raises:
             OSError: the file that holds long bodies cannot be written.
         """
-        self.size += len(piece)
-        if self._file is not None:
-            self._file.write(piece)
-            return
-        self._pieces.append(piece)
-        if self.size > MEMORY_LIMIT_BYTES:
-            self._file = tempfile.TemporaryFile(dir=self._folder)  # noqa: SIM115 closed by close()
-            self._file.write(b"".join(self._pieces))
-            self._pieces.clear()
+        size = len(piece)
+        self.size += size
+        if self._file is None:
+            if self.size <= HELD_BYTES and self._space.take(size):
+                self._pieces.append(piece)
+                self._held += size
+                return
+            self._file = tempfile.TemporaryFile(dir=self._space.folder)  # noqa: SIM115 closed by close()
+            self._file.writelines(self._pieces)
+            self._let_go()
+        self._file.write(piece)
 
-    def pieces(self) -> Iterator[bytes]:
+    def pieces(self) -> Iterator[bytes | bytearray]:
         """All that was added, in order, in pieces."""
         if self._file is None:
             yield from self._pieces
@@ -47,7 +79,12 @@ class Spool:
 
     def close(self) -> None:
         """Let go of the memory and the file."""
-        self._pieces.clear()
+        self._let_go()
         if self._file is not None:
             self._file.close()
             self._file = None
+
+    def _let_go(self) -> None:
+        self._pieces.clear()
+        self._space.give_back(self._held)
+        self._held = 0

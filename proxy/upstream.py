@@ -10,14 +10,14 @@ import time
 from collections.abc import Callable
 
 from core.settings import EgressSettings, ProxySettings
-from proxy.connection import READ_BYTES, Connection, Origin
+from proxy.connection import Connection, Origin
 from proxy.cuts import Cut, Patience
 from proxy.egress import Egress
 from proxy.pool import Pool
 from proxy.tls import TlsClient, UnverifiedError
 from proxy.ways_out import BlockedTlsError
 
-__all__ = ["READ_BYTES", "Connection", "Origin", "Upstream"]
+__all__ = ["Connection", "Origin", "Upstream"]
 
 
 class Upstream:
@@ -77,9 +77,6 @@ class Upstream:
 
     def give_back(self, connection: Connection) -> None:
         """Keep a connection whose response was read to its end."""
-        if connection.unread:
-            connection.close()
-            return
         if not connection.reused:
             self._remember(connection)
         self._pool.give_back(connection)

@@ -16,9 +16,14 @@ from proxy.ledger import LedgerEntry
 
 
 class Abortable(Protocol):
-    """Something in flight that can be cut from another thread."""
+    """Something in flight that can be cut from another thread.
+
+    Attributes:
+        awaited: whether a seal waits for it as for the page itself.
+    """
 
     url: str
+    awaited: bool
 
     def cut(self, reason: str) -> None:
         """End it now; it is recorded as truncated for `reason`."""
@@ -29,26 +34,51 @@ class Visit:
     """One page's visit as the proxy sees it: its requests in flight and what became of the rest.
 
     Thread-safe. `begin` and `end` frame each exchange; `seal` waits for them.
+
+    Attributes:
+        received: bytes that came from origins.
+        refused: requests over the limit, which nobody notes one by one.
+        failure: why the visit as a whole failed; None when it did not.
     """
 
-    def __init__(self, page_id: str, bucket: str) -> None:
+    def __init__(self, page_id: str, bucket: str, *, limit_requests: int) -> None:
         self.page_id = page_id
         self.bucket = bucket
+        self.received = 0
+        self.refused = 0
+        self._limit_requests = limit_requests
         self.username = secrets.token_hex(8)
         self.password = secrets.token_hex(16)
         self.entries: list[LedgerEntry] = []
         self.failure: WeboidError | None = None
         self._in_flight: set[Abortable] = set()
+        self._fetched_whole: set[str] = set()
         self._sealed = False
         self._change = threading.Condition()
 
-    def begin(self, exchange: Abortable, entry: LedgerEntry) -> bool:
-        """Note a request; False when the visit is over and the request must be refused."""
+    def begin(self, exchange: Abortable, entry: LedgerEntry) -> str:
+        """Note a request; why it must be refused, empty when it need not."""
         with self._change:
             if self._sealed:
-                return False
+                return "visit: over"
+            if len(self.entries) >= self._limit_requests:
+                self.refused += 1
+                return "limit: visit_limit_requests"
             self._in_flight.add(exchange)
             self.entries.append(entry)
+            return ""
+
+    def receive(self, count: int) -> None:
+        """Count bytes from an origin."""
+        with self._change:
+            self.received += count
+
+    def wants_whole(self, url: str) -> bool:
+        """Whether nobody has fetched the whole of that URL yet; asked once, it is being fetched."""
+        with self._change:
+            if self._sealed or url in self._fetched_whole:
+                return False
+            self._fetched_whole.add(url)
             return True
 
     def end(self, exchange: Abortable) -> None:
@@ -77,8 +107,9 @@ class Visit:
         with self._change:
             self._sealed = True
             self._change.wait_for(lambda: not self._in_flight, timeout=grace_s)
-            if any(each.url in awaited for each in self._in_flight):
-                for exchange in [e for e in self._in_flight if e.url not in awaited]:
+            waited = [e for e in self._in_flight if e.awaited or e.url in awaited]
+            if waited:
+                for exchange in self._in_flight.difference(waited):
                     exchange.cut("time")
                 left = await_s - (monotonic() - now)
                 self._change.wait_for(lambda: not self._in_flight, timeout=max(left, 0))
@@ -104,12 +135,13 @@ class Visit:
 class Visits:
     """The open visits by their credentials. Thread-safe."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, limit_requests: int) -> None:
+        self._limit_requests = limit_requests
         self._by_authorization: dict[bytes, Visit] = {}
 
     def open(self, page_id: str, bucket: str) -> Visit:
         """A new visit, from now on known by its credentials."""
-        visit = Visit(page_id, bucket)
+        visit = Visit(page_id, bucket, limit_requests=self._limit_requests)
         self._by_authorization[_authorization(visit)] = visit
         return visit
 

@@ -10,6 +10,7 @@ import os
 from collections.abc import Callable, Iterable
 from datetime import datetime
 from importlib.metadata import version
+from itertools import islice
 from pathlib import Path
 from typing import BinaryIO
 
@@ -19,14 +20,19 @@ from warcprox.writer import WarcWriter
 from core.captures import RecordLocation
 from core.timestamps import warc_date
 from proxy.builder import warcinfo_member
+from proxy.gzipping import Part
 
+# Gathered before they are written; the system takes at most 1,024 pieces in one call (IOV_MAX).
+GATHERED_BYTES = 4 << 20
+GATHERED_PIECES = 1000
 SOFTWARE = f"Weboid {version('weboid')} on warcprox {warcprox.__version__}"
 
 
 class WarcFile(WarcWriter):  # type: ignore[misc]
     """Appends members to ``PREFIX-*.warc.gz.open``; a closed file loses the suffix.
 
-    Used from one thread. `append` then `sync`; what was not synced is lost by `take_back`.
+    Used from one thread. `append` then `sync`; what was not synced is lost by `take_back`. What is
+    appended is gathered and written with few calls, unbuffered.
     """
 
     f: BinaryIO | None  # warcprox's names
@@ -44,18 +50,24 @@ class WarcFile(WarcWriter):  # type: ignore[misc]
         self._now = now
         self._end = 0
         self._synced = 0
+        self._gathered: list[Part] = []
+        self._waiting = 0
 
-    def append(self, pieces: Iterable[bytes]) -> RecordLocation:
-        """Write one member; where it lies. Not yet on disk.
+    def append(self, pieces: Iterable[Part]) -> RecordLocation:
+        """Take one member; where it lies. Not yet on disk.
 
         Raises:
             OSError: it could not be written; call `take_back`.
         """
-        file = self._opened()
+        self._opened()
         start = self._end
         for piece in pieces:
-            file.write(piece)
-            self._end += len(piece)
+            self._gathered.append(piece)
+            size = len(piece)
+            self._end += size
+            self._waiting += size
+            if self._waiting > GATHERED_BYTES:
+                self._write_out()
         return RecordLocation(str(self.finalname), start, self._end - start)
 
     @property
@@ -71,7 +83,7 @@ class WarcFile(WarcWriter):  # type: ignore[misc]
         """
         if self.f is None or self._end == self._synced:
             return
-        self.f.flush()
+        self._write_out()
         os.fdatasync(self.f.fileno())
         self._synced = self._end
 
@@ -82,17 +94,15 @@ class WarcFile(WarcWriter):  # type: ignore[misc]
 
     def take_back(self) -> None:
         """Cut what was not synced, so that the file ends with a whole record."""
-        if self.f is None or self.path is None:
+        self._gathered.clear()
+        self._waiting = 0
+        if self.f is None:
             return
-        descriptor = self.f.fileno()
-        try:
-            self.f.close()  # may fail again on its buffer; the cut below is by path
-        except OSError:
-            os.close(os.dup2(os.open(os.devnull, os.O_WRONLY), descriptor))
-        path = Path(self.path)
-        os.truncate(path, self._synced)
-        self.f = path.open("ab")
+        os.ftruncate(self.f.fileno(), self._synced)
+        self.f.seek(self._synced)
         self._end = self._synced
+        if self._end == 0:
+            self._begin()
 
     def close(self) -> None:
         """Give the file its final name; an empty one is removed.
@@ -121,11 +131,30 @@ class WarcFile(WarcWriter):  # type: ignore[misc]
             self.f = file = self.open(serial)
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # it lives: not for recovery
             sync_folder(Path(self.directory))
-            date = warc_date(self._now())
-            info = warcinfo_member(str(self.finalname), date=date, software=SOFTWARE)
-            file.write(info)
-            self._end, self._synced = len(info), 0
+            self._synced = 0
+            self._begin()
         return self.f
+
+    def _begin(self) -> None:
+        """Take the record that every file begins with."""
+        date = warc_date(self._now())
+        info = warcinfo_member(str(self.finalname), date=date, software=SOFTWARE)
+        self._gathered.append(info)
+        self._end = self._waiting = len(info)
+
+    def _write_out(self) -> None:
+        """Hand all that was gathered to the operating system."""
+        assert self.f is not None
+        descriptor = self.f.fileno()
+        pieces = iter(self._gathered)
+        while group := list(islice(pieces, GATHERED_PIECES)):
+            left = sum(map(len, group)) - os.writev(descriptor, group)
+            if left:  # a disk that is nearly full takes a part; the next call says why
+                rest = memoryview(b"".join(group))[-left:]
+                while rest:
+                    rest = rest[os.write(descriptor, rest) :]
+        self._gathered.clear()
+        self._waiting = 0
 
 
 def sync_folder(folder: Path) -> None:

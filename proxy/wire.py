@@ -1,11 +1,14 @@
 """One side of a conversation: a blocking socket read by heads, lengths and pieces."""
 
 import socket
+import ssl
+from contextlib import suppress
 
 from core.errors import TransientError
 from proxy.http1 import HEAD_LIMIT_BYTES, MalformedMessageError, find_head_end
 
 PIECE_BYTES = 1 << 16
+TLS_PIECE_BYTES = 1 << 14  # OpenSSL hands out a record at a time, and none is longer
 
 
 class ConnectionLostError(TransientError):
@@ -18,6 +21,12 @@ class Wire:
     def __init__(self, sock: socket.socket) -> None:
         self.sock = sock
         self._unread = bytearray()
+        self._piece_bytes = TLS_PIECE_BYTES if isinstance(sock, ssl.SSLSocket) else PIECE_BYTES
+
+    def abort(self) -> None:
+        """Wake whoever reads from it or sends to it, from another thread; never raises."""
+        with suppress(OSError):
+            self.sock.shutdown(socket.SHUT_RDWR)
 
     def read_head(self) -> bytes | None:
         """The next message's head, its blank line included; None when the peer is done.
@@ -56,7 +65,7 @@ class Wire:
         """Put back what belongs to the next message."""
         self._unread[:0] = data
 
-    def send(self, data: bytes) -> None:
+    def send(self, data: bytes | bytearray) -> None:
         """Send all of it.
 
         Raises:
@@ -69,6 +78,6 @@ class Wire:
 
     def _receive(self) -> bytes:
         try:
-            return self.sock.recv(PIECE_BYTES)
+            return self.sock.recv(self._piece_bytes)
         except (OSError, ValueError) as error:
             raise ConnectionLostError(f"The peer went away: {error}.") from error

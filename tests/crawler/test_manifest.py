@@ -142,3 +142,13 @@ def test_retry_after_names_a_moment_at_most_a_day_ahead(value: str, seconds: int
 def test_a_retry_after_that_says_nothing_is_none(value: str) -> None:
     """Then the frontier's own delay counts."""
     assert retry_after(value, now=NOW) is None
+
+
+def test_what_a_limit_of_ours_cut_makes_the_page_partial() -> None:
+    """Blocked or truncated by a limit: the page is not what a visitor saw, and says why."""
+    image = RequestLog("https://example.org/a.png", status=403, resource_type="Image")
+    entry = LedgerEntry(image.url, "GET", 0, Kept.BLOCKED, reason="limit: visit_limit_bytes")
+    page = page_info("p", replace(VISIT, requests=(*VISIT.requests, image)), [MAIN, entry], [])
+
+    assert (page.outcome, page.reason) == (Outcome.PARTIAL, "limit: 1 of 2 resources")
+    assert page.resources[1].reason == "limit: visit_limit_bytes"

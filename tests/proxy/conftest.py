@@ -217,11 +217,23 @@ class Browser:
 class Proxy:
     """A running proxy process on a collection."""
 
-    def __init__(self, layout: Layout, settings: Settings, name: str, folder: Path) -> None:
+    def __init__(
+        self,
+        layout: Layout,
+        settings: Settings,
+        name: str,
+        folder: Path,
+        *,
+        tally: tuple[Path, int] | None = None,
+    ) -> None:
         self.layout = layout
         control = folder / f"{name}.sock"
+        command = [sys.executable, "-m", "proxy", "--collection", str(layout.root)]
+        command += ["--control", str(control)]
+        if tally is not None:
+            command += ["--tally", str(tally[0]), "--slot", str(tally[1])]
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "proxy", "--collection", layout.root, "--control", control],
+            command,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -350,9 +362,11 @@ def start(layout: Layout, settings: Settings, tmp_path: Path) -> Iterator[Callab
     """Starts proxies on the collection; keyword arguments change their `[proxy]` settings."""
     with ExitStack() as stack:
 
-        def starter(name: str = "proxy", **changes: Any) -> Proxy:
+        def starter(
+            name: str = "proxy", *, tally: tuple[Path, int] | None = None, **changes: Any
+        ) -> Proxy:
             chosen = replace(settings, proxy=replace(settings.proxy, **changes))
-            proxy = Proxy(layout, chosen, name, tmp_path)
+            proxy = Proxy(layout, chosen, name, tmp_path, tally=tally)
             stack.callback(lambda: proxy.process.poll() is None and proxy.stop())
             return proxy
 
