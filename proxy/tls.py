@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
 
+from core.hosts import canonical_host
 from proxy.cuts import Patience
 from proxy.via import shut
 from proxy.ways_out import TlsError
@@ -138,7 +139,7 @@ class TlsClient:
         try:
             secured = context.wrap_socket(
                 sock,
-                server_hostname=host.strip("[]"),
+                server_hostname=canonical_host(host).strip("[]"),
                 do_handshake_on_connect=False,
                 session=self._session(host, port, strict=strict),
             )
