@@ -10,15 +10,22 @@ import socket
 import ssl
 import sys
 import threading
+from collections.abc import Iterator
 
 BLOCK = 1 << 16
+SHORT = 1 << 16  # a body up to here goes out in one piece with its head
 
 
-def body_of(size: int, key: bytes, noise: bytes) -> bytes:
-    """`size` bytes that no compressor shortens and no two keys share."""
+def body_of(size: int, key: bytes, noise: bytes) -> Iterator[bytes | memoryview]:
+    """`size` bytes that no compressor shortens and no two keys share; most of them not copied."""
     stamp = hashlib.sha256(key).digest()
-    whole = (noise * (size // len(noise) + 1))[: size - len(stamp)]
-    return stamp + whole
+    first = min(size - len(stamp), SHORT)
+    yield stamp + noise[:first]
+    left = size - len(stamp) - first
+    while left > 0:
+        part = memoryview(noise)[:left]
+        yield part
+        left -= len(part)
 
 
 def serve(connection: socket.socket, context: ssl.SSLContext, noise: bytes) -> None:
@@ -36,12 +43,13 @@ def serve(connection: socket.socket, context: ssl.SSLContext, noise: bytes) -> N
                 head, _, unread = unread.partition(b"\r\n\r\n")
                 path = head.split(b" ", 2)[1]
                 _, size, key = path.partition(b"?")[0].split(b"/", 2)
-                body = body_of(int(size), key, noise)
-                tls.sendall(
+                head = (
                     b"HTTP/1.1 200 OK\r\nContent-Type: image/png\r\nContent-Length: %d\r\n\r\n"
-                    % len(body)
-                    + body
+                    % int(size)
                 )
+                for part in body_of(int(size), key, noise):
+                    tls.sendall(head + part if head else part)
+                    head = b""
     except OSError:
         return
 

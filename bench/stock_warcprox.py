@@ -1,7 +1,7 @@
 """Stock warcprox, as its own command runs it, but allowed to reach this machine's origin.
 
 ``python -m bench.stock_warcprox FOLDER``: warcprox's defaults in FOLDER, on a free port, which it
-prints; ends with standard input.
+prints with its process id; ends with standard input.
 """
 
 import os
@@ -24,7 +24,7 @@ def main() -> None:
 
     def announce(self: warcprox.warcproxy.WarcProxy) -> None:
         activate(self)
-        os.write(answer, f"{self.server_address[1]}\n".encode())
+        os.write(answer, f"{self.server_address[1]} {os.getpid()}\n".encode())
 
     warcprox.warcproxy.WarcProxy.server_activate = announce
 
