@@ -10,7 +10,7 @@ import ssl
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from core.settings import ProxySettings
 from proxy.cuts import Cut, CutError
@@ -35,6 +35,7 @@ from proxy.ways_out import BlockedError, ConnectError, UnknownHostError
 from proxy.wire import ConnectionLostError, Wire
 
 Bytes = bytes | bytearray
+Answer = tuple[ResponseHead, Connection, bytes]  # and what came of the body together with the head
 # RFC 9110 9.2.2: only these may be sent again when a reused connection closes without an answer.
 _IDEMPOTENT = frozenset(("GET", "HEAD", "OPTIONS", "TRACE"))
 # What has come is hashed and passed on together, up to so much.
@@ -96,7 +97,11 @@ class Exchange:
     Attributes:
         visit: whose it is.
         awaited: whether the seal of the visit waits for it.
+        switches: whether the origin may switch protocols (RFC 9110, 7.8); a seal does not wait
+            for what then goes on without end.
     """
+
+    switches: ClassVar[bool] = False
 
     def __init__(
         self, tools: Exchanges, visit: Visit, url: str, method: str, *, awaited: bool = False
@@ -142,14 +147,19 @@ class Exchange:
             OSError: the spool's disk.
         """
         self._browser = browser
-        head, connection, rest = self._ask(origin, request)
+        answer = self._ask(origin, request)
+        return self._deliver(answer, request, keep_alive=keep_alive)
+
+    def _deliver(self, answer: Answer, request: bytes, *, keep_alive: bool) -> bool:
+        """Pass the response back and hand the record over; returns and raises as `run`."""
+        head, connection, rest = answer
         try:
             framing, length = response_framing(head, self.entry.method)
         except MalformedMessageError as error:
             connection.close()
             raise NoResponseError(502, f"malformed: {error}") from error
         spool = Spool(self._tools.space)
-        relay = _Relay(self, spool, browser, coded=framing is Framing.CHUNKED)
+        relay = _Relay(self, spool, self._browser, coded=framing is Framing.CHUNKED)
         keep_alive = keep_alive and framing is not Framing.CLOSE
         body = Body(framing, length)
         try:
@@ -176,7 +186,7 @@ class Exchange:
         )
         return keep_alive and body.done and relay.browser_listens
 
-    def _ask(self, origin: Origin, request: bytes) -> tuple[ResponseHead, Connection, bytes]:
+    def _ask(self, origin: Origin, request: bytes) -> Answer:
         """The response's head, the connection, and the bytes of the body that came with it."""
         self.entry.sent = len(request)
         fresh = self.entry.method not in _IDEMPOTENT
@@ -214,10 +224,10 @@ class Exchange:
             if connection.reused or not connection.readable():
                 raise
 
-    def _connect(self, origin: Origin, *, fresh: bool, tunnel: bool = False) -> Connection:
+    def _connect(self, origin: Origin, *, fresh: bool) -> Connection:
         try:
             connection = self._tools.upstream.lend(
-                origin, fresh=fresh, tunnel=tunnel, cut=self._waiting
+                origin, fresh=fresh, tunnel=self.switches, cut=self._waiting
             )
         except BlockedError as error:
             self.entry.kept = Kept.BLOCKED
@@ -244,7 +254,7 @@ class Exchange:
             if end >= 0:
                 head = parse_response_head(bytes(buffer[:end]))
                 del buffer[:end]
-                if head.status >= 200:
+                if head.status >= 200 or (head.status == 101 and self.switches):
                     return head, bytes(buffer)
                 interim += 1  # RFC 9110 15.2: interim responses come before the one
                 if head.status == 101 or interim > MAX_INTERIM:

@@ -29,6 +29,7 @@ from proxy.http1 import (
 from proxy.ledger import Kept, LedgerEntry
 from proxy.upstream import Origin
 from proxy.visits import Visit
+from proxy.websocket import WebSocketExchange, asks_for_websocket, upgrade_request
 from proxy.wire import ConnectionLostError, Wire
 
 if TYPE_CHECKING:
@@ -126,7 +127,8 @@ class ArchivingHandler(WarcProxyHandler):  # type: ignore[misc]
 
     def _forward(self, head: RequestHead, visit: Visit, *, keep_alive: bool) -> bool:
         origin, target, url = self._locate(head)
-        exchange = Exchange(self.server.exchanges, visit, url, head.method)
+        kind = WebSocketExchange if asks_for_websocket(head) else Exchange
+        exchange = kind(self.server.exchanges, visit, url, head.method)
         refused = visit.begin(exchange, exchange.entry)
         if refused:
             self._answer_error(403, refused, keep_alive=False)
@@ -168,7 +170,7 @@ class ArchivingHandler(WarcProxyHandler):  # type: ignore[misc]
             entry.kept, entry.reason = Kept.BLOCKED, refusal
             self._answer_error(403, refusal, keep_alive=False)
             return False
-        if head.get(b"upgrade") is not None and head.get(b"sec-websocket-key") is not None:
+        if exchange.switches and not self.server.exchanges.settings.websockets:
             entry.kept, entry.reason = Kept.BLOCKED, "websocket"
             self._answer_error(501, entry.reason, keep_alive=False)
             return False
@@ -178,6 +180,8 @@ class ArchivingHandler(WarcProxyHandler):  # type: ignore[misc]
             request = forwarded_request(
                 head, target=target, host=_host_header(origin), length=length
             )
+            if exchange.switches:
+                request = upgrade_request(head, target=target)
             return exchange.run(origin, request + (body or b""), self._wire, keep_alive=keep_alive)
         except NoResponseError as error:
             entry.reason = error.reason

@@ -28,6 +28,11 @@ class Wire:
         with suppress(OSError):
             self.sock.shutdown(socket.SHUT_RDWR)
 
+    @property
+    def has_unread(self) -> bool:
+        """Whether something came that nobody has read yet."""
+        return bool(self._unread)
+
     def read_head(self) -> bytes | None:
         """The next message's head, its blank line included; None when the peer is done.
 
