@@ -114,6 +114,9 @@ class ArchivingHandler(WarcProxyHandler):  # type: ignore[misc]
             raise MalformedMessageError("CONNECT inside a tunnel.")
         host, port = _host_port(head.target, 443)
         self._send(200, b"", keep_alive=True, length=False)
+        self._tunnel, self._visit = (host, port, self._wire.speaks_tls()), visit
+        if not self._tunnel[2]:  # browsers ask for a tunnel for ws:// too (RFC 6455, 4.1)
+            return True
         context = self.server.ca.context_for(host)
         try:
             secured = context.wrap_socket(self._wire.sock, server_side=True)
@@ -121,8 +124,6 @@ class ArchivingHandler(WarcProxyHandler):  # type: ignore[misc]
             raise ConnectionLostError(f"The browser ended the handshake: {error}.") from error
         self.request = self.connection = secured
         self._wire = Wire(secured)
-        self._tunnel = (host, port, True)
-        self._visit = visit
         return True
 
     def _forward(self, head: RequestHead, visit: Visit, *, keep_alive: bool) -> bool:
@@ -203,11 +204,11 @@ class ArchivingHandler(WarcProxyHandler):  # type: ignore[misc]
             MalformedMessageError: it is no request that a proxy can serve.
         """
         if self._tunnel is not None:
-            host, port, _ = self._tunnel
+            scheme = "https" if self._tunnel[2] else "http"
             if not head.target.startswith("/") and head.target != "*":
                 raise MalformedMessageError("A tunnelled request has an origin-form target.")
-            authority = host if port == 443 else f"{host}:{port}"
-            return self._tunnel, head.target, f"https://{authority}{head.target}"
+            url = f"{scheme}://{_host_header(self._tunnel)}{head.target}"
+            return self._tunnel, head.target, url
         if not head.target.startswith("http://"):
             raise MalformedMessageError("This is a proxy: give it absolute http:// URLs.")
         try:

@@ -132,38 +132,37 @@ class Relay:
                 return "silence: neither side says a word"
             if self._wait(min(self._idle_s - (now - heard), 1.0)):
                 heard = now
-            try:
-                from_browser = self._browser.read() if self._origin.has_room else b""
-                from_origin = self._origin.read() if self._browser.has_room else b""
-                self._origin.unsent += from_browser
-                self._browser.unsent += from_origin
-                reason = self._count(len(from_browser), len(from_origin))
-                self._origin.flush()
-                self._browser.flush()
-            except OSError:
+            from_browser = self._browser.read(self._origin)
+            from_origin = self._origin.read(self._browser)
+            self._origin.unsent += from_browser
+            self._browser.unsent += from_origin
+            reason = self._count(len(from_browser), len(from_origin))
+            self._origin.flush()
+            self._browser.flush()
+            # What a side said before it left still goes to the other.
+            if (self._browser.ended and not self._origin.unsent) or (
+                self._origin.ended and not self._browser.unsent
+            ):
                 break
-            if self._browser.ended or self._origin.ended:
-                break
-        self._say_goodbye()
         return reason
 
     def _wait(self, timeout_s: float) -> bool:
         """Wait until something can be done; whether something can."""
         poller = select.poll()
+        sides: dict[int, tuple[_Side, int]] = {}
         for side, other in ((self._browser, self._origin), (self._origin, self._browser)):
+            if side.ended:
+                continue
             if other.has_room and side.has_more:
                 return True
             wanted = (_READ if other.has_room else 0) | (_WRITE if side.unsent else 0)
+            sides[side.sock.fileno()] = side, wanted
             poller.register(side.sock, wanted)
-        return bool(poller.poll(timeout_s * 1000 + 1))
-
-    def _say_goodbye(self) -> None:
-        """What a side said before it left still reaches the other, as far as it is read at once."""
-        for side in (self._browser, self._origin):
-            try:
-                side.flush()
-            except OSError:
-                continue
+        ready = poller.poll(timeout_s * 1000 + 1)
+        for number, _ in ready:
+            side, wanted = sides[number]
+            side.ended = not wanted  # nothing was asked of it: it broke off
+        return bool(ready)
 
 
 class _Side:
@@ -185,26 +184,28 @@ class _Side:
         """Whether TLS has decrypted more than was read."""
         return isinstance(self.sock, ssl.SSLSocket) and self.sock.pending() > 0
 
-    def read(self) -> bytes:
-        """What has come; empty when nothing has, or when it has ended."""
+    def read(self, other: "_Side") -> bytes:
+        """What has come for the other; empty when nothing has, or when it has ended."""
+        if self.ended or not other.has_room:
+            return b""
         try:
             piece = self.sock.recv(PIECE_BYTES)
         except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
             return b""
+        except OSError:
+            piece = b""
         self.ended = not piece
         return piece
 
     def flush(self) -> None:
-        """Send what can be sent at once.
-
-        Raises:
-            OSError: it has gone.
-        """
+        """Send what can be sent at once; to one that has gone, nothing."""
         while self.unsent:
             try:
                 sent = self.sock.send(self.unsent[:PIECE_BYTES])
             except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
                 return
+            except OSError:
+                self.ended, sent = True, len(self.unsent)
             del self.unsent[:sent]
 
 
