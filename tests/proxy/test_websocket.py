@@ -6,15 +6,17 @@ import logging
 import socket
 import ssl
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from websockets.exceptions import ConnectionClosed, InvalidStatus
-from websockets.sync.client import ClientConnection, connect
-from websockets.sync.server import ServerConnection, serve
+import pytest_asyncio
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.asyncio.server import ServerConnection, serve
+from websockets.exceptions import ConnectionClosed
 
 from core.clock import SystemClock
 from core.layout import Layout
@@ -26,50 +28,44 @@ from render.browser import Browser as RealBrowser
 from render.browser import ProxyEndpoint
 from render.executable import find_browser
 from render.visit import VisitRequest, visit
-from tests.proxy.conftest import Browser, Origin, Proxy, ok, records
+from tests.proxy.conftest import Browser, Origin, Proxy, Response, ok, records
 
-Talk = Callable[[ServerConnection], None]
+Talk = Callable[[ServerConnection], Awaitable[None]]
 
 
-def echo(connection: ServerConnection) -> None:
+async def echo(connection: ServerConnection) -> None:
     """Say what is said."""
-    for message in connection:
-        connection.send(message)
+    async for message in connection:
+        await connection.send(message)
 
 
-def flood(connection: ServerConnection) -> None:
+async def flood(connection: ServerConnection) -> None:
     """Say more than anybody wants."""
     while True:
-        connection.send(b"x" * 100_000)
+        await connection.send(b"x" * 100_000)
 
 
-def drain(client: ClientConnection) -> None:
+async def drain(client: ClientConnection) -> None:
     """Read until the connection breaks."""
     while True:
-        client.recv(10)
+        await client.recv()
 
 
-@pytest.fixture
-def sockets(certificate: Path) -> Iterator[Callable[..., int]]:
+@pytest_asyncio.fixture
+async def sockets(certificate: Path) -> AsyncIterator[Callable[..., Awaitable[int]]]:
     """Starts WebSocket servers; the port."""
-    running = []
     logging.getLogger("websockets").setLevel(logging.CRITICAL)
+    async with AsyncExitStack() as stack:
 
-    def starter(talk: Talk = echo, *, tls: bool = False) -> int:
-        context = None
-        if tls:
-            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-            context.load_cert_chain(certificate)
-        server = serve(talk, "127.0.0.1", 0, ssl=context)
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        running.append((server, thread))
-        return int(server.socket.getsockname()[1])
+        async def starter(talk: Talk = echo, *, tls: bool = False) -> int:
+            context = None
+            if tls:
+                context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+                context.load_cert_chain(certificate)
+            server = await stack.enter_async_context(serve(talk, "127.0.0.1", 0, ssl=context))
+            return int(server.sockets[0].getsockname()[1])
 
-    yield starter
-    for server, thread in running:
-        server.shutdown()
-        thread.join()
+        yield starter
 
 
 @pytest.fixture
@@ -90,16 +86,27 @@ def start_at(layout: Layout, settings: Settings, tmp_path: Path) -> Iterator[Cal
             proxy.stop()
 
 
-def open_socket(proxy: Proxy, visit_: ProxyVisit, url: str) -> ClientConnection:
+def open_socket(proxy: Proxy, visit_: ProxyVisit, url: str) -> connect:
     """A WebSocket as browsers open one through a proxy: in a tunnel, with TLS or without."""
     scheme, _, host = url.partition("://")
     browser = Browser(proxy.port, visit_.credentials.username, visit_.credentials.password)
+    browser.ask("CONNECT", f"{host}:{443 if scheme == 'wss' else 80}")
+    context = None
     if scheme == "wss":
-        browser.tunnel(f"{host}:443")
-    else:
-        browser.ask("CONNECT", f"{host}:80")
-    assert browser.socket is not None
-    return connect(f"ws://{host}/chat?room=1", sock=browser.socket, compression=None)
+        context = ssl.create_default_context()
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    return connect(f"{url}/chat?room=1", sock=browser.socket, ssl=context, compression=None)
+
+
+def refused(proxy: Proxy, visit_: ProxyVisit, host: str) -> Response:
+    """The answer to a handshake that does not become a WebSocket."""
+    browser = Browser(proxy.port, visit_.credentials.username, visit_.credentials.password)
+    browser.ask("CONNECT", f"{host}:80")
+    more = "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Key: eA==\r\n"
+    answer = browser.ask("GET", "/chat", headers=more, tunnel=True)
+    browser.close()
+    return answer
 
 
 @pytest.mark.parametrize(
@@ -110,19 +117,19 @@ def open_socket(proxy: Proxy, visit_: ProxyVisit, url: str) -> ClientConnection:
     ],
 )
 async def test_a_websocket_is_led_through_and_noted(
-    start_at: Callable[..., Proxy], sockets: Callable[..., int], url: str, noted: str
+    start_at: Callable[..., Proxy], sockets: Callable[..., Awaitable[int]], url: str, noted: str
 ) -> None:
     """Every byte both ways; the ledger knows how many, and the archive holds none."""
     tls = url.startswith("wss")
     host = "secure.example:443" if tls else "socket.example"
-    proxy = start_at({host: sockets(tls=tls)})
+    proxy = start_at({host: await sockets(tls=tls)})
     big = bytes(range(256)) * 4000
     async with proxy.client.visit("p", bucket="b") as opened:
-        with open_socket(proxy, opened, url) as client:
-            client.send("hello")
-            assert client.recv(10) == "hello"
-            client.send(big)
-            assert client.recv(10) == big
+        async with open_socket(proxy, opened, url) as client:
+            await client.send("hello")
+            assert await client.recv() == "hello"
+            await client.send(big)
+            assert await client.recv() == big
         (entry,) = await opened.seal(grace_s=5)
     proxy.stop()
 
@@ -135,21 +142,20 @@ async def test_a_websocket_is_led_through_and_noted(
 
 
 async def test_websockets_are_refused_when_the_profile_says_so(
-    start_at: Callable[..., Proxy], sockets: Callable[..., int]
+    start_at: Callable[..., Proxy], sockets: Callable[..., Awaitable[int]]
 ) -> None:
     """With a clean answer in our own name; the server never hears of it."""
     talked: list[object] = []
-    proxy = start_at({"socket.example": sockets(talked.append)}, websockets=False)
+
+    async def note(connection: ServerConnection) -> None:
+        talked.append(connection)
+
+    proxy = start_at({"socket.example": await sockets(note)}, websockets=False)
     async with proxy.client.visit("p", bucket="b") as opened:
-        with (
-            pytest.raises(InvalidStatus) as caught,
-            open_socket(proxy, opened, "ws://socket.example"),
-        ):
-            pass
+        answer = refused(proxy, opened, "socket.example")
         (entry,) = await opened.seal(grace_s=1)
 
-    assert caught.value.response.status_code == 501
-    assert caught.value.response.headers["Weboid-Proxy-Error"] == "websocket"
+    assert (answer.status, answer.headers["weboid-proxy-error"]) == (501, "websocket")
     assert (entry.kept, entry.reason) == ("blocked", "websocket")
     assert talked == []
 
@@ -162,11 +168,11 @@ async def test_a_refused_upgrade_is_a_response_like_any_other(
     origin.answers["/chat"] = ok(b"no sockets here", status=status)
     proxy = start_at({})
     async with proxy.client.visit("p", bucket="b") as opened:
-        with pytest.raises(InvalidStatus), open_socket(proxy, opened, "ws://origin.example"):
-            pass
+        answer = refused(proxy, opened, "origin.example")
         (entry,) = await opened.seal(grace_s=1)
     proxy.stop()
 
+    assert answer.body == b"no sockets here"
     assert (entry.kept, entry.status) == ("response", int(status[:3]))
     (response,) = (r for r in records(proxy.layout) if r.kind == "response")
     assert response.payload == b"no sockets here"
@@ -175,53 +181,52 @@ async def test_a_refused_upgrade_is_a_response_like_any_other(
     assert b"proxy-" not in origin.requests[0].lower()
 
 
-@pytest.mark.parametrize("url", ["ws://private.example", "ws://169.254.169.254", "ws://localhost"])
+@pytest.mark.parametrize("host", ["private.example", "169.254.169.254", "localhost"])
 async def test_a_websocket_goes_only_where_a_request_may(
-    layout: Layout, settings: Settings, tmp_path: Path, url: str
+    layout: Layout, settings: Settings, tmp_path: Path, host: str
 ) -> None:
     """C-03: the metadata service speaks no WebSocket, but who knows what does."""
     proxy = Proxy(
         layout, replace(settings, egress=replace(settings.egress, allow=())), "p", tmp_path
     )
     async with proxy.client.visit("p", bucket="b") as opened:
-        with pytest.raises(InvalidStatus) as caught, open_socket(proxy, opened, url):
-            pass
+        answer = refused(proxy, opened, host)
         (entry,) = await opened.seal(grace_s=1)
     proxy.stop()
 
-    assert caught.value.response.status_code == 403
+    assert answer.status == 403
     assert entry.kept == "blocked"
     assert entry.reason.startswith("address: ")
 
 
 async def test_the_seal_ends_a_websocket_and_gives_it_no_grace(
-    start_at: Callable[..., Proxy], sockets: Callable[..., int]
+    start_at: Callable[..., Proxy], sockets: Callable[..., Awaitable[int]]
 ) -> None:
     """It would never end by itself: a grace of an hour is not waited for."""
-    proxy = start_at({"socket.example": sockets()})
-    async with proxy.client.visit("p", bucket="b") as opened:
-        with open_socket(proxy, opened, "ws://socket.example") as client:
-            client.send("still there?")
-            assert client.recv(10) == "still there?"
-            async with asyncio.timeout(60):
-                (entry,) = await opened.seal(grace_s=3600)
-            with pytest.raises(ConnectionClosed):
-                client.recv(10)
+    proxy = start_at({"socket.example": await sockets()})
+    async with (
+        proxy.client.visit("p", bucket="b") as opened,
+        open_socket(proxy, opened, "ws://socket.example") as client,
+    ):
+        await client.send("still there?")
+        assert await client.recv() == "still there?"
+        async with asyncio.timeout(60):
+            (entry,) = await opened.seal(grace_s=3600)
+        with pytest.raises(ConnectionClosed):
+            await client.recv()
 
     assert (entry.kept, entry.reason) == ("tunnelled", "cut: the visit ended")
 
 
 async def test_a_websockets_bytes_count_against_the_visit(
-    start_at: Callable[..., Proxy], sockets: Callable[..., int]
+    start_at: Callable[..., Proxy], sockets: Callable[..., Awaitable[int]]
 ) -> None:
     """C-08: a stream without end is ended by the visit's limit."""
-    proxy = start_at({"socket.example": sockets(flood)}, visit_limit_bytes=1_000_000)
+    proxy = start_at({"socket.example": await sockets(flood)}, visit_limit_bytes=1_000_000)
     async with proxy.client.visit("p", bucket="b") as opened:
-        with (
-            open_socket(proxy, opened, "ws://socket.example") as client,
-            pytest.raises(ConnectionClosed),
-        ):
-            drain(client)
+        async with open_socket(proxy, opened, "ws://socket.example") as client:
+            with pytest.raises(ConnectionClosed):
+                await drain(client)
         (entry,) = await opened.seal(grace_s=5)
 
     assert (entry.kept, entry.reason) == ("tunnelled", "limit: visit_limit_bytes")
@@ -277,11 +282,13 @@ for (const url of ["ws://socket.example/plain", "wss://secure.example/secret"]) 
 
 @pytest.mark.browser
 async def test_a_real_page_talks_through_websockets(
-    start_at: Callable[..., Proxy], sockets: Callable[..., int], origin: Origin
+    start_at: Callable[..., Proxy], sockets: Callable[..., Awaitable[int]], origin: Origin
 ) -> None:
     """Chromium asks for a tunnel for ws:// and for wss://; both are in the ledger."""
     origin.answers["/"] = ok(PAGE)
-    proxy = start_at({"socket.example": sockets(), "secure.example:443": sockets(tls=True)})
+    proxy = start_at(
+        {"socket.example": await sockets(), "secure.example:443": await sockets(tls=True)}
+    )
     clock = SystemClock()
     quick = VisitSettings(settle_s=1.0, scroll_limit_s=0, full_page=False, thumbnail=False)
     async with (
