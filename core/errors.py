@@ -13,6 +13,7 @@ WeboidError
 │   ├── CollectionInUseError
 │   ├── CollectionVersionError
 │   ├── DiskFullError
+│   ├── DedupUnavailableError
 │   └── LimitReachedError   a run's own limit
 └── InvariantError          our own mistake: crash and report
 
@@ -78,6 +79,10 @@ class CollectionVersionError(UnavailableError):
 
 class DiskFullError(UnavailableError):
     """Free bytes are below the reserve: free some, then go on."""
+
+
+class DedupUnavailableError(UnavailableError):
+    """The shared dedup index does not answer, so nothing can be written exactly once."""
 
 
 class LimitReachedError(UnavailableError):

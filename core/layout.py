@@ -29,6 +29,11 @@ class Layout:
         return self.databases / "captures.sqlite"
 
     @property
+    def owners(self) -> Path:
+        """Names of the processes that claim payloads in a shared dedup index, locked while they live."""
+        return self.databases / "owners"
+
+    @property
     def frontier_db(self) -> Path:
         """The frontier."""
         return self.databases / "frontier.sqlite"

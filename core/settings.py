@@ -11,6 +11,7 @@ import typing
 from dataclasses import dataclass, field, fields
 from typing import Any
 
+from core.dedup_url import parse_dedup_url
 from core.errors import ConfigError
 from core.hosts import HostPatterns, parse_endpoint
 from core.via import parse_via
@@ -198,6 +199,8 @@ def _check(settings: Settings, source: str) -> None:
     for positive in ("processes", "body_limit_bytes", "warc_limit_bytes"):
         if getattr(settings.proxy, positive) < 1:
             raise ConfigError(f"{source} [proxy] {positive} must be at least 1.")
+    if settings.proxy.dedup_url:
+        parse_dedup_url(settings.proxy.dedup_url)
     _check_egress(settings.egress, source)
 
 

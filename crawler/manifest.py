@@ -18,6 +18,8 @@ def page_info(
     visit: Visit,
     ledger: Sequence[LedgerEntry],
     artifacts: Sequence[RecordLocation],
+    *,
+    refused: int = 0,
 ) -> PageInfo:
     """The manifest of a visit.
 
@@ -31,11 +33,11 @@ def page_info(
     if outcome is not Outcome.FAILED and main is not None and main.truncated:
         outcome, reason = Outcome.PARTIAL, f"truncated: {main.truncated}"
     missing = sum(resource.kept == MISSING for resource in resources)
-    limited = sum(resource.reason.startswith("limit:") for resource in resources)
-    if outcome is Outcome.COMPLETE and missing:
-        outcome, reason = Outcome.PARTIAL, f"missing: {missing} of {len(resources)} resources"
+    limited = refused + sum(resource.reason.startswith("limit:") for resource in resources)
     if outcome is Outcome.COMPLETE and limited:
         outcome, reason = Outcome.PARTIAL, f"limit: {limited} of {len(resources)} resources"
+    if outcome is Outcome.COMPLETE and missing:
+        outcome, reason = Outcome.PARTIAL, f"missing: {missing} of {len(resources)} resources"
     kept = [entry for entry in ledger if entry.filename]
     return PageInfo(
         page_id=page_id,

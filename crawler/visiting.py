@@ -96,7 +96,7 @@ async def _keep(kept: ProxyVisit, page_id: str, seen: Visit, settings: Settings)
         awaited=() if seen.artifacts else (seen.final_url,),
         await_s=max(settings.visit.timeout_s - seen.seconds, 0.0),
     )
-    page = page_info(page_id, seen, ledger, written)
+    page = page_info(page_id, seen, ledger, written, refused=kept.refused)
     manifest = NewArtifact(
         artifact_uri(ArtifactKind.PAGEINFO, seen.url), "application/json", page.to_json()
     )

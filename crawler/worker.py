@@ -11,6 +11,7 @@ from datetime import timedelta
 from core.clock import Clock
 from core.errors import (
     BrowserUnavailableError,
+    DedupUnavailableError,
     DiskFullError,
     LimitReachedError,
     ProxyUnavailableError,
@@ -82,8 +83,8 @@ class Crew:
         """Work until nothing is left, or `stopping` is set and what was begun is over.
 
         Raises:
-            DiskFullError, LimitReachedError: there is no space, or the run may receive no more;
-                nothing is lost.
+            DiskFullError, LimitReachedError, DedupUnavailableError: there is no space, the run may
+                receive no more, or the dedup index does not answer; nothing is lost.
             BrowserUnavailableError, ProxyUnavailableError: they do not start any more.
         """
         async with asyncio.TaskGroup() as group:
@@ -168,7 +169,7 @@ class Crew:
                 clock=self.clock,
                 last_attempt=last,
             )
-        except (DiskFullError, LimitReachedError) as error:
+        except (DiskFullError, LimitReachedError, DedupUnavailableError) as error:
             self.frontier.release(item, now=self.clock.now(), reason=str(error))
             raise
         except (BrowserUnavailableError, ProxyUnavailableError) as error:

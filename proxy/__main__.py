@@ -14,15 +14,18 @@ import signal
 import sys
 import tempfile
 import threading
+from contextlib import closing
 from dataclasses import asdict
 from pathlib import Path
 
+from core.errors import WeboidError
 from core.layout import Layout
-from core.settings import settings_from
+from core.settings import ProxySettings, settings_from
 from proxy.control import ControlServer
 from proxy.exchange import now_ms
 from proxy.index import CaptureIndex
-from proxy.recovery import recover
+from proxy.payloads.opening import open_payloads
+from proxy.recovery import Recovered, recover
 from proxy.server import ArchivingProxy
 from proxy.tally import Tally
 
@@ -43,10 +46,11 @@ def main() -> None:
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     settings = settings_from(json.loads(sys.stdin.readline()))
     layout = Layout(arguments.collection)
-    index = CaptureIndex(layout.captures_db)
     layout.archive.mkdir(parents=True, exist_ok=True)
-    recovered = recover(layout, index, bucket=settings.proxy.dedup_bucket)
-    index.close()
+    try:
+        recovered = _recovered(layout, settings.proxy)
+    except WeboidError as error:
+        sys.exit(f"proxy: {error}")
 
     with tempfile.TemporaryDirectory(prefix=".spool-", dir=layout.root) as spool:
         proxy = ArchivingProxy(
@@ -73,6 +77,16 @@ def main() -> None:
         proxy.shutdown()
         proxy.close()
         logging.shutdown()
+
+
+def _recovered(layout: Layout, settings: ProxySettings) -> list[Recovered]:
+    """Put in order what a crash left: claims, WARCs, and what the indexes missed."""
+    bucket, least = settings.dedup_bucket, settings.dedup_min_bytes
+    with (
+        closing(CaptureIndex(layout.captures_db)) as index,
+        closing(open_payloads(layout, settings, index)) as payloads,
+    ):
+        return recover(layout, index, payloads, bucket=bucket, min_bytes=least)
 
 
 def _wait_for_the_end() -> None:

@@ -1,44 +1,53 @@
 """The one stage that decides and writes: dedup, WARC, disk, index, acknowledgement, in that order.
 
 One thread a process takes what has gathered (group commit) and, holding the index's write lock:
-looks each payload up, writes `response` or `revisit`, forces the files to disk, then commits the
-rows. So of many equal payloads exactly one becomes a `response`, in all processes together; a
-digest is known only when its record is on disk; and nothing is acknowledged before that.
+claims each payload, writes `response` or `revisit`, forces the files to disk, settles the claims,
+then commits the rows. So of many equal payloads exactly one becomes a `response`, in all processes
+together (`proxy.payloads`); a digest is known only when its record is on disk; and nothing is
+acknowledged before that.
 
-A batch that fails is taken back whole, and every visit in it is told.
+A record whose payload another machine is writing waits for a later batch, and whoever asks for all
+to be on disk waits with it. Nothing is claimed while it waits. A batch that fails is taken back
+whole, and every visit in it is told.
 """
 
 import logging
 import os
 import shutil
 import threading
+import time
 from collections import deque
-from collections.abc import Callable
-from concurrent.futures import Future
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 
-from core.captures import Capture, RecordLocation
+from core.captures import RecordLocation
 from core.digests import sha256_digest
-from core.errors import DiskFullError, UnavailableError, WeboidError
+from core.errors import (
+    DedupUnavailableError,
+    DiskFullError,
+    TransientError,
+    UnavailableError,
+    WeboidError,
+)
 from core.layout import Layout
 from core.pages import PageInfo, parse_pageinfo
 from core.records import ArtifactKind, RecordType, parse_artifact_uri
 from core.settings import ProxySettings
-from core.timestamps import timestamp14_at, to_milliseconds, warc_date
+from core.timestamps import timestamp14_at
+from proxy.artifacts import artifact_member, artifact_row
 from proxy.builder import (
-    Headers,
     Original,
-    member,
-    new_record_id,
     response_members,
     revisit_members,
 )
 from proxy.exchange import Recorded
-from proxy.index import CaptureIndex, CaptureRow, PayloadKey, key_or_empty, row_of
+from proxy.index import CaptureIndex, CaptureRow, key_or_empty
+from proxy.jobs import Artifact, Barrier, Job, PutOff, Sorted, Write
 from proxy.ledger import Kept, LedgerEntry
-from proxy.visits import Visit
+from proxy.payloads.opening import open_payloads
+from proxy.payloads.protocol import Claim, LostClaimsError, PayloadKey
 from proxy.warcfile import WarcFile
 
 log = logging.getLogger(__name__)
@@ -51,40 +60,6 @@ BACKLOG_BYTES = 96 << 20
 BACKLOG_RECORDS = 5_000
 _RESPONSE, _REVISIT = RecordType.RESPONSE.value, RecordType.REVISIT.value
 EXIT_DISK = 74  # sysexits.h: EX_IOERR
-
-
-@dataclass(frozen=True, slots=True)
-class Artifact:
-    """A record that the worker made of a page, to be written as `resource`.
-
-    Attributes:
-        uri: ``urn:KIND:URL``.
-        date: the moment of the page it belongs to.
-        target: the page's URL, for WARC-Refers-To-Target-URI.
-        document: the URL of the document it was made of, for WARC-Concurrent-To.
-    """
-
-    uri: str
-    content_type: str
-    date: datetime
-    target: str
-    document: str
-    visit: Visit
-    data: bytes
-
-
-@dataclass(slots=True)
-class _Write:
-    artifacts: tuple[Artifact, ...]
-    done: "Future[list[RecordLocation]]" = field(default_factory=Future)
-
-
-@dataclass(slots=True)
-class _Barrier:
-    done: "Future[None]" = field(default_factory=Future)
-
-
-_Job = Recorded | _Write | _Barrier
 
 
 class Archivist:
@@ -103,10 +78,12 @@ class Archivist:
         self._settings = settings
         self._free_bytes = free_bytes
         self._index = CaptureIndex(layout.captures_db)
+        self._payloads = open_payloads(layout, settings, self._index)
+        self._put_off = PutOff()
         limit = settings.warc_limit_bytes
         self._captures = WarcFile(layout.archive, "weboid", limit_bytes=limit, now=now)
         self._artifacts = WarcFile(layout.archive, "artifacts", limit_bytes=limit, now=now)
-        self._jobs: deque[_Job] = deque()
+        self._jobs: deque[Job] = deque()
         self._backlog = 0  # bytes
         self._lock = threading.Lock()
         self._room = threading.Condition(self._lock)
@@ -136,17 +113,17 @@ class Archivist:
             DiskFullError: the disk is full.
             WeboidError: they could not be written.
         """
-        job = _Write(artifacts)
+        job = Write(artifacts)
         self._ask(job)
         return job.done.result()
 
     def flush(self) -> None:
         """Return when all that was handed over before is on disk and in the index."""
-        barrier = _Barrier()
+        barrier = Barrier()
         self._ask(barrier)
         barrier.done.result()
 
-    def _ask(self, job: _Job) -> None:
+    def _ask(self, job: Job) -> None:
         with self._lock:
             self._jobs.append(job)
         self._urgent.set()
@@ -165,6 +142,14 @@ class Archivist:
                 "or lower [proxy] disk_reserve_bytes."
             )
 
+    def require_dedup(self) -> None:
+        """Check that payloads can be claimed.
+
+        Raises:
+            DedupUnavailableError: the dedup index does not answer.
+        """
+        self._payloads.check()
+
     def close(self) -> None:
         """Write what is left, close the files, give them their final names."""
         self._closing = True
@@ -174,11 +159,14 @@ class Archivist:
 
     def _run(self) -> None:
         while True:
-            self._arrived.wait()
-            closing = self._closing
-            self._urgent.wait(LINGER_S)
+            if self._put_off:
+                self._await_others()
+            else:
+                self._arrived.wait()
+                self._urgent.wait(LINGER_S)
             self._arrived.clear()
             self._urgent.clear()
+            closing = self._closing
             batch = self._take()
             if batch:
                 self._settle(batch)
@@ -188,21 +176,34 @@ class Archivist:
                 self._arrived.set()
         self._captures.close()
         self._artifacts.close()
+        self._payloads.close()
         self._index.close()
 
-    def _take(self) -> list[_Job]:
-        """All that has gathered."""
+    def _await_others(self) -> None:
+        try:
+            self._payloads.wait(self._put_off.keys, LINGER_S)
+        except DedupUnavailableError:
+            return  # the next claim says so to those whom it concerns
+
+    def _take(self) -> list[Job]:
+        """All that has gathered, first what had to wait."""
         with self._lock:
-            batch = list(self._jobs)
+            batch = [*self._put_off.take(), *self._jobs]
             self._jobs.clear()
             self._backlog = 0
             self._room.notify_all()
         return batch
 
-    def _settle(self, batch: list[_Job]) -> None:
+    def _settle(self, batch: list[Job]) -> None:
         """Write the batch and tell everyone, whatever happens."""
         try:
-            locations = self._commit(batch)
+            done, locations = self._commit(batch)
+        except DedupUnavailableError as error:
+            self._go_without(batch, error)
+        except LostClaimsError:
+            log.warning("archivist.stalled records=%d", len(batch))
+            self._take_back()
+            self._settle(batch)
         except Exception as error:
             log.exception("archivist.failed")
             self._take_back()
@@ -212,42 +213,63 @@ class Archivist:
             else:
                 self._tell_failure(batch[0], error)
         else:
-            for job in batch:
-                if isinstance(job, _Write):
-                    job.done.set_result(locations[id(job)])
-                elif isinstance(job, _Barrier):
-                    job.done.set_result(None)
-        finally:
-            for job in batch:
-                if isinstance(job, Recorded):
-                    job.spool.close()
+            self._tell(done, locations)
 
-    def _commit(self, batch: list[_Job]) -> dict[int, list[RecordLocation]]:
+    def _tell(self, done: Sorted, locations: dict[int, list[RecordLocation]]) -> None:
+        """Tell everyone whose records are on disk; keep for later what waits for others."""
+        put_off = self._put_off.add(done.put_off)
+        with self._lock:
+            self._backlog += put_off
+        for recorded in done.overdue:
+            self._tell_failure(recorded, self._put_off.too_late())
+        for job in done.ready:
+            if isinstance(job, Recorded):
+                job.spool.close()
+            elif isinstance(job, Write):
+                job.done.set_result(locations[id(job)])
+            else:
+                job.done.set_result(None)
+
+    def _go_without(self, batch: list[Job], error: DedupUnavailableError) -> None:
+        """Fail what needs a claim; the rest is written."""
+        log.warning("archivist.unclaimed error=%s", error)
+        rest: list[Job] = []
+        for job in batch:
+            if isinstance(job, Recorded) and self._payload_key(job) is not None:
+                self._tell_failure(job, error)
+            else:
+                rest.append(job)
+        if rest:
+            self._settle(rest)
+
+    def _commit(self, batch: list[Job]) -> tuple[Sorted, dict[int, list[RecordLocation]]]:
         rows: list[CaptureRow] = []
         pages: list[PageInfo] = []
         locations: dict[int, list[RecordLocation]] = {}
         kept: list[tuple[LedgerEntry, Kept, RecordLocation]] = []
-        exchanges = [job for job in batch if isinstance(job, Recorded)]
-        keys = {id(job): self._payload_key(job) for job in exchanges}
-        with self._index.transaction():
-            originals = self._index.originals({key for key in keys.values() if key is not None})
+        keys = {id(job): self._payload_key(job) for job in batch if isinstance(job, Recorded)}
+        asked = {key for key in keys.values() if key is not None}
+        with self._index.transaction(), self._claimed(asked) as answers:
+            originals = {key: each for key, each in answers.items() if isinstance(each, Original)}
             known = set(originals)
-            for job in batch:
+            done = self._put_off.sort(batch, keys, answers, time.monotonic())
+            for job in done.ready:
                 if isinstance(job, Recorded):
                     kept.append(self._write_exchange(job, keys[id(job)], originals, rows))
-                elif isinstance(job, _Write):
+                elif isinstance(job, Write):
                     locations[id(job)] = [
                         self._write_artifact(a, rows, pages) for a in job.artifacts
                     ]
             self._captures.sync()
             self._artifacts.sync()
             self._index.add_rows(rows)
-            self._index.add_payloads({k: o for k, o in originals.items() if k not in known})
             for page in pages:
                 self._index.add_page(page)
             for file in (self._captures, self._artifacts):
                 if file.finalname is not None:
                     self._index.cover(file.finalname, file.end)
+            self._settle_claims({k: o for k, o in originals.items() if k not in known})
+        self._keep()
         for entry, how, location in kept:
             entry.filename, entry.offset, entry.length = (
                 location.filename,
@@ -257,7 +279,36 @@ class Archivist:
             entry.kept = how
         self._captures.roll_over()
         self._artifacts.roll_over()
-        return locations
+        return done, locations
+
+    @contextmanager
+    def _claimed(
+        self, keys: Collection[PayloadKey]
+    ) -> Iterator[dict[PayloadKey, Original | Claim]]:
+        """Whose the payloads are; the claims are given up when the batch fails."""
+        answers = self._payloads.claim(keys, self._settings.dedup_also)
+        try:
+            yield answers
+        except BaseException:
+            self._payloads.release([key for key, each in answers.items() if each is Claim.YOURS])
+            raise
+
+    def _settle_claims(self, originals: dict[PayloadKey, Original]) -> None:
+        """Say that these records are on disk.
+
+        Raises:
+            LostClaimsError: somebody else has written the payloads, or is about to.
+        """
+        if self._payloads.shared:
+            self._index.add_payloads(originals)  # what the shared index is made again from
+        if self._payloads.settle(originals):
+            raise LostClaimsError
+        if self._payloads.shared:
+            self._keep()
+
+    def _keep(self) -> None:
+        self._captures.keep()
+        self._artifacts.keep()
 
     def _payload_key(self, recorded: Recorded) -> PayloadKey | None:
         """What dedup knows the payload by; None when it is not to be shared."""
@@ -265,7 +316,7 @@ class Archivist:
             return None
         if recorded.payload_size < self._settings.dedup_min_bytes:
             return None
-        return sha256_digest(recorded.payload), recorded.visit.bucket
+        return PayloadKey(sha256_digest(recorded.payload), recorded.visit.bucket)
 
     def _write_exchange(
         self,
@@ -302,39 +353,9 @@ class Archivist:
     def _write_artifact(
         self, artifact: Artifact, rows: list[CaptureRow], pages: list[PageInfo]
     ) -> RecordLocation:
-        digest = sha256_digest(artifact.data)
-        date = warc_date(artifact.date)
-        concurrent = artifact.visit.records_of(artifact.document)
-        headers: Headers = [
-            ("WARC-Type", str(RecordType.RESOURCE)),
-            ("WARC-Record-ID", new_record_id()),
-            ("WARC-Date", date),
-            ("WARC-Target-URI", artifact.uri),
-            ("WARC-Page-ID", artifact.visit.page_id),
-            *(("WARC-Concurrent-To", each) for each in concurrent[-1:]),
-            ("WARC-Refers-To-Target-URI", artifact.target),
-            ("WARC-Refers-To-Date", date),
-            ("Content-Type", artifact.content_type),
-            ("WARC-Payload-Digest", digest),
-            ("WARC-Block-Digest", digest),
-            ("Content-Length", str(len(artifact.data))),
-        ]
-        location = self._artifacts.append((member(headers, artifact.data),))
-        rows.append(
-            row_of(
-                Capture(
-                    url=artifact.uri,
-                    urlkey=key_or_empty(artifact.uri),
-                    captured_at=to_milliseconds(artifact.date),
-                    record_type=RecordType.RESOURCE,
-                    mime=artifact.content_type.partition(";")[0].strip(),
-                    status=None,
-                    digest=digest,
-                    location=location,
-                    page_id=artifact.visit.page_id,
-                )
-            )
-        )
+        digest, record = artifact_member(artifact)
+        location = self._artifacts.append((record,))
+        rows.append(artifact_row(artifact, digest, location))
         named = parse_artifact_uri(artifact.uri)
         if named is not None and named[0] is ArtifactKind.PAGEINFO:
             pages.append(parse_pageinfo(artifact.data))
@@ -349,12 +370,14 @@ class Archivist:
             log.critical("archivist.lost", exc_info=True)
             os._exit(EXIT_DISK)
 
-    def _tell_failure(self, job: _Job, error: Exception) -> None:
-        told = _as_ours(error)
+    def _tell_failure(self, job: Job, error: Exception) -> None:
+        told = as_ours(error)
         if isinstance(job, Recorded):
             job.entry.kept = Kept.FAILED
-            job.entry.reason = f"disk: {told}"
+            exact = isinstance(told, DedupUnavailableError | TransientError)
+            job.entry.reason = f"{'dedup' if exact else 'disk'}: {told}"
             job.visit.failure = told
+            job.spool.close()
         else:
             job.done.set_exception(told)
 
@@ -381,8 +404,8 @@ def _exchange_row(recorded: Recorded, at: RecordLocation, original: Original | N
     )
 
 
-def _as_ours(error: Exception) -> WeboidError:
-    """The error in our terms, its cause kept."""
+def as_ours(error: Exception) -> WeboidError:
+    """An I/O error in our terms, its cause kept."""
     if isinstance(error, WeboidError):
         return error
     if isinstance(error, OSError) and error.errno in (28, 122):  # ENOSPC, EDQUOT

@@ -39,10 +39,12 @@ class ProxyVisit:
 
     Attributes:
         credentials: for the visit's browser context.
+        refused: after the seal, requests beyond the limit, which have no ledger entry.
     """
 
     def __init__(self, connection: "_Connection", credentials: Credentials) -> None:
         self._connection = connection
+        self.refused = 0
         self.credentials = credentials
 
     async def write(
@@ -97,6 +99,7 @@ class ProxyVisit:
             "await_s": await_s,
         }
         answer = await self._connection.ask(message)
+        self.refused = int(answer["refused"])
         return from_table(answer["entries"])
 
 

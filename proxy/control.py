@@ -15,8 +15,8 @@ from typing import Any
 
 from core.errors import InputError, LimitReachedError, WeboidError
 from core.timestamps import parse_warc_date
-from proxy.archivist import Artifact
 from proxy.frames import Message, pack, receive
+from proxy.jobs import Artifact
 from proxy.ledger import to_table
 from proxy.server import ArchivingProxy
 from proxy.visits import Visit
@@ -74,6 +74,7 @@ class _Conversation(socketserver.BaseRequestHandler):
             raise InputError("This connection has a visit already.")
         proxy = self.server.proxy
         proxy.archivist.require_space()
+        proxy.archivist.require_dedup()
         if proxy.limits.crawl_is_over():
             raise LimitReachedError(
                 "The run has received all that it may; raise [proxy] crawl_limit_bytes, and go on."

@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 
 from warcprox.warcproxy import WarcProxyHandler
 
+from proxy.archivist import as_ours
 from proxy.exchange import Exchange, NoResponseError
 from proxy.http1 import (
     Body,
@@ -193,8 +194,7 @@ class ArchivingHandler(WarcProxyHandler):  # type: ignore[misc]
             self._answer_error(error.status, error.reason, keep_alive=not error.close)
             return keep_alive and not error.close
         except OSError as error:  # the spool's disk, not the browser
-            entry.reason = f"disk: {error}"
-            log.exception("exchange.failed")
+            _fail(exchange, error)
             return False
 
     def _locate(self, head: RequestHead) -> tuple[Origin, str, str]:
@@ -213,7 +213,8 @@ class ArchivingHandler(WarcProxyHandler):  # type: ignore[misc]
             raise MalformedMessageError("This is a proxy: give it absolute http:// URLs.")
         try:
             parts = urlsplit(head.target)
-            host, port = (parts.hostname or "").lower(), parts.port or 80
+            host = (parts.hostname or "").lower()
+            port = 80 if parts.port is None else parts.port
         except ValueError as error:
             raise MalformedMessageError(f"No URL: {error}.") from error
         if not host:
@@ -276,10 +277,16 @@ def _run_alone(exchange: Exchange, origin: Origin, request: bytes, visit: Visit)
     except NoResponseError as error:
         exchange.entry.reason = error.reason
     except OSError as error:
-        exchange.entry.reason = f"disk: {error}"
-        log.exception("exchange.failed")
+        _fail(exchange, error)
     finally:
         visit.end(exchange)
+
+
+def _fail(exchange: Exchange, error: OSError) -> None:
+    """Fail the whole visit: something came that could not be kept."""
+    log.error("exchange.failed", exc_info=error)
+    exchange.entry.reason = f"disk: {error}"
+    exchange.visit.failure = as_ours(error)
 
 
 _PHRASES = {
@@ -312,7 +319,8 @@ def _host_port(authority: str, default: int) -> tuple[str, int]:
     """Host (lower case, IPv6 in brackets) and port of an authority."""
     try:
         parts = urlsplit(f"//{authority}")
-        host, port = (parts.hostname or "").lower(), parts.port or default
+        host = (parts.hostname or "").lower()
+        port = default if parts.port is None else parts.port
     except ValueError as error:
         raise MalformedMessageError(f"No authority: {authority[:80]!r}.") from error
     if not host:

@@ -17,15 +17,15 @@ from core.pages import Outcome, PageInfo
 from core.timestamps import milliseconds, parse_warc_date, timestamp14_at
 from core.urls import replay_key
 from proxy.builder import Original
+from proxy.payloads.protocol import PayloadKey
 
 BUSY_TIMEOUT_MS = 60_000
 
-# (payload digest, bucket)
-PayloadKey = tuple[str, str]
 _PAYLOADS = (
     "INSERT OR IGNORE INTO payloads (digest, bucket, spelled, filename, offset, length, url,"
     " captured_ms) VALUES "
 )
+_ORIGINAL = "spelled, url, captured_ms, filename, offset, length"  # in the order of `Original`
 # A statement a row costs more than the row: so many rows go into one.
 _ROWS_AT_ONCE = (64, 8, 1)
 
@@ -117,7 +117,12 @@ class CaptureIndex:
         except BaseException:
             self._db.execute("ROLLBACK")
             raise
-        self._db.execute("COMMIT")
+        try:
+            self._db.execute("COMMIT")
+        except sqlite3.Error:
+            if self._db.in_transaction:  # most errors have ended it
+                self._db.execute("ROLLBACK")
+            raise
 
     def originals(self, keys: Iterable[PayloadKey]) -> dict[PayloadKey, Original]:
         """The records that hold the payloads, of those that are known."""
@@ -128,22 +133,41 @@ class CaptureIndex:
             values = ",".join(["(?,?)"] * len(some))
             query = (  # the join's order is fixed: a look-up for each, never a scan of payloads
                 f"WITH wanted (digest, bucket) AS (VALUES {values})"  # noqa: S608 marks only
-                " SELECT digest, bucket, spelled, url, captured_ms, filename, offset, length"
+                f" SELECT digest, bucket, {_ORIGINAL}"
                 " FROM wanted CROSS JOIN payloads USING (digest, bucket)"
             )
             arguments = [text for key in some for text in key]
             for digest, bucket, *original in self._db.execute(query, arguments):
-                found[digest, bucket] = Original(*original)
+                found[PayloadKey(digest, bucket)] = Original(*original)
         return found
+
+    def payloads_of(self, filename: str) -> dict[PayloadKey, Original]:
+        """The payloads whose records lie in that WARC."""
+        query = f"SELECT digest, bucket, {_ORIGINAL} FROM payloads WHERE filename = ?"  # noqa: S608 constants
+        return {
+            PayloadKey(digest, bucket): Original(*original)
+            for digest, bucket, *original in self._db.execute(query, (filename,))
+        }
+
+    def orphans(self) -> dict[int, str]:
+        """Revisits whose payload lies in no WARC here: row id -> WARC-Payload-Digest."""
+        query = (
+            "SELECT id, digest FROM captures"
+            " WHERE record_type = 'revisit' AND orig_filename IS NULL"
+        )
+        return dict(self._db.execute(query))
+
+    def adopt(self, originals: Mapping[int, Original]) -> None:
+        """Say where the payloads of those revisits lie."""
+        self._db.executemany(
+            "UPDATE captures SET (orig_filename, orig_offset, orig_length) = (?, ?, ?) WHERE id = ?",
+            ((each.filename, each.offset, each.length, row) for row, each in originals.items()),
+        )
 
     def original_spelled(self, spelled: str, bucket: str) -> Original | None:
         """The record whose WARC-Payload-Digest that is; None when there is none in the bucket."""
-        return self._original("spelled = ? AND bucket = ?", (spelled, bucket))
-
-    def _original(self, condition: str, values: tuple[str, str]) -> Original | None:
-        columns = "spelled, url, captured_ms, filename, offset, length"
-        query = f"SELECT {columns} FROM payloads WHERE {condition}"  # noqa: S608 constants
-        row = self._db.execute(query, values).fetchone()
+        query = f"SELECT {_ORIGINAL} FROM payloads WHERE spelled = ? AND bucket = ?"  # noqa: S608 constants
+        row = self._db.execute(query, (spelled, bucket)).fetchone()
         return None if row is None else Original(*row)
 
     def add_payloads(self, originals: Mapping[PayloadKey, Original]) -> None:

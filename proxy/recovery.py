@@ -9,10 +9,10 @@ import fcntl
 import hashlib
 import os
 import zlib
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from warcio.archiveiterator import ArchiveIterator
 from warcio.exceptions import ArchiveLoadFailed
@@ -27,6 +27,7 @@ from core.timestamps import milliseconds, parse_warc_date, to_milliseconds
 from proxy.builder import Original
 from proxy.http1 import Body, Framing
 from proxy.index import CaptureIndex, key_or_empty
+from proxy.payloads.protocol import PayloadKey, Payloads
 from proxy.warcfile import sync_folder
 
 READ_BYTES = 1 << 20
@@ -46,10 +47,21 @@ class Recovered:
     indexed: int
 
 
-def recover(layout: Layout, index: CaptureIndex, *, bucket: str) -> list[Recovered]:
+def recover(
+    layout: Layout, index: CaptureIndex, payloads: Payloads, *, bucket: str, min_bytes: int = 1
+) -> list[Recovered]:
     """Close every interrupted WARC of the collection that no living process writes.
 
+    Args:
+        layout: the collection.
+        index: its captures index.
+        payloads: the dedup index, which learns of every payload in these WARCs: their writer may
+            have died before it could say so.
+        bucket: the dedup bucket that payloads are filed under.
+        min_bytes: payloads shorter than it are not filed.
+
     Raises:
+        DedupUnavailableError: `payloads` does not answer; try again.
         OSError: a file cannot be read, cut or renamed.
     """
     done = []
@@ -60,13 +72,19 @@ def recover(layout: Layout, index: CaptureIndex, *, bucket: str) -> list[Recover
             except BlockingIOError:
                 continue  # a living proxy writes it
             if path.exists():  # another process may have been quicker
-                done.append(_recover_one(path, file.fileno(), index, bucket))
+                recovered = _recover_one(path, file.fileno(), index, bucket, min_bytes)
+                if payloads.shared:
+                    payloads.add(index.payloads_of(recovered.filename))
+                _close(path, recovered.filename)
+                done.append(recovered)
     if done:
         index.settle()
     return done
 
 
-def _recover_one(path: Path, descriptor: int, index: CaptureIndex, bucket: str) -> Recovered:
+def _recover_one(
+    path: Path, descriptor: int, index: CaptureIndex, bucket: str, min_bytes: int
+) -> Recovered:
     filename = path.name.removesuffix(OPEN_SUFFIX)
     size = path.stat().st_size
     covered = index.indexed_to(filename)
@@ -74,13 +92,18 @@ def _recover_one(path: Path, descriptor: int, index: CaptureIndex, bucket: str) 
     if whole < size:
         os.ftruncate(descriptor, whole)
         os.fsync(descriptor)
-    added = index_file(path, filename, index, bucket=bucket, start=min(covered, whole))
-    if whole:
+    start = min(covered, whole)
+    found = index_file(path, filename, index, bucket=bucket, min_bytes=min_bytes, start=start)
+    return Recovered(filename, size - whole, found.rows)
+
+
+def _close(path: Path, filename: str) -> None:
+    """Give the file its final name; an empty one is removed."""
+    if path.stat().st_size:
         path.rename(path.with_name(filename))
     else:
         path.unlink()
     sync_folder(path.parent)
-    return Recovered(filename, size - whole, added)
 
 
 def last_whole_member(path: Path, *, start: int = 0) -> int:
@@ -107,13 +130,23 @@ def last_whole_member(path: Path, *, start: int = 0) -> int:
 
 
 def rebuild(
-    layout: Layout, *, bucket: str, progress: Callable[[str, int], None] | None = None
+    layout: Layout,
+    *,
+    bucket: str,
+    min_bytes: int = 1,
+    also: Sequence[str] = (),
+    shared: Payloads | None = None,
+    progress: Callable[[str, int], None] | None = None,
 ) -> dict[str, int]:
     """Make the captures index anew from the WARCs; the old one stays until the new one is whole.
 
     Args:
         layout: the collection.
         bucket: the dedup bucket that payloads are filed under.
+        min_bytes: payloads shorter than it are not filed.
+        also: buckets that are read only.
+        shared: the dedup index of several machines: it learns of every payload here, and knows
+            where the payloads of revisits lie that have none here.
         progress: told each file's name and rows as it is done.
 
     Returns:
@@ -121,6 +154,7 @@ def rebuild(
 
     Raises:
         InputError: a WARC cannot be read; the text names it, and the old index stays.
+        DedupUnavailableError: `shared` does not answer; the old index stays.
     """
     fresh = layout.captures_db.with_suffix(".rebuilding")
     _remove(fresh)
@@ -128,10 +162,14 @@ def rebuild(
     try:
         for path in sorted(layout.archive.glob("*.warc.gz*")):
             filename = path.name.removesuffix(OPEN_SUFFIX)
-            rows = index_file(path, filename, index, bucket=bucket)
+            found = index_file(path, filename, index, bucket=bucket, min_bytes=min_bytes)
+            if shared is not None:
+                shared.add(found.payloads)
             if progress is not None:
-                progress(filename, rows)
+                progress(filename, found.rows)
         index.settle()
+        if shared is not None:
+            _adopt_orphans(index, shared, bucket, also)
         counts = index.counts()
         index.checkpoint()
     finally:
@@ -142,34 +180,57 @@ def rebuild(
     return counts
 
 
+def _adopt_orphans(index: CaptureIndex, shared: Payloads, bucket: str, also: Sequence[str]) -> None:
+    """Find the payloads that other machines hold. A chunked one's key is not in the revisit."""
+    orphans = {row: PayloadKey(digest, bucket) for row, digest in index.orphans().items()}
+    found = shared.find(set(orphans.values()), also)
+    with index.transaction():
+        index.adopt({row: found[key] for row, key in orphans.items() if key in found})
+
+
+@dataclass(slots=True)
+class Indexed:
+    """What of a file went into the index."""
+
+    rows: int = 0
+    payloads: dict[PayloadKey, Original] = field(default_factory=dict)
+
+
 def index_file(
-    path: Path, filename: str, index: CaptureIndex, *, bucket: str, start: int = 0
-) -> int:
-    """Add the file's records from `start` on to the index; how many rows.
+    path: Path, filename: str, index: CaptureIndex, *, bucket: str, min_bytes: int, start: int = 0
+) -> Indexed:
+    """Add the file's records from `start` on to the index.
 
     Raises:
         InputError: it is no WARC.
     """
-    count = 0
+    found = Indexed()
     with index.transaction():
         try:
             for capture, payload, page in _records(path, filename, index, bucket, start):
                 index.add_captures((capture,))
-                count += 1
-                if payload:
-                    index.add_payloads({(payload, bucket): _original_of(capture)})
+                found.rows += 1
+                if payload is not None and payload.size >= min_bytes:
+                    key, original = PayloadKey(payload.digest, bucket), _original_of(capture)
+                    index.add_payloads({key: original})  # a revisit in this file may refer to it
+                    found.payloads.setdefault(key, original)
                 if page is not None:
                     index.add_page(page)
         except ArchiveLoadFailed as error:
             raise InputError(f"{filename} cannot be read: {error}.") from error
         index.cover(filename, path.stat().st_size)
-    return count
+    return found
+
+
+class _Payload(NamedTuple):
+    digest: str
+    size: int
 
 
 def _records(
     path: Path, filename: str, index: CaptureIndex, bucket: str, start: int
-) -> Iterator[tuple[Capture, str, PageInfo | None]]:
-    """(capture, dedup digest of the payload it brings or empty, manifest) of each record."""
+) -> Iterator[tuple[Capture, _Payload | None, PageInfo | None]]:
+    """(capture, the payload it brings for dedup, manifest) of each record."""
     with path.open("rb") as file:
         file.seek(start)
         iterator = ArchiveIterator(file)
@@ -178,7 +239,7 @@ def _records(
                 continue
             headers = record.rec_headers
             page = _page(record)
-            payload = _payload_digest(record) if record.rec_type == "response" else ""
+            payload = _payload(record) if record.rec_type == "response" else None
             # Offset and length are known only when the record has been read to its end.
             offset = start + iterator.get_record_offset()
             location = RecordLocation(filename, offset, iterator.get_record_length())
@@ -186,18 +247,21 @@ def _records(
             original = index.original_spelled(digest, bucket)
             capture = _capture(record, location, digest, original)
             if capture.status != 304:
-                yield capture, "" if capture.truncated else payload, page
+                yield capture, None if capture.truncated else payload, page
 
 
-def _payload_digest(record: Any) -> str:
-    """The digest that dedup knows the record's payload by: that of the body without its coding."""
+def _payload(record: Any) -> _Payload | None:
+    """What dedup knows the record's payload by: digest and size of the body without its coding."""
     coding = record.http_headers.get_header("Transfer-Encoding") if record.http_headers else None
     if not (coding or "").lower().endswith("chunked"):
-        return str(record.rec_headers.get_header("WARC-Payload-Digest") or "")
-    body, payload = Body(Framing.CHUNKED), hashlib.sha256()
+        digest = record.rec_headers.get_header("WARC-Payload-Digest")
+        return _Payload(digest, record.payload_length) if digest else None
+    body, payload, size = Body(Framing.CHUNKED), hashlib.sha256(), 0
     while piece := record.raw_stream.read(READ_BYTES):
-        payload.update(body.feed(piece)[1])
-    return sha256_digest(payload) if body.done else ""
+        taken = body.feed(piece)[1]
+        payload.update(taken)
+        size += len(taken)
+    return _Payload(sha256_digest(payload), size) if body.done else None
 
 
 def _page(record: Any) -> PageInfo | None:

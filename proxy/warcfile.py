@@ -31,8 +31,8 @@ SOFTWARE = f"Weboid {version('weboid')} on warcprox {warcprox.__version__}"
 class WarcFile(WarcWriter):  # type: ignore[misc]
     """Appends members to ``PREFIX-*.warc.gz.open``; a closed file loses the suffix.
 
-    Used from one thread. `append` then `sync`; what was not synced is lost by `take_back`. What is
-    appended is gathered and written with few calls, unbuffered.
+    Used from one thread. `append`, then `sync`, then `keep`; what was not kept is lost by
+    `take_back`. What is appended is gathered and written with few calls, unbuffered.
     """
 
     f: BinaryIO | None  # warcprox's names
@@ -50,6 +50,7 @@ class WarcFile(WarcWriter):  # type: ignore[misc]
         self._now = now
         self._end = 0
         self._synced = 0
+        self._kept = 0
         self._gathered: list[Part] = []
         self._waiting = 0
 
@@ -87,20 +88,24 @@ class WarcFile(WarcWriter):  # type: ignore[misc]
         os.fdatasync(self.f.fileno())
         self._synced = self._end
 
+    def keep(self) -> None:
+        """Say that all that was synced stays: somebody may know of it now."""
+        self._kept = self._synced
+
     def roll_over(self) -> None:
         """Close the file when it has reached its size; the next append opens another."""
         if self._end >= self.rollover_size:
             self.close()
 
     def take_back(self) -> None:
-        """Cut what was not synced, so that the file ends with a whole record."""
+        """Cut what was not kept, so that the file ends with a whole record."""
         self._gathered.clear()
         self._waiting = 0
         if self.f is None:
             return
-        os.ftruncate(self.f.fileno(), self._synced)
-        self.f.seek(self._synced)
-        self._end = self._synced
+        os.ftruncate(self.f.fileno(), self._kept)
+        self.f.seek(self._kept)
+        self._end = self._synced = self._kept
         if self._end == 0:
             self._begin()
 
@@ -122,7 +127,7 @@ class WarcFile(WarcWriter):  # type: ignore[misc]
             sync_folder(path.parent)
         self.f = None
         self.path = None
-        self._end = self._synced = 0
+        self._end = self._synced = self._kept = 0
 
     def _opened(self) -> BinaryIO:
         if self.f is None:
@@ -131,7 +136,7 @@ class WarcFile(WarcWriter):  # type: ignore[misc]
             self.f = file = self.open(serial)
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # it lives: not for recovery
             sync_folder(Path(self.directory))
-            self._synced = 0
+            self._synced = self._kept = 0
             self._begin()
         return self.f
 

@@ -2,16 +2,19 @@
 
 import asyncio
 import json
+from contextlib import ExitStack
 from pathlib import Path
 
 import click
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from core.clock import SystemClock
+from core.settings import ProxySettings
 from crawler.cli.exits import Exit
 from crawler.cli.options import collection_option, json_option, profile_option
 from crawler.collection import open_collection, read_collection
 from crawler.profiles import load_profile
+from proxy.payloads.opening import open_shared
 from proxy.recovery import rebuild
 
 
@@ -27,8 +30,8 @@ def command() -> None:
 def rebuild_command(*, collection: Path, profile: str, as_json: bool) -> int:
     """Make the index anew from the WARCs; the old one stays until the new one is whole."""
     read_collection(collection)
-    bucket = load_profile(profile).proxy.dedup_bucket
-    counts = asyncio.run(_rebuild(collection, bucket, quiet=as_json))
+    settings = load_profile(profile).proxy
+    counts = asyncio.run(_rebuild(collection, settings, quiet=as_json))
     if as_json:
         click.echo(json.dumps(counts))
     else:
@@ -39,13 +42,22 @@ def rebuild_command(*, collection: Path, profile: str, as_json: bool) -> int:
     return Exit.OK
 
 
-async def _rebuild(collection: Path, bucket: str, *, quiet: bool) -> dict[str, int]:
+async def _rebuild(collection: Path, settings: ProxySettings, *, quiet: bool) -> dict[str, int]:
     async with open_collection(collection, clock=SystemClock()) as opened:
         layout = opened.layout
         total = len(list(layout.archive.glob("*.warc.gz*")))
         columns = (TextColumn("indexing"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-        with Progress(*columns, transient=True, disable=quiet) as progress:
+        with ExitStack() as stack:
+            shared = open_shared(layout, settings)
+            if shared is not None:
+                stack.callback(shared.close)
+            progress = stack.enter_context(Progress(*columns, transient=True, disable=quiet))
             task = progress.add_task("", total=total)
             return rebuild(
-                layout, bucket=bucket, progress=lambda _name, _rows: progress.advance(task)
+                layout,
+                bucket=settings.dedup_bucket,
+                min_bytes=settings.dedup_min_bytes,
+                also=settings.dedup_also,
+                shared=shared,
+                progress=lambda _name, _rows: progress.advance(task),
             )

@@ -2,6 +2,7 @@
 
 import ipaddress
 import socket
+from functools import partial
 
 import pytest
 from hypothesis import given
@@ -23,6 +24,11 @@ from proxy.ways_out import (
 def nobody(host: str, _port: int) -> list[str]:
     """A name server that must not be asked."""
     pytest.fail(f"{host} was looked up")
+
+
+def answer(address: str, _host: str, _port: int) -> list[str]:
+    """A name server with one answer."""
+    return [address]
 
 
 PRIVATE = [
@@ -215,7 +221,7 @@ def test_an_allowed_network_does_not_vouch_for_what_an_address_carries() -> None
         egress = Egress(
             EgressSettings(allow=("2002::/16", "10.0.0.0/8")),
             connect_timeout_s=0.1,
-            lookup=lambda _host, _port, address=address: [address],
+            lookup=partial(answer, address),
         )
         with pytest.raises(BlockedAddressError):
             egress.connect("tunnel.example", 80)

@@ -1,0 +1,7 @@
+-- What each payload's key holds when it is an original, else "".
+local found = {}
+for i = 2, #KEYS do
+  local held = redis.call('GET', KEYS[i])
+  found[i - 1] = is_original(held) and held or ''
+end
+return found

@@ -1,0 +1,5 @@
+-- The caller's own claims go; those of others stay.
+for i = 2, #KEYS do
+  if redis.call('GET', KEYS[i]) == me then redis.call('DEL', KEYS[i]) end
+end
+return 0

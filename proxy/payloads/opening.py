@@ -1,0 +1,31 @@
+"""Which dedup index a collection uses."""
+
+from core.dedup_url import parse_dedup_url
+from core.layout import Layout
+from core.settings import ProxySettings
+from proxy.index import CaptureIndex
+from proxy.payloads.protocol import Payloads
+from proxy.payloads.redis import RedisPayloads
+from proxy.payloads.sqlite import SqlitePayloads
+
+
+def open_shared(layout: Layout, settings: ProxySettings) -> Payloads | None:
+    """The dedup index of several machines; None when the collection has its own.
+
+    Raises:
+        ConfigError: `dedup_url` names none.
+        DedupUnavailableError: it does not answer.
+    """
+    if not settings.dedup_url:
+        return None
+    return RedisPayloads(parse_dedup_url(settings.dedup_url), layout.owners)
+
+
+def open_payloads(layout: Layout, settings: ProxySettings, index: CaptureIndex) -> Payloads:
+    """The dedup index that `dedup_url` names; without one the collection's own.
+
+    Raises:
+        ConfigError, DedupUnavailableError: as `open_shared`.
+    """
+    shared = open_shared(layout, settings)
+    return SqlitePayloads(index) if shared is None else shared

@@ -1,0 +1,237 @@
+"""The dedup index that several machines share: Redis, one Lua script a verb.
+
+A claim is the name of the process that made it. It holds while the process's heartbeat, a key with
+an expiry, is there; a thread renews it. A process that stalls for longer is taken for dead and may
+wake up later: then `settle` finds another's name, or an original, and says what is lost.
+
+What a lost connection left undone is a debt, paid before anything else is claimed and with every
+heartbeat: records on disk that are not yet known, claims that nobody will use. It never becomes a
+digest that refers to nothing; if the process dies first, recovery makes the records known.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from core.dedup_url import DedupAddress
+from core.errors import DedupUnavailableError
+from proxy.builder import Original
+from proxy.payloads.owners import Owner, bury_the_dead
+from proxy.payloads.packing import pack_original, payload_key, unpack_original
+from proxy.payloads.protocol import Claim, PayloadKey
+from proxy.payloads.server import RedisServer
+
+log = logging.getLogger(__name__)
+
+HEARTBEAT_S = 10.0  # a process that was silent for so long is taken for dead
+BEATS = 3  # … and in this time it beats so often
+CLAIM_MS = 86_400_000  # a dead process's claim that nobody asks for again goes after a day
+FIRST_LOOK_S = 0.002  # a batch takes some milliseconds
+LAST_LOOK_S = 0.05
+KEYS_AT_ONCE = 1_000  # a script keeps everyone else waiting
+
+
+class RedisPayloads:
+    """The payloads that a Redis knows. One thread claims and settles, another keeps it alive."""
+
+    shared = True
+
+    def __init__(
+        self,
+        address: DedupAddress,
+        folder: Path,
+        *,
+        heartbeat_s: float = HEARTBEAT_S,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Connect, and free what dead processes of this collection claimed.
+
+        Args:
+            address: where the index is.
+            folder: where the collection's processes keep their names (`proxy.payloads.owners`).
+            heartbeat_s: how long a process that is not heard of is taken to live.
+            monotonic: the clock.
+
+        Raises:
+            DedupUnavailableError: the server cannot be used; the text says why and what to do.
+        """
+        self._tag = address.tag
+        self._monotonic = monotonic
+        self._heartbeat_s = heartbeat_s
+        self._debts: dict[PayloadKey, Original | None] = {}  # to be known; None: to be released
+        self._turn = threading.Lock()  # debts are paid by one thread at a time, and not in a claim
+        self._over = threading.Event()
+        self._silent = False
+        self._server = RedisServer(address)
+        self._owner = Owner(folder)
+        self._heartbeat = self._heartbeat_of(self._owner.name)
+        self._name, self._about = self._owner.name.encode(), self._owner.about.encode()
+        try:
+            self._beat()
+            for name in bury_the_dead(folder, self._free):
+                log.info("payloads.freed owner=%s", name)
+        except DedupUnavailableError:
+            self._owner.close()
+            self._server.close()
+            raise
+        self._pulse = threading.Thread(target=self._keep_alive, name="heartbeat", daemon=True)
+        self._pulse.start()
+
+    def check(self) -> None:
+        """Ask whether the server answers."""
+        self._beat()
+
+    def claim(
+        self, keys: Collection[PayloadKey], also: Sequence[str] = ()
+    ) -> dict[PayloadKey, Original | Claim]:
+        """For each key its original, or whose it is now; one round trip."""
+        if not keys:
+            return {}
+        with self._turn:
+            self._pay()
+            asked = [
+                self._key(PayloadKey(key.digest, b)) for key in keys for b in (key.bucket, *also)
+            ]
+            arguments = (self._name, self._about, self._lease_ms(), CLAIM_MS, 1 + len(also))
+            try:
+                answers = self._server.script("claim", (self._heartbeat, *asked), arguments)
+            except DedupUnavailableError:
+                self._owe(dict.fromkeys(keys))  # the answer may be lost, not the question
+                raise
+        return {key: _answer(key, each) for key, each in zip(keys, answers, strict=True)}
+
+    def find(
+        self, keys: Collection[PayloadKey], also: Sequence[str] = ()
+    ) -> dict[PayloadKey, Original]:
+        """The originals that are known; nothing is claimed."""
+        found: dict[PayloadKey, Original] = {}
+        for bucket in (None, *also):
+            missing = [key for key in keys if key not in found]
+            for some in _parts(missing):
+                asked = [key if bucket is None else PayloadKey(key.digest, bucket) for key in some]
+                for key, value in zip(some, self._script("find", asked), strict=True):
+                    if value:
+                        found[key] = unpack_original(key, value)
+        return found
+
+    def settle(self, originals: Mapping[PayloadKey, Original]) -> frozenset[PayloadKey]:
+        """Make the originals known, all or none; the keys that are lost.
+
+        When the server does not answer the originals are owed, and none counts as lost: the
+        records are on disk, and may be known already.
+        """
+        if not originals:
+            return frozenset()
+        keys = list(originals)
+        values = [pack_original(key, original) for key, original in originals.items()]
+        try:
+            lost = self._script("settle", keys, self._about, self._lease_ms(), *values)
+        except DedupUnavailableError as error:
+            log.warning("payloads.owed count=%d error=%s", len(keys), error)
+            with self._turn:
+                self._owe(originals)
+            return frozenset()
+        return frozenset(keys[place - 1] for place in lost)
+
+    def release(self, keys: Collection[PayloadKey]) -> None:
+        """Give claims up."""
+        if not keys:
+            return
+        try:
+            self._script("release", keys)
+        except DedupUnavailableError:
+            with self._turn:
+                self._owe(dict.fromkeys(keys))
+
+    def wait(self, keys: Collection[PayloadKey], timeout_s: float) -> None:
+        """Look until one of the keys is not claimed by another living process any more."""
+        deadline = self._monotonic() + timeout_s
+        pause = FIRST_LOOK_S
+        while keys and not self._script("look", keys):
+            left = deadline - self._monotonic()
+            if left <= 0 or self._over.wait(min(pause, left)):
+                return
+            pause = min(2 * pause, LAST_LOOK_S)
+
+    def add(self, originals: Mapping[PayloadKey, Original]) -> None:
+        """Make known what lies in WARCs already."""
+        for keys in _parts(list(originals)):
+            self._script("add", keys, *(pack_original(key, originals[key]) for key in keys))
+
+    def close(self) -> None:
+        """Pay what is owed, take the heartbeat away and with it every claim."""
+        self._over.set()
+        self._pulse.join()
+        try:
+            with self._turn:
+                self._pay()
+            self._server.delete((self._heartbeat,))
+        except DedupUnavailableError as error:
+            log.warning("payloads.left debts=%d error=%s", len(self._debts), error)
+        self._owner.close()
+        self._server.close()
+
+    def _keep_alive(self) -> None:
+        while not self._over.wait(self._heartbeat_s / BEATS):
+            try:
+                self._beat()
+                with self._turn:
+                    self._pay()
+                self._silent = False
+            except DedupUnavailableError as error:
+                if not self._silent:  # once an outage
+                    log.warning("payloads.unavailable error=%s", error)
+                self._silent = True
+
+    def _beat(self) -> None:
+        self._server.set_for(self._heartbeat, self._about, self._lease_ms())
+
+    def _free(self, name: str) -> None:
+        self._server.delete((self._heartbeat_of(name),))
+
+    def _owe(self, debts: Mapping[PayloadKey, Original | None]) -> None:
+        """Note what is to be made known or released; a record on disk outweighs a release."""
+        for key, debt in debts.items():
+            if debt is not None or self._debts.get(key) is None:
+                self._debts[key] = debt
+
+    def _pay(self) -> None:
+        """Make known and release what is owed. The caller has the turn.
+
+        A stall together with an outage can make one of these records a second `response`: nobody
+        could be asked in time. It refers to nothing and nothing refers to it, so it stays.
+        """
+        if not self._debts:
+            return
+        self.add({key: debt for key, debt in self._debts.items() if debt is not None})
+        for keys in _parts([key for key, debt in self._debts.items() if debt is None]):
+            self._script("release", keys)
+        self._debts.clear()
+
+    def _script(self, name: str, keys: Collection[PayloadKey], *arguments: bytes | int) -> Any:
+        asked = (self._heartbeat, *map(self._key, keys))
+        return self._server.script(name, asked, (self._name, *arguments))
+
+    def _key(self, key: PayloadKey) -> bytes:
+        return payload_key(self._tag, key)
+
+    def _heartbeat_of(self, name: str) -> bytes:
+        return f"{self._tag}:alive:{name}".encode()
+
+    def _lease_ms(self) -> int:
+        return round(self._heartbeat_s * 1000)
+
+
+def _answer(key: PayloadKey, answer: bytes) -> Original | Claim:
+    if answer == b"y":
+        return Claim.YOURS
+    if answer == b"b":
+        return Claim.BUSY
+    return unpack_original(key, answer)
+
+
+def _parts(keys: Sequence[PayloadKey]) -> list[Sequence[PayloadKey]]:
+    return [keys[at : at + KEYS_AT_ONCE] for at in range(0, len(keys), KEYS_AT_ONCE)]

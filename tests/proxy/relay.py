@@ -1,0 +1,87 @@
+"""A TCP relay that stands between a proxy and its Redis, and can hold either's words back."""
+
+import socket
+import threading
+from contextlib import suppress
+
+
+class Relay:
+    """Passes everything on, until a request holds a pattern that it was told to wait for."""
+
+    def __init__(self, port: int) -> None:
+        self._to = ("127.0.0.1", port)
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self._listener.getsockname()[1]
+        self._open: list[socket.socket] = []
+        self._pattern = b""
+        self._passes_requests = False
+        self._gate = threading.Event()
+        self._gate.set()
+        self.held = threading.Event()
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    @property
+    def url(self) -> str:
+        """For `dedup_url`."""
+        return f"redis://127.0.0.1:{self.port}/0"
+
+    def hold_request(self, pattern: bytes) -> None:
+        """From the next request with the pattern on nothing passes; the server never sees it."""
+        self._passes_requests, self._pattern = False, pattern
+        self.held.clear()
+
+    def hold_answer(self, pattern: bytes) -> None:
+        """The same, but the server sees the request, and its answer is held back."""
+        self._passes_requests, self._pattern = True, pattern
+        self.held.clear()
+
+    def go_on(self) -> None:
+        """Let through what was held back, and all that follows."""
+        self._pattern = b""
+        self._gate.set()
+
+    def close(self) -> None:
+        """End every connection."""
+        self.go_on()
+        with suppress(OSError):  # it may be closed already
+            self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        for each in self._open:
+            each.close()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                client, _ = self._listener.accept()
+                server = socket.create_connection(self._to)
+            except OSError:
+                return
+            self._open += [client, server]
+            for pump in (self._requests, self._answers):
+                threading.Thread(target=pump, args=(client, server), daemon=True).start()
+
+    def _requests(self, client: socket.socket, server: socket.socket) -> None:
+        try:
+            while data := client.recv(1 << 20):
+                if self._pattern and self._pattern in data:
+                    self._pattern = b""
+                    self._gate.clear()
+                    if self._passes_requests:
+                        server.sendall(data)
+                        self.held.set()
+                        continue
+                    self.held.set()
+                self._gate.wait()
+                server.sendall(data)
+            server.shutdown(socket.SHUT_RDWR)
+        except OSError:
+            return
+
+    def _answers(self, client: socket.socket, server: socket.socket) -> None:
+        try:
+            while data := server.recv(1 << 20):
+                self._gate.wait()
+                client.sendall(data)
+            client.shutdown(socket.SHUT_RDWR)
+        except OSError:
+            return

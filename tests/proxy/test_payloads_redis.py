@@ -1,0 +1,509 @@
+"""What only the dedup index in Redis has to get right: outages, stalls, clusters, secrets."""
+
+import logging
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+import redis
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bench.certificate import write_certificate
+from core.dedup_url import DedupAddress, parse_dedup_url
+from core.errors import ConfigError, UnavailableError
+from proxy.builder import Original
+from proxy.payloads.packing import pack_original, payload_key, unpack_original
+from proxy.payloads.protocol import Claim
+from proxy.payloads.redis import RedisPayloads
+from tests.proxy.redis_server import RedisServer, free_port, wait_until
+from tests.proxy.test_payloads import ONE, TWO, original
+
+ROOT = Path(__file__).resolve().parents[2]
+Open = Callable[..., RedisPayloads]
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[RedisServer]:
+    """A Redis that keeps what it acknowledged."""
+    started = RedisServer(tmp_path / "redis", persistent=True)
+    yield started
+    started.stop()
+
+
+@pytest.fixture
+def connect(tmp_path: Path) -> Iterator[Open]:
+    """Opens the index as a process of a collection does."""
+    with ExitStack() as stack:
+
+        def opener(url: str, machine: str = "here", heartbeat_s: float = 3600) -> RedisPayloads:
+            folder = tmp_path / machine
+            payloads = RedisPayloads(parse_dedup_url(url), folder, heartbeat_s=heartbeat_s)
+            stack.callback(payloads.close)
+            return payloads
+
+        yield opener
+
+
+# ------------------------------------------------------------------------------- addresses, values
+
+
+def test_an_address_is_shown_without_its_secrets() -> None:
+    """Neither `str` nor `repr` holds user or password."""
+    address = parse_dedup_url("rediss://us%40er:p%2Fss@example.org:7000/3?index=wiki&ca=/ca.pem")
+
+    assert (address.username, address.password) == ("us@er", "p/ss")
+    assert str(address) == "rediss://example.org:7000/3"
+    assert "p/ss" not in repr(address)
+    assert (address.number, address.index, address.ca_file) == (3, "wiki", "/ca.pem")
+
+
+@pytest.mark.parametrize(
+    ("url", "place", "tag"),
+    [
+        ("redis://a", "redis://a:6379/0", "{weboid:weboid}"),
+        ("redis://[::1]:7/2?index=x}{y", "redis://[::1]:7/2", "{weboid:x%7D%7By}"),
+        ("unix:///run/redis.sock?db=4", "unix:///run/redis.sock?db=4", "{weboid:weboid}"),
+    ],
+)
+def test_what_an_address_leaves_out_has_its_default(url: str, place: str, tag: str) -> None:
+    """Port 6379, database 0, the index called weboid; no name breaks the hash tag."""
+    address = parse_dedup_url(url)
+
+    assert (str(address), address.tag) == (place, tag)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "redis://:hunter/2@host/0",
+        "redis://:hunter#2@host/0",
+        "redis://:hunter?2@host/0",
+        "redis://:[hunter]2@host/0",
+        "redis://:hunter2\N{CARE OF}@host/0",
+        "redis://user:hunter2@/0",
+        "redis://user:hunter2@host:port/0",
+        "redis://user:hunter2@host/zero",
+        "redis://user:hunter2@host/0?indx=a",
+        "redis://user:hunter2@host/0?index=",
+        "redis://user:hunter2@host/0#index",
+        "redis://user:hunter2@host/0?ca=x",
+        "redis://user:hunter2@host/\u00b2",
+        "postgresql://user:hunter2@host/0",
+        "unix://user:hunter2@host/path",
+        "hunter2",
+    ],
+)
+def test_a_bad_address_is_refused_without_quoting_it(url: str) -> None:
+    """The password may be anywhere in what cannot be read."""
+    with pytest.raises(ConfigError, match="dedup_url") as refused:
+        parse_dedup_url(url)
+
+    assert "hunter" not in str(refused.value)
+    assert refused.value.__suppress_context__ or refused.value.__context__ is None
+
+
+text = st.text(st.characters(codec="utf-8", exclude_characters="\0"))
+
+
+@given(
+    st.builds(
+        Original,
+        text,
+        text,
+        st.integers(-(2**63), 2**63 - 1),
+        text,
+        st.integers(0, 2**64 - 1),
+        st.integers(0, 2**64 - 1),
+    )
+)
+def test_an_original_comes_back_from_its_bytes(given_one: Original) -> None:
+    """Every field, whatever it holds."""
+    if not given_one.digest:
+        given_one = Original(ONE.digest, *[getattr(given_one, n) for n in Original.__slots__[1:]])
+
+    assert unpack_original(ONE, pack_original(ONE, given_one)) == given_one
+
+
+def test_keys_and_values_are_small() -> None:
+    """A payload takes its URL, its file's name and 60 bytes more; nothing is told twice."""
+    tag = DedupAddress(host="a").tag
+    url, name = "http://example.org/picture.png", "weboid-20260101000000000-00000-abcdefgh.warc.gz"
+    key, value = payload_key(tag, ONE), pack_original(ONE, Original(ONE.digest, url, 1, name, 2, 3))
+
+    assert len(key) == len(tag) + len(":default:") + 32
+    assert len(value) == 25 + 2 + len(url) + len(name)
+
+
+@pytest.mark.parametrize("value", [b"", b"o", b"o" + bytes(24), b"hello, I am of another program"])
+def test_what_another_program_wrote_is_refused(value: bytes) -> None:
+    """The error says how to tell the two apart."""
+    with pytest.raises(UnavailableError, match="index=NAME"):
+        unpack_original(ONE, value)
+
+
+# ------------------------------------------------------------------------------- who shares, who not
+
+
+@pytest.mark.proxy
+def test_machines_with_one_address_meet_and_other_names_do_not(
+    server: RedisServer, connect: Open
+) -> None:
+    """The address and its `index` are the dedup index, whatever the collection is."""
+    one, two = connect(server.url, "one"), connect(server.url, "two")
+    one.claim([ONE])
+
+    assert two.claim([ONE]) == {ONE: Claim.BUSY}
+    for stranger in (f"{server.url}?index=other", server.url.replace("/0", "/1")):
+        assert connect(stranger, "three").claim([ONE]) == {ONE: Claim.YOURS}
+
+
+@pytest.mark.proxy
+def test_a_wait_ends_when_the_other_settles(server: RedisServer, connect: Open) -> None:
+    """Whoever waits learns of it by itself."""
+    one, two = connect(server.url), connect(server.url)
+    one.claim([ONE])
+    settler = threading.Timer(0.05, lambda: one.settle({ONE: original(1)}))
+    settler.start()
+    two.wait([ONE], 60)
+    settler.join()
+
+    assert two.claim([ONE]) == {ONE: original(1)}
+
+
+@pytest.mark.proxy
+def test_a_wait_that_is_in_vain_ends_in_time(server: RedisServer, connect: Open) -> None:
+    """Then nothing has changed."""
+    one, two = connect(server.url), connect(server.url)
+    one.claim([ONE])
+    two.wait([ONE], 0.01)
+
+    assert two.claim([ONE]) == {ONE: Claim.BUSY}
+
+
+# ------------------------------------------------------------------------------- stalls and deaths
+
+STALLING = """
+import sys
+from pathlib import Path
+from core.dedup_url import parse_dedup_url
+from proxy.payloads.redis import RedisPayloads
+from tests.proxy.test_payloads import ONE, TWO, original
+
+url, folder = sys.argv[1:]
+payloads = RedisPayloads(parse_dedup_url(url), Path(folder), heartbeat_s=0.5)
+print(*payloads.claim([ONE, TWO]).values(), flush=True)
+sys.stdin.readline()
+print(len(payloads.settle({ONE: original(1), TWO: original(2, TWO)})), flush=True)
+print(*payloads.claim([ONE, TWO]).values(), flush=True)
+sys.stdin.readline()
+"""
+
+
+@pytest.fixture
+def stalling(server: RedisServer, tmp_path: Path) -> Iterator["subprocess.Popen[str]"]:
+    """A process that claims two payloads, and settles them when a line comes."""
+    with subprocess.Popen(
+        [sys.executable, "-c", STALLING, server.url, str(tmp_path / "there")],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=ROOT,
+    ) as child:
+        assert _line(child) == "yours yours"
+        yield child
+        child.kill()
+
+
+def _line(child: "subprocess.Popen[str]") -> str:
+    assert child.stdout is not None
+    return child.stdout.readline().strip()
+
+
+def _tell(child: "subprocess.Popen[str]") -> None:
+    assert child.stdin is not None
+    child.stdin.write("\n")
+    child.stdin.flush()
+
+
+@pytest.mark.proxy
+def test_a_living_process_keeps_its_claims(
+    server: RedisServer, connect: Open, stalling: "subprocess.Popen[str]"
+) -> None:
+    """The heartbeat's expiry is pushed back again and again."""
+    other = connect(server.url)
+    other.wait([ONE, TWO], 1.5)  # three times as long as an unrenewed heartbeat lasts
+
+    assert other.claim([ONE, TWO]) == dict.fromkeys([ONE, TWO], Claim.BUSY)
+
+
+@pytest.mark.proxy
+def test_a_killed_process_holds_its_claims_no_longer_than_its_heartbeat(
+    server: RedisServer, connect: Open, stalling: "subprocess.Popen[str]"
+) -> None:
+    """SIGKILL between claim and write: another writes the payload."""
+    other = connect(server.url)
+    stalling.kill()
+    stalling.wait()
+    other.wait([ONE], 60)
+
+    assert other.claim([ONE, TWO]) == dict.fromkeys([ONE, TWO], Claim.YOURS)
+
+
+@pytest.mark.proxy
+def test_a_process_that_stalled_too_long_learns_that_it_lost(
+    server: RedisServer, connect: Open, stalling: "subprocess.Popen[str]"
+) -> None:
+    """The later owner's record stays the original, and of the late batch nothing is settled."""
+    other = connect(server.url)
+    os.kill(stalling.pid, signal.SIGSTOP)
+    other.wait([ONE], 60)
+    assert other.claim([ONE]) == {ONE: Claim.YOURS}
+    os.kill(stalling.pid, signal.SIGCONT)
+    _tell(stalling)
+    assert _line(stalling) == "1"
+    assert _line(stalling) == "busy yours"
+
+    assert other.settle({ONE: original(7)}) == frozenset()
+    assert other.claim([ONE, TWO]) == {ONE: original(7), TWO: Claim.BUSY}
+
+
+@pytest.mark.proxy
+def test_the_next_process_of_the_collection_frees_the_dead_ones_claims_at_once(
+    server: RedisServer, connect: Open, tmp_path: Path
+) -> None:
+    """It need not wait for a heartbeat of an hour; the living keep theirs."""
+    living = connect(server.url)
+    dead = RedisPayloads(parse_dedup_url(server.url), tmp_path / "here", heartbeat_s=3600)
+    living.claim([ONE])
+    dead.claim([TWO])
+    dead._over.set()
+    dead._pulse.join()
+    dead._owner._file.close()  # what a process's end does
+    dead._server.close()
+    assert living.claim([TWO]) == {TWO: Claim.BUSY}
+    successor = connect(server.url)
+
+    assert successor.claim([ONE, TWO]) == {ONE: Claim.BUSY, TWO: Claim.YOURS}
+    assert len(list((tmp_path / "here").iterdir())) == 2
+
+
+@pytest.mark.proxy
+def test_closing_gives_every_claim_up(server: RedisServer, connect: Open, tmp_path: Path) -> None:
+    """Nothing of the process is left, neither in Redis nor in the collection."""
+    with closing(RedisPayloads(parse_dedup_url(server.url), tmp_path / "here")) as leaving:
+        leaving.claim([ONE])
+
+    assert list((tmp_path / "here").iterdir()) == []
+    assert connect(server.url).claim([ONE]) == {ONE: Claim.YOURS}
+
+
+# ------------------------------------------------------------------------------- outages
+
+
+@pytest.mark.proxy
+def test_a_claim_fails_loudly_without_redis_and_goes_on_with_it(
+    server: RedisServer, connect: Open
+) -> None:
+    """The error says what to do; after the restart nothing is lost, nothing is claimed twice."""
+    one, two = connect(server.url, "one"), connect(server.url, "two")
+    one.claim([ONE])
+    one.settle({ONE: original(1)})
+    one.claim([TWO])
+    server.kill()
+    with pytest.raises(
+        UnavailableError, match=r"Start Redis there, or correct \[proxy\] dedup_url"
+    ):
+        two.claim([ONE, TWO])
+    server.start()
+
+    assert two.claim([ONE, TWO]) == {ONE: original(1), TWO: Claim.BUSY}
+    assert one.settle({TWO: original(2, TWO)}) == frozenset()
+    assert two.claim([TWO]) == {TWO: original(2, TWO)}
+
+
+@pytest.mark.proxy
+def test_what_could_not_be_settled_is_settled_before_the_next_claim(
+    server: RedisServer, connect: Open
+) -> None:
+    """Redis dies between claim and settle: the records are on disk, and become known later."""
+    one, two = connect(server.url, "one"), connect(server.url, "two")
+    one.claim([ONE])
+    server.kill()
+
+    assert one.settle({ONE: original(1)}) == frozenset()
+    with pytest.raises(UnavailableError):
+        one.claim([TWO])
+    server.start()
+    assert two.claim([ONE]) == {ONE: Claim.BUSY}
+    assert one.claim([TWO]) == {TWO: Claim.YOURS}
+    assert two.claim([ONE]) == {ONE: original(1)}
+
+
+@pytest.mark.proxy
+def test_debts_are_paid_with_the_heartbeat(server: RedisServer, connect: Open) -> None:
+    """Whoever waits for the payload must not wait for the debtor's next batch."""
+    one, two = connect(server.url, "one", heartbeat_s=3), connect(server.url, "two")
+    one.claim([ONE, TWO])
+    server.kill()
+    one.settle({ONE: original(1)})
+    one.release([TWO])
+    server.start()
+    two.wait([ONE], 60)
+    two.wait([TWO], 60)
+
+    assert two.claim([ONE, TWO]) == {ONE: original(1), TWO: Claim.YOURS}
+
+
+@pytest.mark.proxy
+def test_an_empty_redis_costs_a_second_record_and_no_more(tmp_path: Path, connect: Open) -> None:
+    """Restarted without its data: claims are gone, and the first who settles has the original."""
+    server = RedisServer(tmp_path / "redis")
+    try:
+        one, two = connect(server.url, "one"), connect(server.url, "two")
+        one.claim([ONE])
+        server.kill()
+        server.start()
+
+        assert two.claim([ONE]) == {ONE: Claim.YOURS}
+        assert one.settle({ONE: original(1)}) == {ONE}
+        assert two.settle({ONE: original(2)}) == frozenset()
+        assert one.claim([ONE]) == {ONE: original(2)}
+    finally:
+        server.stop()
+
+
+@pytest.mark.proxy
+def test_a_full_redis_is_told_as_such(server: RedisServer, connect: Open) -> None:
+    """Whatever Redis refuses with is in the error."""
+    one = connect(server.url)
+    with server.client() as client:
+        client.config_set("maxmemory", "1")
+        with pytest.raises(UnavailableError, match=r"cannot be used: .*maxmemory"):
+            one.claim([ONE])
+        client.config_set("maxmemory", "0")
+
+    assert one.claim([ONE]) == {ONE: Claim.YOURS}
+
+
+# ------------------------------------------------------------------------------- secrets, TLS
+
+SECRET = "p@ss/w:rd?#%"
+
+
+@pytest.mark.proxy
+def test_a_user_and_a_password_open_it(tmp_path: Path, connect: Open) -> None:
+    """By URL, percent-encoded; an ACL user needs no more than the docs say."""
+    user = "weboid on >" + SECRET + " ~{weboid:* resetchannels -@all"
+    allowed = "+evalsha +script|load +get +set +del +exists"
+    server = RedisServer(tmp_path / "redis", "--user", *f"{user} {allowed}".split())
+    try:
+        there = f"weboid:{quote(SECRET, safe='')}@127.0.0.1:{server.port}/0"
+        with closing(redis.Redis(port=server.port)) as admin:
+            admin.acl_setuser("default", enabled=False)
+        one = connect(f"redis://{there}")
+
+        assert one.claim([ONE]) == {ONE: Claim.YOURS}
+        assert one.settle({ONE: original(1)}) == frozenset()
+        one.add({TWO: original(2, TWO)})
+        one.release([ONE])
+        one.wait([ONE], 1)
+        assert one.find([ONE, TWO]) == {ONE: original(1), TWO: original(2, TWO)}
+    finally:
+        server.stop()
+
+
+@pytest.mark.proxy
+def test_no_error_and_no_log_holds_the_password(
+    tmp_path: Path, connect: Open, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Refused, unreachable, or answered by something else: the secret stays ours."""
+    caplog.set_level(logging.DEBUG)
+    server = RedisServer(tmp_path / "redis", "--requirepass", "another")
+    secret = quote(SECRET, safe="")
+    told = []
+    try:
+        for place in (f"127.0.0.1:{server.port}", f"127.0.0.1:{free_port()}", "no.example.invalid"):
+            with pytest.raises(UnavailableError, match=r"\[proxy\] dedup_url") as refused:
+                connect(f"redis://user:{secret}@{place}/0")
+            told.append(refused.value)
+        with pytest.raises(UnavailableError, match="Correct user and password"):
+            connect(server.url)
+    finally:
+        server.stop()
+
+    for each in [*map(str, told), *map(repr, told), caplog.text]:
+        assert SECRET not in each
+        assert secret not in each
+    assert list((tmp_path / "here").iterdir()) == []
+
+
+@pytest.mark.proxy
+def test_tls_is_verified(tmp_path: Path, connect: Open) -> None:
+    """`rediss://` with the server's authority works, and without it is refused."""
+    pem = str(write_certificate(tmp_path / "redis.pem", "localhost"))
+    port = free_port()
+    tls = ("--port", "0", "--tls-port", str(port), "--tls-auth-clients", "no")
+    files = ("--tls-cert-file", pem, "--tls-key-file", pem, "--tls-ca-cert-file", pem)
+    server = RedisServer(tmp_path / "redis", *tls, *files)
+    try:
+        trusting = connect(f"rediss://localhost:{port}/0?ca={pem}")
+        assert trusting.claim([ONE]) == {ONE: Claim.YOURS}
+        with pytest.raises(UnavailableError, match=r"(?i)certificate"):
+            connect(f"rediss://localhost:{port}/0")
+        with pytest.raises(UnavailableError):
+            connect(f"redis://localhost:{port}/0")
+    finally:
+        server.stop()
+
+
+@pytest.mark.proxy
+def test_a_unix_socket_is_an_address_too(tmp_path: Path, connect: Open) -> None:
+    """For a Redis on the same machine."""
+    path = tmp_path / "r.sock"
+    server = RedisServer(tmp_path / "redis", "--unixsocket", str(path))
+    try:
+        assert connect(f"unix://{path}?db=2").claim([ONE]) == {ONE: Claim.YOURS}
+        with closing(redis.Redis(port=server.port, db=2)) as client:
+            assert client.dbsize() == 2
+    finally:
+        server.stop()
+
+
+# ------------------------------------------------------------------------------- clusters
+
+
+def _whole(client: Any) -> bool:
+    """Whether the node knows who has which slot."""
+    return bool(client.execute_command("CLUSTER INFO")["cluster_state"] == "ok")
+
+
+@pytest.mark.proxy
+def test_a_cluster_is_found_by_any_of_its_nodes(tmp_path: Path, connect: Open) -> None:
+    """All keys lie in one slot; a node that has it not names the one that has."""
+    with ExitStack() as stack:
+        nodes, clients = [], []
+        for name in ("first", "second"):
+            bus = ("--cluster-enabled", "yes", "--cluster-port", str(free_port()))
+            node = RedisServer(tmp_path / name, *bus)
+            stack.callback(node.stop)
+            nodes.append(node)
+            clients.append(stack.enter_context(node.client()))
+        bus_port = nodes[1]._options[nodes[1]._options.index("--cluster-port") + 1]
+        clients[1].execute_command("CLUSTER ADDSLOTSRANGE", 0, 16383)
+        clients[0].execute_command("CLUSTER MEET", "127.0.0.1", nodes[1].port, bus_port)
+        wait_until(lambda: all(map(_whole, clients)))
+        without, having = (connect(node.url) for node in nodes)
+
+        assert without.claim([ONE, TWO], ["also"]) == dict.fromkeys([ONE, TWO], Claim.YOURS)
+        assert having.claim([ONE]) == {ONE: Claim.BUSY}
+        assert without.settle({ONE: original(1)}) == frozenset()
+        assert having.find([ONE]) == {ONE: original(1)}
