@@ -17,6 +17,7 @@ from core.settings import Settings
 from crawler.collection import Collection, open_collection
 from crawler.frontier.base import AddResult, Frontier, ItemState, NewItem
 from crawler.frontier.sqlite import SqliteFrontier
+from crawler.space import Space
 from crawler.supervisor import running
 from crawler.worker import Crew, Event, PageDone
 from proxy.index import CaptureIndex
@@ -99,7 +100,9 @@ async def archive(
     Raises:
         CollectionInUseError, CollectionVersionError, UnavailableError: the collection.
         BrowserUnavailableError, ProxyUnavailableError: they do not start.
-        DiskFullError: there is no space; what is left is done by the next run.
+        DiskFullError: there was no space for as long as the settings say, or there is none at all;
+            what is left is done by the next run.
+        LimitReachedError: the run has received all that it may.
     """
     begun, account = clock.monotonic(), Account()
 
@@ -147,11 +150,13 @@ async def _work(
 ) -> None:
     """Start what is needed and let the crew work."""
     async with running(collection, order.settings, clock=clock) as supervisor:
+        space = Space(collection.layout.archive, order.settings.proxy, clock=clock, report=note)
         with closing(CaptureIndex(collection.layout.captures_db)) as index:
             crew = Crew(
                 frontier=frontier,
                 supervisor=supervisor,
                 index=index,
+                space=space,
                 settings=order.settings,
                 clock=clock,
                 name=f"{socket.gethostname()}:{os.getpid()}",
