@@ -131,13 +131,13 @@ class Egress:
         return canonical
 
     def _direct(self, host: str, port: int, patience: Patience) -> Way:
-        addresses, port = self._given(host, port) or (
+        addresses, real_port = self._given(host, port) or (
             self._resolver.addresses(host, port, patience=patience),
             port,
         )
         checked = self._checked(host, addresses)
         try:
-            sock = Race(patience).run(checked, port)
+            sock = Race(patience).run(checked, real_port)
         except OSError as error:
             raise ConnectError(f"{host}:{port} cannot be reached: {error}.") from error
         return Way(sock, _peer(sock))
