@@ -36,11 +36,13 @@ def asks_for_websocket(head: RequestHead) -> bool:
     )
 
 
-def upgrade_request(head: RequestHead, *, target: str) -> bytes:
+def upgrade_request(head: RequestHead, *, target: str, host: str) -> bytes:
     """The handshake as the origin gets it: as the browser sent it, without what was meant for us."""
     lines = [f"GET {target} HTTP/1.1".encode()]
     for key, name, value in head.headers:
-        if key == b"connection":
+        if key == b"host":  # says where it goes, whatever it said before (RFC 9112, 3.2.2)
+            lines.append(name + b": " + host.encode())
+        elif key == b"connection":
             lines.append(name + b": Upgrade")
         elif key == b"upgrade" or key not in HOP_BY_HOP:
             lines.append(name + b": " + value)
@@ -149,20 +151,15 @@ class Relay:
     def _wait(self, timeout_s: float) -> bool:
         """Wait until something can be done; whether something can."""
         poller = select.poll()
-        sides: dict[int, tuple[_Side, int]] = {}
         for side, other in ((self._browser, self._origin), (self._origin, self._browser)):
             if side.ended:
                 continue
             if other.has_room and side.has_more:
                 return True
             wanted = (_READ if other.has_room else 0) | (_WRITE if side.unsent else 0)
-            sides[side.sock.fileno()] = side, wanted
-            poller.register(side.sock, wanted)
-        ready = poller.poll(timeout_s * 1000 + 1)
-        for number, _ in ready:
-            side, wanted = sides[number]
-            side.ended = not wanted  # nothing was asked of it: it broke off
-        return bool(ready)
+            if wanted:  # poll tells of a hang-up unasked, again and again
+                poller.register(side.sock, wanted)
+        return bool(poller.poll(timeout_s * 1000 + 1))
 
 
 class _Side:
