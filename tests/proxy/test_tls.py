@@ -348,6 +348,38 @@ def test_an_ip_literal_is_verified_but_not_named(
     assert origin.names == [None]
 
 
+def test_the_hello_offers_a_browsers_ciphers_in_a_browsers_order(
+    way: Callable[..., Upstream],
+) -> None:
+    """Chromium's list for TLS 1.2 after the suites of TLS 1.3; HTTP/1.1 alone (C-14)."""
+    heard: list[bytes] = []
+
+    def listen(listener: socket.socket) -> None:
+        connection, _ = listener.accept()
+        with connection:
+            heard.append(connection.recv(65536))
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=listen, args=(listener,), daemon=True)
+        thread.start()
+        with pytest.raises(TlsError):
+            way(listener.getsockname()[1], timeout_s=5).lend((HOST, 443, True))
+        thread.join()
+    hello = heard[0]
+    start = 9 + 2 + 32  # RFC 8446, 4.1.2: after the headers, the version and the random bytes
+    start += 1 + hello[start]
+    size = int.from_bytes(hello[start : start + 2], "big")
+    offered = hello[start + 2 : start + 2 + size]
+    suites = [offered[at : at + 2].hex() for at in range(0, size, 2)]
+
+    assert set(suites[:3]) == {"1301", "1302", "1303"}
+    chromium = "c02b c02f c02c c030 cca9 cca8 c013 c014 009c 009d 002f 0035"
+    assert suites[3 : 3 + 12] == chromium.split()
+    assert set(suites[15:]) <= {"00ff"}  # RFC 5746's signal
+    assert b"\x08http/1.1" in hello
+    assert b"\x02h2" not in hello
+
+
 def test_the_dot_at_the_end_of_a_name_is_not_part_of_it(
     serve: Serve, way: Callable[..., Upstream], tmp_path: Path, issuer: Issuer
 ) -> None:

@@ -216,6 +216,44 @@ async def test_one_host_gets_no_more_connections_than_the_profile_allows(
     assert {str(entry.kept) for entry in entries} == {"response", "revisit"}
 
 
+@pytest.mark.parametrize("tunnel", [False, True])
+async def test_the_origin_gets_the_browsers_headers_in_its_order_and_spelling(
+    begin: Callable[..., Proxy], origin: Origin, secure_origin: Origin, tunnel: bool
+) -> None:
+    """C-14: what differs is this hop's own, and zstd, which no WARC reader decodes."""
+    sent = (
+        '{connection}sec-ch-ua: "Chromium";v="140"\r\nUser-Agent: Mozilla/5.0\r\nACCEPT: */*\r\n'
+        "x-Odd-Case:  two  blanks \r\nAccept-Encoding: gzip, deflate, br, zstd\r\nCookie: a=1; b=2\r\n"
+    )
+    proxy = begin()
+    async with proxy.client.visit("p", bucket="b") as visit:
+        browser = Browser(proxy.port, visit.credentials.username, visit.credentials.password)
+        if tunnel:
+            browser.tunnel("secure.example:443")
+            headers = sent.format(connection="Connection: keep-alive\r\n")
+            browser.send_only(
+                f"GET /x?y HTTP/1.1\r\nHost: secure.example\r\n{headers}\r\n".encode()
+            )
+        else:
+            headers = sent.format(connection="Proxy-Connection: keep-alive\r\n")
+            url = "http://origin.example/x?y"
+            browser.send_only(
+                f"GET {url} HTTP/1.1\r\nHost: origin.example\r\n"
+                f"{browser.authorization}{headers}\r\n".encode()
+            )
+        asked = secure_origin if tunnel else origin
+        assert asked.arrived.wait(20)
+        await visit.seal(grace_s=5)
+        browser.close()
+
+    assert asked.requests[0].decode() == (
+        f"GET /x?y HTTP/1.1\r\nHost: {'secure' if tunnel else 'origin'}.example\r\n"
+        "Connection: keep-alive\r\n"
+        'sec-ch-ua: "Chromium";v="140"\r\nUser-Agent: Mozilla/5.0\r\nACCEPT: */*\r\n'
+        "x-Odd-Case: two  blanks\r\nAccept-Encoding: gzip, deflate, br\r\nCookie: a=1; b=2\r\n\r\n"
+    )
+
+
 def request(path: str, browser: Browser) -> bytes:
     """A request of the browser's, as bytes."""
     return (
