@@ -119,6 +119,25 @@ def parse_endpoint(text: str) -> tuple[str, int | None]:
         raise ConfigError(f"{text!r} is no address: write 192.0.2.7:8080 or [::1]:80.") from error
 
 
+def resolve_key(name: str) -> str:
+    """``host`` or ``host:port``, as `[egress] resolve` names it, with the host in its one spelling.
+
+    Raises:
+        ConfigError: it is neither.
+
+    >>> resolve_key("Example.org.:80"), resolve_key("[::0:1]:80"), resolve_key("::1")
+    ('example.org:80', '[::1]:80', '[::1]')
+    """
+    host, colon, port = name.rpartition(":")
+    alone = not colon or "]" in port or (":" in host and not host.startswith("["))
+    try:
+        if alone:
+            return canonical_host(name)
+        return f"{canonical_host(host)}:{int(port)}"
+    except (BadUrlError, ValueError) as error:
+        raise ConfigError(f"{name!r} is no host: write example.org or example.org:80.") from error
+
+
 def _pattern_host(pattern: str, host: str) -> str:
     try:
         if "*" not in host:

@@ -13,7 +13,7 @@ from typing import Any
 
 from core.dedup_url import parse_dedup_url
 from core.errors import ConfigError
-from core.hosts import HostPatterns, parse_endpoint
+from core.hosts import HostPatterns, parse_endpoint, resolve_key
 from core.via import parse_via
 
 
@@ -216,7 +216,8 @@ def _check_egress(egress: EgressSettings, source: str) -> None:
             except ValueError as error:
                 raise ConfigError(f"{source} [egress] {name}: {error}.") from error
     try:
-        for endpoint in egress.resolve.values():
+        for name, endpoint in egress.resolve.items():
+            resolve_key(name)
             parse_endpoint(endpoint)
         HostPatterns(dict.fromkeys(egress.block, True))
         HostPatterns({pattern: parse_via(via) for pattern, via in egress.via.items()})

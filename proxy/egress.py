@@ -14,7 +14,14 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from core.errors import BadUrlError
-from core.hosts import BAD_PORTS, HostPatterns, canonical_host, is_local_name, parse_endpoint
+from core.hosts import (
+    BAD_PORTS,
+    HostPatterns,
+    canonical_host,
+    is_local_name,
+    parse_endpoint,
+    resolve_key,
+)
 from core.settings import EgressSettings
 from core.via import Via, ViaScheme, parse_via
 from proxy.addresses import Address, AddressRules, is_own, is_public
@@ -81,7 +88,7 @@ class Egress:
     ) -> None:
         self._rules = AddressRules(allow=settings.allow, refuse=settings.refuse, is_own=is_own)
         self._resolve = {
-            _resolve_key(name): parse_endpoint(text) for name, text in settings.resolve.items()
+            resolve_key(name): parse_endpoint(text) for name, text in settings.resolve.items()
         }
         self._block = HostPatterns(dict.fromkeys(settings.block, True))
         self._via = HostPatterns({host: parse_via(text) for host, text in settings.via.items()})
@@ -221,14 +228,6 @@ def _literal(host: str) -> Addresses | None:
         return (ipaddress.ip_address(host.strip("[]")),)
     except ValueError:
         return None
-
-
-def _resolve_key(name: str) -> str:
-    """``host`` or ``host:port`` with the host in its one spelling."""
-    host, colon, port = name.rpartition(":")
-    if not colon or "]" in port or (":" in host.strip("[]") and not host.startswith("[")):
-        return canonical_host(name)
-    return f"{canonical_host(host)}:{port}"
 
 
 def _peer(sock: socket.socket) -> str:

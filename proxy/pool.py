@@ -72,8 +72,7 @@ class Pool:
 
     def give_back(self, connection: Connection) -> None:
         """Take back a connection that can serve another exchange."""
-        connection.idle_since = self._monotonic()
-        crowded: Connection | None = None
+        now = connection.idle_since = self._monotonic()
         with self._lock:
             host = self._hosts[connection.origin]
             waiter = _first(host)
@@ -82,12 +81,8 @@ class Pool:
                 return
             host.idle.append(connection)
             self._idle[connection] = None
-            if len(self._idle) > IDLE_TOTAL:
-                crowded = next(iter(self._idle))
-                self._forget(crowded)
-        if crowded is not None:
-            crowded.sock.close()
-            self.release(crowded.origin)
+            spent = self._spent(now)
+        self._drop(spent)
 
     def release(self, origin: Origin) -> None:
         """Say that a connection was closed, or could not be opened."""
@@ -107,9 +102,7 @@ class Pool:
             idle = list(self._idle)
             for connection in idle:
                 self._forget(connection)
-        for connection in idle:
-            connection.sock.close()
-            self.release(connection.origin)
+        self._drop(idle)
 
     def _take(self, origin: Origin, *, fresh: bool) -> tuple[Connection | None, _Waiter | None]:
         with self._lock:
@@ -156,6 +149,22 @@ class Pool:
             self.release(origin)
         else:
             self.give_back(waiter.connection)
+
+    def _spent(self, now: float) -> list[Connection]:
+        """The oldest idle ones, as far as they idled too long or there are too many; forgotten."""
+        spent: list[Connection] = []
+        for connection in self._idle:
+            if now - connection.idle_since <= IDLE_S and len(self._idle) - len(spent) <= IDLE_TOTAL:
+                break
+            spent.append(connection)
+        for connection in spent:
+            self._forget(connection)
+        return spent
+
+    def _drop(self, connections: list[Connection]) -> None:
+        for connection in connections:
+            connection.sock.close()
+            self.release(connection.origin)
 
     def _forget(self, connection: Connection) -> None:
         self._hosts[connection.origin].idle.remove(connection)

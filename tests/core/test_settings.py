@@ -55,6 +55,7 @@ def test_settings_survive_the_way_to_another_process() -> None:
         ('[egress]\nrefuse = ["10.0.0.1/8"]', "refuse"),
         ('[egress]\nblock = ["http://example.org"]', "host pattern"),
         ('[egress.resolve]\n"a.example" = "b.example"', "no address"),
+        ('[egress.resolve]\n"http://a.example" = "10.0.0.1"', "no host"),
         ('[egress.via]\n"*" = "socks9://127.0.0.1:1080"', "no proxy"),
         ('[egress.via]\n"a*b" = "direct"', "host pattern"),
         ("[egress]\nconnections_per_host = 0", "at least 1"),

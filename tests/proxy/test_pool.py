@@ -186,6 +186,20 @@ def test_a_connection_that_idled_too_long_is_not_lent() -> None:
     peers.close()
 
 
+def test_what_idled_too_long_is_closed_when_another_comes_back() -> None:
+    """A server's farewell must not keep a descriptor until the host is asked again."""
+    now = [0.0]
+    peers = Peers(Pool(2, monotonic=lambda: now[0]))
+    old, new = peers.borrow(), peers.borrow()
+    peers.pool.give_back(old)
+    now[0] += IDLE_S + 1
+    peers.pool.give_back(new)
+
+    assert old.sock.fileno() == -1
+    assert peers.pool._hosts[ORIGIN].count == 1
+    peers.close()
+
+
 def test_closing_twice_frees_one_place(peers: Peers) -> None:
     """An exchange may close what it has closed."""
     first, _ = peers.borrow(), peers.borrow()
