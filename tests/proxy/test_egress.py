@@ -215,6 +215,16 @@ def test_a_closed_port_is_a_connect_error() -> None:
         Egress(settings, connect_timeout_s=1).connect("a.example", 80)
 
 
+@pytest.mark.parametrize("host", ["localhost", "web.localhost.", "127.1", "[::ffff:127.0.0.1]"])
+def test_an_allowed_loopback_is_reached_by_each_of_its_names(host: str) -> None:
+    """For tests and intranets: one family allowed is enough, and nobody is asked (RFC 6761)."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        settings = EgressSettings(allow=("127.0.0.0/8",))
+        egress = Egress(settings, connect_timeout_s=5, lookup=nobody)
+        with egress.connect(host, listener.getsockname()[1]) as connection:
+            assert connection.getpeername()[0] == "127.0.0.1"
+
+
 def test_an_allowed_network_does_not_vouch_for_what_an_address_carries() -> None:
     """6to4 of a private address stays refused when only the outer form is allowed, and Teredo too."""
     for address in ("2002:7f00:1::", "2001:0:a00:1::ffff:ffff"):
