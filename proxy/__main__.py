@@ -44,6 +44,9 @@ def main() -> None:
     arguments = parser.parse_args()
     logging.basicConfig(level=logging.WARNING, format="proxy %(levelname)s %(name)s %(message)s")
     sys.setswitchinterval(SWITCH_INTERVAL_S)
+    # The system's resolver would spend half a minute on a name whose servers keep silent, and a
+    # page can name many; who runs us may say otherwise (resolv.conf(5)).
+    os.environ.setdefault("RES_OPTIONS", "timeout:3 attempts:2")
     settings = settings_from(json.loads(sys.stdin.readline()))
     layout = Layout(arguments.collection)
     layout.archive.mkdir(parents=True, exist_ok=True)

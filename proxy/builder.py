@@ -103,6 +103,8 @@ def _common(kind: RecordType, recorded: Recorded) -> str:
     entry.record_id = new_record_id()
     page = f"WARC-Page-ID: {page_id}\r\n" if page_id else ""
     digest = f"WARC-Payload-Digest: {entry.digest}\r\n" if entry.digest else ""
+    # Only a proxy on the way may know where the origin is ([egress] via).
+    address = f"WARC-IP-Address: {entry.remote_ip}\r\n" if entry.remote_ip else ""
     truncated = tls = ""
     if entry.truncated and kind is RecordType.RESPONSE:
         truncated = f"WARC-Truncated: {entry.truncated}\r\n"
@@ -111,7 +113,7 @@ def _common(kind: RecordType, recorded: Recorded) -> str:
     return (
         f"WARC/1.1\r\nWARC-Type: {kind}\r\nWARC-Record-ID: {entry.record_id}\r\n"
         f"WARC-Date: {warc_date_at(entry.started_ms)}\r\nWARC-Target-URI: {entry.url}\r\n"
-        f"WARC-IP-Address: {entry.remote_ip}\r\n{page}{digest}{truncated}{tls}"
+        f"{address}{page}{digest}{truncated}{tls}"
     )
 
 
