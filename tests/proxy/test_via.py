@@ -128,7 +128,9 @@ def way(settings: Settings, **via: str) -> Upstream:
 def ask(connection: Connection, path: str = "/") -> bytes:
     """One exchange; the connection is closed."""
     connection.send(f"GET {path} HTTP/1.1\r\nHost: origin.example\r\n\r\n".encode())
-    answer = connection.sock.recv(65536)
+    answer = b""
+    while not answer.endswith(b"nothing here") and (piece := connection.sock.recv(65536)):
+        answer += piece
     connection.close()
     return answer
 
