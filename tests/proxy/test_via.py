@@ -22,6 +22,8 @@ from proxy.via import absolute_request, fault_of_proxy
 from proxy.ways_out import BlockedAddressError, ConnectError
 from tests.proxy.conftest import Browser, Origin, Proxy, check, ok, records
 
+pytestmark = pytest.mark.proxy
+
 # Only the proxies know this name: their /etc/hosts, in a mount namespace of theirs, has it.
 ELSEWHERE = "only.elsewhere.example"
 

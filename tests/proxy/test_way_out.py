@@ -16,7 +16,9 @@ import pytest
 from core.layout import Layout
 from core.settings import Settings
 from proxy.ledger import LedgerEntry
-from tests.proxy.conftest import Browser, Origin, Proxy, ok, records
+from tests.proxy.conftest import Browser, Origin, Proxy, check, ok, records
+
+pytestmark = pytest.mark.proxy
 
 
 @pytest.fixture
@@ -62,9 +64,9 @@ async def fetch(proxy: Proxy, *urls: str) -> list[LedgerEntry]:
     async with proxy.client.visit("p", bucket="b") as visit:
         browser = Browser(proxy.port, visit.credentials.username, visit.credentials.password)
         for url in urls:
+            browser.close()
             if url.startswith("https:"):
                 host, _, path = url.removeprefix("https://").partition("/")
-                browser.close()
                 browser.tunnel(f"{host}:443")
                 browser.ask("GET", f"/{path}", tunnel=True)
             else:
@@ -87,16 +89,25 @@ async def test_the_facts_of_tls_are_in_the_ledger(
     assert good.tls_certificate == bad.tls_certificate == hashlib.sha256(der).hexdigest()
 
 
-async def test_a_verdict_is_in_the_record(
+async def test_the_facts_and_the_verdict_are_in_the_record(
     begin: Callable[..., Proxy], secure_origin: Origin
 ) -> None:
-    """Whoever has the WARC alone can tell, too."""
+    """Whoever has the WARC alone can tell, too; a revisit says what held for itself."""
     proxy = begin()
-    await fetch(proxy, "https://wrong.example/")
+    entries = await fetch(
+        proxy, "https://secure.example/", "https://wrong.example/", "http://origin.example/"
+    )
     proxy.stop()
-    (response,) = (each for each in records(proxy.layout) if each.kind == "response")
+    check(proxy.layout)
+    good, bad, plain = (r for r in records(proxy.layout) if r.kind in ("response", "revisit"))
 
-    assert response.headers["WARC-TLS-Verification"].startswith("failed; wrong-host: ")
+    assert "WARC-TLS-Verification" not in good.headers
+    assert bad.headers["WARC-TLS-Verification"].startswith("failed; wrong-host: ")
+    for record, entry in zip((good, bad), entries, strict=False):
+        assert record.headers["WARC-Protocol"] == "tls/1.3"
+        assert record.headers["WARC-Cipher-Suite"] == entry.tls_cipher
+        assert record.headers["WARC-TLS-Certificate"] == f"sha256:{entry.tls_certificate}"
+    assert not [name for name in plain.headers if name.startswith(("WARC-TLS", "WARC-Protocol"))]
 
 
 async def test_a_profile_may_insist_on_good_certificates(

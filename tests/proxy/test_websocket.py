@@ -30,6 +30,8 @@ from render.executable import find_browser
 from render.visit import VisitRequest, visit
 from tests.proxy.conftest import Browser, Origin, Proxy, Response, ok, records
 
+pytestmark = pytest.mark.proxy
+
 Talk = Callable[[ServerConnection], Awaitable[None]]
 
 
