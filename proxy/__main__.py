@@ -21,11 +21,13 @@ from pathlib import Path
 from core.errors import WeboidError
 from core.layout import Layout
 from core.settings import ProxySettings, settings_from
+from core.timestamps import moment
 from proxy.control import ControlServer
 from proxy.exchange import now_ms
 from proxy.index import CaptureIndex
 from proxy.payloads.opening import open_payloads
-from proxy.recovery import Recovered, recover
+from proxy.recovered import Recovered
+from proxy.recovery import recover, report
 from proxy.server import ArchivingProxy
 from proxy.tally import Tally
 
@@ -67,7 +69,7 @@ def main() -> None:
             "ready": True,
             "port": proxy.server_address[1],
             "spki": proxy.ca.spki,
-            "recovered": [asdict(each) for each in recovered],
+            "recovered": [{**asdict(each), "text": each.text} for each in recovered],
         }
         sys.stdout.write(json.dumps(ready) + "\n")
         sys.stdout.flush()
@@ -86,7 +88,9 @@ def _recovered(layout: Layout, settings: ProxySettings) -> list[Recovered]:
         closing(CaptureIndex(layout.captures_db)) as index,
         closing(open_payloads(layout, settings, index)) as payloads,
     ):
-        return recover(layout, index, payloads, bucket=bucket, min_bytes=least)
+        recovered = recover(layout, index, payloads, bucket=bucket, min_bytes=least)
+        report(layout, recovered, now=moment(now_ms()))
+        return recovered
 
 
 def _wait_for_the_end() -> None:

@@ -42,6 +42,7 @@ from proxy.builder import (
     response_members,
     revisit_members,
 )
+from proxy.checksums import Checksums
 from proxy.exchange import Recorded
 from proxy.index import CaptureIndex, CaptureRow, key_or_empty
 from proxy.jobs import Artifact, Barrier, Job, PutOff, Sorted, Write
@@ -81,8 +82,11 @@ class Archivist:
         self._payloads = open_payloads(layout, settings, self._index)
         self._put_off = PutOff()
         limit = settings.warc_limit_bytes
-        self._captures = WarcFile(layout.archive, "weboid", limit_bytes=limit, now=now)
-        self._artifacts = WarcFile(layout.archive, "artifacts", limit_bytes=limit, now=now)
+        self._checksums = Checksums(layout)
+        self._captures, self._artifacts = (
+            WarcFile(layout.archive, prefix, limit_bytes=limit, now=now, closed=self._checksums.put)
+            for prefix in ("weboid", "artifacts")
+        )
         self._jobs: deque[Job] = deque()
         self._backlog = 0  # bytes
         self._lock = threading.Lock()
@@ -156,6 +160,7 @@ class Archivist:
         self._urgent.set()
         self._arrived.set()
         self._thread.join()
+        self._checksums.close()
 
     def _run(self) -> None:
         while True:

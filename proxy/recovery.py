@@ -1,50 +1,45 @@
 """After a crash: WARCs cut to their last whole record, and what the index missed put into it.
 
-A WARC that nobody writes and that still has its ``.open`` suffix was interrupted. A gzip member is
-a record, so the file is whole up to the last member that inflates with a good checksum. Records
-that reached the disk but not the index are added from the file: the WARCs are the truth.
+A WARC that nobody writes and that still has its ``.open`` suffix was interrupted. What the index
+covers was acknowledged: it stays, also beyond a damaged place. After that the file is whole up to
+the last record that follows without a gap; the rest was never acknowledged and is cut. Records that
+reached the disk but not the index are added from the file: the WARCs are the truth.
+
+Nothing is thrown away but a record that was not finished and zeroes. What cannot be used lies in
+``archive/damaged/``. No file, whatever it is, keeps a proxy from starting. All that is done is told
+(`Recovered.text`) and noted in ``reports/recovered.jsonl``.
 """
 
 import fcntl
-import hashlib
+import json
+import logging
 import os
-import zlib
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+import shutil
+import sqlite3
+import stat
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import closing, suppress
+from dataclasses import asdict
+from datetime import datetime
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import BinaryIO
 
-from warcio.archiveiterator import ArchiveIterator
-from warcio.exceptions import ArchiveLoadFailed
-
-from core.captures import Capture, RecordLocation
-from core.digests import sha256_digest
 from core.errors import InputError
 from core.layout import OPEN_SUFFIX, Layout
-from core.pages import PageInfo, parse_pageinfo
-from core.records import ArtifactKind, RecordType, parse_artifact_uri
-from core.timestamps import milliseconds, parse_warc_date, to_milliseconds
-from proxy.builder import Original
-from proxy.http1 import Body, Framing
-from proxy.index import CaptureIndex, key_or_empty
+from core.timestamps import parse_warc_date, warc_date
+from proxy.checksums import CLOSED_SUFFIX, complete
+from proxy.index import CaptureIndex
+from proxy.indexing import Indexed, index_file
+from proxy.members import Damage, Member, walk
 from proxy.payloads.protocol import PayloadKey, Payloads
+from proxy.recovered import Fate, Recovered, Wreck
 from proxy.warcfile import sync_folder
 
+log = logging.getLogger(__name__)
+
 READ_BYTES = 1 << 20
-
-
-@dataclass(frozen=True, slots=True)
-class Recovered:
-    """What was done to one interrupted WARC.
-
-    Attributes:
-        cut: bytes after its last whole record that were cut off.
-        indexed: records that the index had missed.
-    """
-
-    filename: str
-    cut: int
-    indexed: int
+_IndexTail = Callable[[Wreck, Sequence[tuple[int, int]]], int]
+_DATED = ("response", "revisit", "resource")
 
 
 def recover(
@@ -62,74 +57,208 @@ def recover(
 
     Raises:
         DedupUnavailableError: `payloads` does not answer; try again.
-        OSError: a file cannot be read, cut or renamed.
     """
+
+    def index_tail(wreck: Wreck, tail: Sequence[tuple[int, int]]) -> int:
+        found = index_file(
+            wreck.path, wreck.filename, index, bucket=bucket, min_bytes=min_bytes, spans=tail
+        )
+        if payloads.shared:
+            payloads.add(index.payloads_of(wreck.filename))
+        return found.rows
+
     done = []
     for path in sorted(layout.archive.glob(f"*{OPEN_SUFFIX}")):
-        with path.open("r+b") as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                continue  # a living proxy writes it
-            if path.exists():  # another process may have been quicker
-                recovered = _recover_one(path, file.fileno(), index, bucket, min_bytes)
-                if payloads.shared:
-                    payloads.add(index.payloads_of(recovered.filename))
-                _close(path, recovered.filename)
-                done.append(recovered)
+        recovered = _recover_one(layout, path, index, index_tail)
+        if recovered is not None:
+            log.info("proxy.recovered file=%s text=%s", recovered.filename, recovered.text)
+            done.append(recovered)
     if done:
         index.settle()
     return done
 
 
+def report(layout: Layout, done: Iterable[Recovered], *, now: datetime) -> None:
+    """Note what was done in ``reports/recovered.jsonl``, for those who were not there."""
+    lines = [
+        json.dumps({"at": warc_date(now), **asdict(each), "text": each.text}, ensure_ascii=False)
+        for each in done
+    ]
+    if lines:
+        layout.reports.mkdir(parents=True, exist_ok=True)
+        with layout.recovery_report.open("a", encoding="utf-8") as file:
+            file.write("".join(f"{line}\n" for line in lines))
+
+
 def _recover_one(
-    path: Path, descriptor: int, index: CaptureIndex, bucket: str, min_bytes: int
+    layout: Layout,
+    path: Path,
+    index: CaptureIndex,
+    index_tail: _IndexTail,
+) -> Recovered | None:
+    """Put one file in order; None when it lives, or is gone already."""
+    wreck = Wreck(path, index.indexed_to(path.name.removesuffix(OPEN_SUFFIX)))
+    try:
+        if stat.S_ISREG(path.lstat().st_mode):
+            return _recover_file(layout, wreck, index, index_tail)
+        reason = "it is no file"
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        if wreck.judged:  # it can be read: the fault is the disk's, e.g. that it is full
+            return Recovered(wreck.filename, Fate.LEFT, reason=_words(error))
+        reason = f"it cannot be read: {_words(error)}"
+    return _set_aside(layout, wreck, index, reason)
+
+
+def _recover_file(
+    layout: Layout, wreck: Wreck, index: CaptureIndex, index_tail: _IndexTail
+) -> Recovered | None:
+    with wreck.path.open("r+b") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return None  # a living proxy writes it
+        if not wreck.path.exists():  # another process was quicker
+            return None
+        _judge(wreck)
+        if wreck.keep == 0 and (wreck.size or wreck.covered):
+            return _set_aside(layout, wreck, index, wreck.why or "there is nothing in it")
+        return _close(layout, wreck, file, index, index_tail)
+
+
+def _judge(wreck: Wreck) -> None:
+    """Find out what of the file is whole.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    wreck.size = wreck.path.stat().st_size
+    for each in walk(wreck.path, digests=False):
+        if isinstance(each, Member) and is_sound(each):
+            end = each.offset + each.length
+            if each.offset < wreck.covered or each.offset == wreck.keep:
+                wreck.keep = end
+        elif isinstance(each, Damage):
+            wreck.damage.append((each.offset, each.end))
+            wreck.torn = each.torn
+            wreck.why = wreck.why or each.text
+        else:
+            wreck.damage.append((each.offset, each.offset + each.length))
+            wreck.torn = False
+            wreck.why = wreck.why or "Its first record is not whole."
+    wreck.judged = True
+
+
+def is_sound(member: Member) -> bool:
+    """Whether the record can be indexed."""
+    if member.problems:
+        return False
+    if member.kind in _DATED:
+        try:
+            parse_warc_date(member.headers.get("warc-date", ""))
+        except InputError:
+            return False
+    return True
+
+
+def _close(
+    layout: Layout,
+    wreck: Wreck,
+    file: BinaryIO,
+    index: CaptureIndex,
+    index_tail: _IndexTail,
 ) -> Recovered:
-    filename = path.name.removesuffix(OPEN_SUFFIX)
-    size = path.stat().st_size
-    covered = index.indexed_to(filename)
-    whole = last_whole_member(path, start=covered if covered <= size else 0)
-    if whole < size:
-        os.ftruncate(descriptor, whole)
-        os.fsync(descriptor)
-    start = min(covered, whole)
-    found = index_file(path, filename, index, bucket=bucket, min_bytes=min_bytes, start=start)
-    return Recovered(filename, size - whole, found.rows)
+    """Cut the file, bring its rows up to date, and give it its final name."""
+    if wreck.size == 0:
+        wreck.path.unlink()
+        sync_folder(layout.archive)
+        return Recovered(wreck.filename, Fate.REMOVED)
+    kept_in = _save_tail(layout, wreck)
+    if wreck.keep < wreck.size:
+        os.ftruncate(file.fileno(), wreck.keep)
+        os.fsync(file.fileno())
+    damaged = [span for span in wreck.damage if span[0] < wreck.keep]
+    lost = sum(index.forget(wreck.filename, *span) for span in damaged)
+    if wreck.keep < wreck.covered:
+        lost += index.forget(wreck.filename, wreck.keep)
+    start = min(wreck.covered, wreck.keep)
+    try:
+        indexed = index_tail(wreck, [(start, wreck.keep)] if start < wreck.keep else [])
+        reason = ""
+    except InputError as error:  # whole records, and yet nothing that our index can hold
+        indexed, reason = 0, str(error)
+    wreck.path.rename(wreck.path.with_name(wreck.filename))
+    sync_folder(layout.archive)
+    return Recovered(
+        wreck.filename,
+        Fate.CLOSED,
+        cut=wreck.size - wreck.keep,
+        indexed=indexed,
+        lost_bytes=max(wreck.covered - wreck.keep, 0) + sum(end - at for at, end in damaged),
+        lost_records=lost,
+        damaged=tuple(at for at, _ in damaged),
+        kept_in=kept_in,
+        reason=reason,
+    )
 
 
-def _close(path: Path, filename: str) -> None:
-    """Give the file its final name; an empty one is removed."""
-    if path.stat().st_size:
-        path.rename(path.with_name(filename))
-    else:
-        path.unlink()
-    sync_folder(path.parent)
+def _save_tail(layout: Layout, wreck: Wreck) -> str:
+    """Keep what is cut off, unless it is an unfinished record or zeroes; where."""
+    beyond = [span for span in wreck.damage if span[0] >= wreck.keep]
+    unfinished = beyond == [(wreck.keep, wreck.size)] and wreck.torn
+    if wreck.keep == wreck.size or unfinished or _is_zero(wreck.path, wreck.keep):
+        return ""
+    layout.damaged.mkdir(exist_ok=True)
+    saved = layout.damaged / f"{wreck.filename}.from-{wreck.keep}"
+    with wreck.path.open("rb") as source, saved.open("wb") as target:
+        source.seek(wreck.keep)
+        shutil.copyfileobj(source, target, READ_BYTES)
+        target.flush()
+        os.fsync(target.fileno())
+    sync_folder(layout.damaged)
+    return str(saved.relative_to(layout.root))
 
 
-def last_whole_member(path: Path, *, start: int = 0) -> int:
-    """Where the last gzip member ends that inflates with a good checksum; `start` begins one."""
-    whole = start
+def _is_zero(path: Path, start: int) -> bool:
     with path.open("rb") as file:
         file.seek(start)
-        inflater = zlib.decompressobj(31)
-        position = start
-        while data := file.read(READ_BYTES):
-            while data:
-                try:
-                    inflater.decompress(data)
-                except zlib.error:
-                    return whole
-                if not inflater.eof:
-                    position += len(data)
-                    break
-                position += len(data) - len(inflater.unused_data)
-                whole = position
-                data = inflater.unused_data
-                inflater = zlib.decompressobj(31)
-    return whole
+        return all(not any(piece) for piece in iter(lambda: file.read(READ_BYTES), b""))
 
 
-def rebuild(
+def _set_aside(layout: Layout, wreck: Wreck, index: CaptureIndex, reason: str) -> Recovered:
+    """Move the file away, and take out what refers to it."""
+    try:
+        layout.damaged.mkdir(exist_ok=True)
+        target = _free_name(layout.damaged / wreck.filename)
+        wreck.path.rename(target)
+        sync_folder(layout.archive)
+        sync_folder(layout.damaged)
+    except OSError as error:
+        return Recovered(wreck.filename, Fate.LEFT, reason=f"{reason}; {_words(error)}")
+    return Recovered(
+        wreck.filename,
+        Fate.SET_ASIDE,
+        lost_bytes=wreck.covered,
+        lost_records=index.forget(wreck.filename, 0) if wreck.covered else 0,
+        kept_in=str(target.relative_to(layout.root)),
+        reason=reason,
+    )
+
+
+def _free_name(path: Path) -> Path:
+    number, free = 1, path
+    while os.path.lexists(free):
+        number += 1
+        free = path.with_name(f"{path.name}.{number}")
+    return free
+
+
+def _words(error: OSError) -> str:
+    return error.strerror or str(error)
+
+
+def rebuild(  # noqa: PLR0913 what a profile says of dedup, and whom to tell
     layout: Layout,
     *,
     bucket: str,
@@ -137,8 +266,12 @@ def rebuild(
     also: Sequence[str] = (),
     shared: Payloads | None = None,
     progress: Callable[[str, int], None] | None = None,
+    told: Callable[[str], None] = lambda _text: None,
 ) -> dict[str, int]:
     """Make the captures index anew from the WARCs; the old one stays until the new one is whole.
+
+    Interrupted files are put in order first. What is damaged is passed over. Every closed WARC gets
+    the line in SHA256SUMS that it lacks; lines that are there stay.
 
     Args:
         layout: the collection.
@@ -148,21 +281,22 @@ def rebuild(
         shared: the dedup index of several machines: it learns of every payload here, and knows
             where the payloads of revisits lie that have none here.
         progress: told each file's name and rows as it is done.
+        told: told in a sentence what could not be read.
 
     Returns:
         Rows by table, as `CaptureIndex.counts`.
 
     Raises:
-        InputError: a WARC cannot be read; the text names it, and the old index stays.
         DedupUnavailableError: `shared` does not answer; the old index stays.
+        OSError: a file cannot be read, or not be written; the old index stays.
     """
     fresh = layout.captures_db.with_suffix(".rebuilding")
     _remove(fresh)
-    index = CaptureIndex(fresh)
-    try:
-        for path in sorted(layout.archive.glob("*.warc.gz*")):
+    with closing(CaptureIndex(fresh)) as index:
+        _mend(layout, index, told)
+        for path in _warcs(layout):
             filename = path.name.removesuffix(OPEN_SUFFIX)
-            found = index_file(path, filename, index, bucket=bucket, min_bytes=min_bytes)
+            found = _index_whole(path, filename, index, bucket, min_bytes, told)
             if shared is not None:
                 shared.add(found.payloads)
             if progress is not None:
@@ -170,14 +304,73 @@ def rebuild(
         index.settle()
         if shared is not None:
             _adopt_orphans(index, shared, bucket, also)
+        complete(layout, index)
         counts = index.counts()
         index.checkpoint()
-    finally:
-        index.close()
     _remove(layout.captures_db)
     fresh.rename(layout.captures_db)
     sync_folder(layout.databases)
     return counts
+
+
+def _warcs(layout: Layout) -> list[Path]:
+    """Every WARC, closed or open."""
+    found = (*layout.archive.glob(f"*{CLOSED_SUFFIX}"), *layout.archive.glob(f"*{OPEN_SUFFIX}"))
+    return sorted(path for path in found if path.is_file())
+
+
+def _mend(layout: Layout, index: CaptureIndex, told: Callable[[str], None]) -> None:
+    """Put interrupted files in order, by what the old index covers; the new one reads them after."""
+    for filename, covered in _covered(layout.captures_db).items():
+        if layout.warc(filename)[1].exists():
+            index.cover(filename, covered)
+    for path in sorted(layout.archive.glob(f"*{OPEN_SUFFIX}")):
+        recovered = _recover_one(layout, path, index, lambda _wreck, _tail: 0)
+        if recovered is not None:
+            told(recovered.text)
+
+
+def _covered(database: Path) -> dict[str, int]:
+    """How far an index covers which file, whatever version made it; nothing when it cannot be read."""
+    with (
+        suppress(sqlite3.Error),
+        closing(sqlite3.connect(f"{database.absolute().as_uri()}?mode=ro", uri=True)) as old,
+    ):
+        return dict(old.execute("SELECT filename, indexed_to FROM files"))
+    return {}
+
+
+def _index_whole(
+    path: Path,
+    filename: str,
+    index: CaptureIndex,
+    bucket: str,
+    min_bytes: int,
+    told: Callable[[str], None],
+) -> Indexed:
+    """Index what of the file can be read; say what cannot."""
+    spans: list[tuple[int, int]] = []
+    passed_over = []
+    for each in walk(path, digests=False):
+        if isinstance(each, Damage) or not is_sound(each):
+            passed_over.append(each.offset)
+        elif spans and spans[-1][1] == each.offset:
+            spans[-1] = (spans[-1][0], each.offset + each.length)
+        else:
+            spans.append((each.offset, each.offset + each.length))
+    if passed_over:
+        places = ", ".join(map(str, passed_over[:5])) + (", …" if len(passed_over) > 5 else "")
+        told(
+            f"{filename} is damaged at {places}: what is there was passed over. `weboid archive "
+            "verify` says more; restore the file from a copy, then rebuild again."
+        )
+    try:
+        if not spans:
+            return Indexed()
+        return index_file(path, filename, index, bucket=bucket, min_bytes=min_bytes, spans=spans)
+    except InputError as error:
+        told(str(error))
+        return Indexed()
 
 
 def _adopt_orphans(index: CaptureIndex, shared: Payloads, bucket: str, also: Sequence[str]) -> None:
@@ -186,123 +379,6 @@ def _adopt_orphans(index: CaptureIndex, shared: Payloads, bucket: str, also: Seq
     found = shared.find(set(orphans.values()), also)
     with index.transaction():
         index.adopt({row: found[key] for row, key in orphans.items() if key in found})
-
-
-@dataclass(slots=True)
-class Indexed:
-    """What of a file went into the index."""
-
-    rows: int = 0
-    payloads: dict[PayloadKey, Original] = field(default_factory=dict)
-
-
-def index_file(
-    path: Path, filename: str, index: CaptureIndex, *, bucket: str, min_bytes: int, start: int = 0
-) -> Indexed:
-    """Add the file's records from `start` on to the index.
-
-    Raises:
-        InputError: it is no WARC.
-    """
-    found = Indexed()
-    with index.transaction():
-        try:
-            for capture, payload, page in _records(path, filename, index, bucket, start):
-                index.add_captures((capture,))
-                found.rows += 1
-                if payload is not None and payload.size >= min_bytes:
-                    key, original = PayloadKey(payload.digest, bucket), _original_of(capture)
-                    index.add_payloads({key: original})  # a revisit in this file may refer to it
-                    found.payloads.setdefault(key, original)
-                if page is not None:
-                    index.add_page(page)
-        except ArchiveLoadFailed as error:
-            raise InputError(f"{filename} cannot be read: {error}.") from error
-        index.cover(filename, path.stat().st_size)
-    return found
-
-
-class _Payload(NamedTuple):
-    digest: str
-    size: int
-
-
-def _records(
-    path: Path, filename: str, index: CaptureIndex, bucket: str, start: int
-) -> Iterator[tuple[Capture, _Payload | None, PageInfo | None]]:
-    """(capture, the payload it brings for dedup, manifest) of each record."""
-    with path.open("rb") as file:
-        file.seek(start)
-        iterator = ArchiveIterator(file)
-        for record in iterator:
-            if record.rec_type not in ("response", "revisit", "resource"):
-                continue
-            headers = record.rec_headers
-            page = _page(record)
-            payload = _payload(record) if record.rec_type == "response" else None
-            # Offset and length are known only when the record has been read to its end.
-            offset = start + iterator.get_record_offset()
-            location = RecordLocation(filename, offset, iterator.get_record_length())
-            digest = headers.get_header("WARC-Payload-Digest") or "-"
-            original = index.original_spelled(digest, bucket)
-            capture = _capture(record, location, digest, original)
-            if capture.status != 304:
-                yield capture, None if capture.truncated else payload, page
-
-
-def _payload(record: Any) -> _Payload | None:
-    """What dedup knows the record's payload by: digest and size of the body without its coding."""
-    coding = record.http_headers.get_header("Transfer-Encoding") if record.http_headers else None
-    if not (coding or "").lower().endswith("chunked"):
-        digest = record.rec_headers.get_header("WARC-Payload-Digest")
-        return _Payload(digest, record.payload_length) if digest else None
-    body, payload, size = Body(Framing.CHUNKED), hashlib.sha256(), 0
-    while piece := record.raw_stream.read(READ_BYTES):
-        taken = body.feed(piece)[1]
-        payload.update(taken)
-        size += len(taken)
-    return _Payload(sha256_digest(payload), size) if body.done else None
-
-
-def _page(record: Any) -> PageInfo | None:
-    named = parse_artifact_uri(record.rec_headers.get_header("WARC-Target-URI") or "")
-    if record.rec_type != "resource" or named is None or named[0] is not ArtifactKind.PAGEINFO:
-        return None
-    try:
-        return parse_pageinfo(record.content_stream().read())
-    except InputError:
-        return None  # another tool's manifest: kept, but not ours to read
-
-
-def _capture(
-    record: Any, location: RecordLocation, digest: str, original: Original | None
-) -> Capture:
-    headers, http = record.rec_headers, record.http_headers
-    url = headers.get_header("WARC-Target-URI") or ""
-    content_type = http.get_header("Content-Type") if http else headers.get_header("Content-Type")
-    status = http.get_statuscode() if http else None
-    payload_at = None
-    if record.rec_type == "revisit" and original is not None:
-        payload_at = RecordLocation(original.filename, original.offset, original.length)
-    return Capture(
-        url=url,
-        urlkey=key_or_empty(url),
-        captured_at=to_milliseconds(parse_warc_date(headers.get_header("WARC-Date"))),
-        record_type=RecordType(record.rec_type),
-        mime=(content_type or "").partition(";")[0].strip().lower() or "application/octet-stream",
-        status=int(status) if status and status.isdigit() else None,
-        digest=digest,
-        location=location,
-        original=payload_at,
-        page_id=headers.get_header("WARC-Page-ID"),
-        truncated=headers.get_header("WARC-Truncated"),
-    )
-
-
-def _original_of(capture: Capture) -> Original:
-    """What revisits of the capture's payload refer to."""
-    at, captured_ms = capture.location, milliseconds(capture.captured_at)
-    return Original(capture.digest, capture.url, captured_ms, at.filename, at.offset, at.length)
 
 
 def _remove(database: Path) -> None:

@@ -40,7 +40,13 @@ class WarcFile(WarcWriter):  # type: ignore[misc]
     finalname: str | None
 
     def __init__(
-        self, folder: Path, prefix: str, *, limit_bytes: int, now: Callable[[], datetime]
+        self,
+        folder: Path,
+        prefix: str,
+        *,
+        limit_bytes: int,
+        now: Callable[[], datetime],
+        closed: Callable[[str], None] = lambda _name: None,
     ) -> None:
         super().__init__(
             warcprox.Options(
@@ -48,6 +54,7 @@ class WarcFile(WarcWriter):  # type: ignore[misc]
             )
         )
         self._now = now
+        self._closed = closed
         self._end = 0
         self._synced = 0
         self._kept = 0
@@ -125,6 +132,7 @@ class WarcFile(WarcWriter):  # type: ignore[misc]
         else:
             path.rename(path.with_name(str(self.finalname)))
             sync_folder(path.parent)
+            self._closed(str(self.finalname))
         self.f = None
         self.path = None
         self._end = self._synced = self._kept = 0
