@@ -33,6 +33,7 @@ from core.settings import (
 from crawler.collection import open_collection
 from crawler.frontier.base import NewItem
 from crawler.frontier.sqlite import SqliteFrontier
+from crawler.space import Space
 from crawler.supervisor import running
 from crawler.worker import Crew, Event, PageDone
 from proxy.index import CaptureIndex
@@ -105,6 +106,7 @@ async def archived(load: Load, web: TestWeb, processes: int) -> float:
                     frontier=frontier,
                     supervisor=supervisor,
                     index=index,
+                    space=Space(layout.archive, settings.proxy, clock=CLOCK, report=note),
                     settings=settings,
                     clock=CLOCK,
                     name="bench",

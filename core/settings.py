@@ -62,6 +62,7 @@ class ProxySettings:
     dedup_min_bytes: int = 1  # a smaller payload is written each time it is met
     dedup_url: str = ""  # "redis://host:port/number" for several machines; empty: this collection
     disk_reserve_bytes: int = 1_000_000_000  # archiving pauses when less than this is free
+    disk_wait_s: float = 86_400.0  # wait so long for space, then end the run; 0: end it at once
     seal_grace_s: float = 2.0  # what is still in flight at the end of a visit may take so long
     visit_limit_bytes: int = 2_000_000_000  # all that one visit may receive
     visit_limit_requests: int = 10_000  # all that one visit may ask for

@@ -20,7 +20,8 @@ from core.errors import (
 from core.pages import Outcome, PageInfo
 from core.settings import Settings
 from crawler.frontier.base import Frontier, FrontierItem, ItemState
-from crawler.supervisor import Supervisor
+from crawler.space import Paused, Resumed, Space
+from crawler.supervisor import FileRecovered, Supervisor
 from crawler.visiting import Captured, capture
 from proxy.index import CaptureIndex
 
@@ -56,7 +57,7 @@ class PageTriedAgain:
     attempts: int
 
 
-Event = PageDone | PageTriedAgain
+Event = PageDone | PageTriedAgain | Paused | Resumed | FileRecovered
 
 
 @dataclass(slots=True)
@@ -64,6 +65,7 @@ class Crew:
     """Several workers on one frontier, one supervisor, one index.
 
     Attributes:
+        space: where workers wait when the disk is nearly full.
         report: told what happens, as it happens.
         stopping: set it, and no worker claims another item.
     """
@@ -71,6 +73,7 @@ class Crew:
     frontier: Frontier
     supervisor: Supervisor
     index: CaptureIndex
+    space: Space
     settings: Settings
     clock: Clock
     name: str
@@ -93,6 +96,9 @@ class Crew:
 
     async def _work(self, worker: str) -> None:
         while not self.stopping.is_set():
+            await self.space.wait(self.stopping)
+            if self.stopping.is_set():
+                break
             now = self.clock.now()
             claimed = self.frontier.claim(now=now, worker=worker)
             if not claimed:
@@ -171,7 +177,8 @@ class Crew:
             )
         except (DiskFullError, LimitReachedError, DedupUnavailableError) as error:
             self.frontier.release(item, now=self.clock.now(), reason=str(error))
-            raise
+            if not (isinstance(error, DiskFullError) and self.space.is_low()):
+                raise  # waiting for space would not help
         except (BrowserUnavailableError, ProxyUnavailableError) as error:
             self._survive(item, error)
         except WeboidError as error:

@@ -13,14 +13,12 @@ whole, and every visit in it is told.
 
 import logging
 import os
-import shutil
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from datetime import datetime
-from pathlib import Path
 
 from core.captures import RecordLocation
 from core.digests import sha256_digest
@@ -53,6 +51,7 @@ from proxy.warcfile import WarcFile
 
 log = logging.getLogger(__name__)
 
+LOOK_S = 1.0  # how often files are looked at when nothing comes
 LINGER_S = 0.05  # how long a batch waits for company when nobody waits for it
 BATCH_BYTES = 16 << 20  # a batch of so many bytes waits no longer
 # Handed over and not yet on disk: more than that, and a slow disk slows the crawl instead of
@@ -72,19 +71,15 @@ class Archivist:
         settings: ProxySettings,
         *,
         now: Callable[[], datetime],
-        free_bytes: Callable[[Path], int] = lambda path: shutil.disk_usage(path).free,
     ) -> None:
         layout.archive.mkdir(parents=True, exist_ok=True)
-        self._layout = layout
         self._settings = settings
-        self._free_bytes = free_bytes
         self._index = CaptureIndex(layout.captures_db)
         self._payloads = open_payloads(layout, settings, self._index)
         self._put_off = PutOff()
-        limit = settings.warc_limit_bytes
         self._checksums = Checksums(layout)
         self._captures, self._artifacts = (
-            WarcFile(layout.archive, prefix, limit_bytes=limit, now=now, closed=self._checksums.put)
+            WarcFile(layout.archive, prefix, settings=settings, now=now, closed=self._checksums.put)
             for prefix in ("weboid", "artifacts")
         )
         self._jobs: deque[Job] = deque()
@@ -133,19 +128,6 @@ class Archivist:
         self._urgent.set()
         self._arrived.set()
 
-    def require_space(self) -> None:
-        """Check the reserve.
-
-        Raises:
-            DiskFullError: less than the reserve is free.
-        """
-        free, reserve = self._free_bytes(self._layout.archive), self._settings.disk_reserve_bytes
-        if free < reserve:
-            raise DiskFullError(
-                f"{free:,} bytes are free, the reserve is {reserve:,}: free some space, "
-                "or lower [proxy] disk_reserve_bytes."
-            )
-
     def require_dedup(self) -> None:
         """Check that payloads can be claimed.
 
@@ -166,9 +148,11 @@ class Archivist:
         while True:
             if self._put_off:
                 self._await_others()
-            else:
-                self._arrived.wait()
+            elif self._arrived.wait(LOOK_S):
                 self._urgent.wait(LINGER_S)
+            else:
+                self._roll_over()  # a file that nobody writes any more comes of age, too
+                continue
             self._arrived.clear()
             self._urgent.clear()
             closing = self._closing
@@ -282,9 +266,15 @@ class Archivist:
                 location.length,
             )
             entry.kept = how
-        self._captures.roll_over()
-        self._artifacts.roll_over()
+        self._roll_over()
         return done, locations
+
+    def _roll_over(self) -> None:
+        for file in (self._captures, self._artifacts):
+            try:
+                file.roll_over()
+            except OSError:  # it stays open, whole, and is tried again
+                log.exception("archivist.not_closed")
 
     @contextmanager
     def _claimed(
@@ -336,6 +326,8 @@ class Archivist:
         if original is None:
             coded = recorded.body is not recorded.payload
             entry.digest = sha256_digest(recorded.body) if coded or key is None else key[0]
+            if not recorded.head.is_plain:
+                entry.digest = ""  # its reader would take a part of the head for payload
             principal, request = response_members(recorded)
         else:
             entry.digest = original.digest
@@ -397,7 +389,7 @@ def _exchange_row(recorded: Recorded, at: RecordLocation, original: Original | N
         record_type=_RESPONSE if original is None else _REVISIT,
         mime=entry.mime or "application/octet-stream",
         status=entry.status,
-        digest=entry.digest,
+        digest=entry.digest or "-",
         filename=at.filename,
         offset=at.offset,
         length=at.length,

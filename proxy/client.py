@@ -127,7 +127,7 @@ class ProxyClient:
             await connection.ask({"verb": "close"})
 
     async def status(self) -> Message:
-        """The process's id, open visits and uptime."""
+        """The process's id, open visits, uptime, free bytes and reserve."""
         async with self._connected() as connection:
             return await connection.ask({"verb": "status"})
 

@@ -73,7 +73,7 @@ class _Conversation(socketserver.BaseRequestHandler):
         if self._visit is not None:
             raise InputError("This connection has a visit already.")
         proxy = self.server.proxy
-        proxy.archivist.require_space()
+        proxy.disk.require_reserve()
         proxy.archivist.require_dedup()
         if proxy.limits.crawl_is_over():
             raise LimitReachedError(
@@ -121,6 +121,8 @@ class _Conversation(socketserver.BaseRequestHandler):
             "pid": os.getpid(),
             "visits": len(self.server.proxy.visits),
             "uptime_s": time.monotonic() - self.server.started,
+            "free_bytes": self.server.proxy.disk.free_bytes,
+            "reserve_bytes": self.server.proxy.disk.reserve_bytes,
         }
 
     def _current(self) -> Visit:

@@ -6,6 +6,7 @@ Counting when a request is over would be too late: the ones that matter never en
 from dataclasses import dataclass
 
 from core.settings import ProxySettings
+from proxy.disk import Disk
 from proxy.tally import Tally
 from proxy.visits import Visit
 
@@ -29,13 +30,13 @@ class Excess:
 class Limits:
     """The limits of a proxy process. Thread-safe."""
 
-    def __init__(self, settings: ProxySettings, tally: Tally) -> None:
+    def __init__(self, settings: ProxySettings, tally: Tally, disk: Disk) -> None:
         self._body_bytes = settings.body_limit_bytes
         self._visit_bytes = settings.visit_limit_bytes
         self._crawl_bytes = settings.crawl_limit_bytes
         self._seconds = settings.response_limit_s
         self._tally = tally
-        self.disk_is_low = False  # set by whoever watches the disk
+        self._disk = disk
 
     def count(self, visit: Visit, received: int) -> None:
         """Note bytes that a visit received."""
@@ -63,7 +64,7 @@ class Limits:
             return Excess("length", _VISIT)
         if self.crawl_is_over():
             return Excess("length", _CRAWL)
-        if self.disk_is_low:
+        if self._disk.is_low():
             return Excess("unspecified", "limit: disk_reserve_bytes")
         return None
 

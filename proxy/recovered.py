@@ -1,8 +1,9 @@
 """What became of a WARC that was interrupted, for programs and in words."""
 
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from pathlib import Path
+from typing import Any
 
 from core.layout import OPEN_SUFFIX
 
@@ -40,6 +41,10 @@ class Recovered:
     damaged: tuple[int, ...] = ()
     kept_in: str = ""
     reason: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """It as JSON values, with its text."""
+        return {**asdict(self), "text": self.text}
 
     @property
     def text(self) -> str:

@@ -15,23 +15,22 @@ import json
 import logging
 import os
 import shutil
-import sqlite3
 import stat
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import closing, suppress
-from dataclasses import asdict
+from contextlib import closing
 from datetime import datetime
 from pathlib import Path
 from typing import BinaryIO
 
 from core.errors import InputError
 from core.layout import OPEN_SUFFIX, Layout
+from core.settings import ProxySettings
 from core.timestamps import parse_warc_date, warc_date
-from proxy.checksums import CLOSED_SUFFIX, complete
 from proxy.index import CaptureIndex
-from proxy.indexing import Indexed, index_file
+from proxy.indexing import index_file
 from proxy.members import Damage, Member, walk
-from proxy.payloads.protocol import PayloadKey, Payloads
+from proxy.payloads.opening import open_payloads
+from proxy.payloads.protocol import Payloads
 from proxy.recovered import Fate, Recovered, Wreck
 from proxy.warcfile import sync_folder
 
@@ -40,6 +39,28 @@ log = logging.getLogger(__name__)
 READ_BYTES = 1 << 20
 _IndexTail = Callable[[Wreck, Sequence[tuple[int, int]]], int]
 _DATED = ("response", "revisit", "resource")
+
+
+def interrupted(layout: Layout) -> list[Path]:
+    """The files that are being written, or were when their writer died."""
+    return sorted(layout.archive.glob(f"*{OPEN_SUFFIX}"))
+
+
+def put_in_order(layout: Layout, settings: ProxySettings, *, now: datetime) -> list[Recovered]:
+    """Mend what a crash left, claims, WARCs and indexes; note what was done.
+
+    Raises:
+        CollectionVersionError: the index was made by another version.
+        DedupUnavailableError: the shared dedup index does not answer.
+    """
+    bucket, least = settings.dedup_bucket, settings.dedup_min_bytes
+    with (
+        closing(CaptureIndex(layout.captures_db)) as index,
+        closing(open_payloads(layout, settings, index)) as payloads,
+    ):
+        done = recover(layout, index, payloads, bucket=bucket, min_bytes=least)
+    report(layout, done, now=now)
+    return done
 
 
 def recover(
@@ -68,8 +89,8 @@ def recover(
         return found.rows
 
     done = []
-    for path in sorted(layout.archive.glob(f"*{OPEN_SUFFIX}")):
-        recovered = _recover_one(layout, path, index, index_tail)
+    for path in interrupted(layout):
+        recovered = recover_file(layout, path, index, index_tail)
         if recovered is not None:
             log.info("proxy.recovered file=%s text=%s", recovered.filename, recovered.text)
             done.append(recovered)
@@ -81,8 +102,7 @@ def recover(
 def report(layout: Layout, done: Iterable[Recovered], *, now: datetime) -> None:
     """Note what was done in ``reports/recovered.jsonl``, for those who were not there."""
     lines = [
-        json.dumps({"at": warc_date(now), **asdict(each), "text": each.text}, ensure_ascii=False)
-        for each in done
+        json.dumps({"at": warc_date(now), **each.to_dict()}, ensure_ascii=False) for each in done
     ]
     if lines:
         layout.reports.mkdir(parents=True, exist_ok=True)
@@ -90,7 +110,7 @@ def report(layout: Layout, done: Iterable[Recovered], *, now: datetime) -> None:
             file.write("".join(f"{line}\n" for line in lines))
 
 
-def _recover_one(
+def recover_file(
     layout: Layout,
     path: Path,
     index: CaptureIndex,
@@ -100,7 +120,7 @@ def _recover_one(
     wreck = Wreck(path, index.indexed_to(path.name.removesuffix(OPEN_SUFFIX)))
     try:
         if stat.S_ISREG(path.lstat().st_mode):
-            return _recover_file(layout, wreck, index, index_tail)
+            return _recover_regular(layout, wreck, index, index_tail)
         reason = "it is no file"
     except FileNotFoundError:
         return None
@@ -111,7 +131,7 @@ def _recover_one(
     return _set_aside(layout, wreck, index, reason)
 
 
-def _recover_file(
+def _recover_regular(
     layout: Layout, wreck: Wreck, index: CaptureIndex, index_tail: _IndexTail
 ) -> Recovered | None:
     with wreck.path.open("r+b") as file:
@@ -256,131 +276,3 @@ def _free_name(path: Path) -> Path:
 
 def _words(error: OSError) -> str:
     return error.strerror or str(error)
-
-
-def rebuild(  # noqa: PLR0913 what a profile says of dedup, and whom to tell
-    layout: Layout,
-    *,
-    bucket: str,
-    min_bytes: int = 1,
-    also: Sequence[str] = (),
-    shared: Payloads | None = None,
-    progress: Callable[[str, int], None] | None = None,
-    told: Callable[[str], None] = lambda _text: None,
-) -> dict[str, int]:
-    """Make the captures index anew from the WARCs; the old one stays until the new one is whole.
-
-    Interrupted files are put in order first. What is damaged is passed over. Every closed WARC gets
-    the line in SHA256SUMS that it lacks; lines that are there stay.
-
-    Args:
-        layout: the collection.
-        bucket: the dedup bucket that payloads are filed under.
-        min_bytes: payloads shorter than it are not filed.
-        also: buckets that are read only.
-        shared: the dedup index of several machines: it learns of every payload here, and knows
-            where the payloads of revisits lie that have none here.
-        progress: told each file's name and rows as it is done.
-        told: told in a sentence what could not be read.
-
-    Returns:
-        Rows by table, as `CaptureIndex.counts`.
-
-    Raises:
-        DedupUnavailableError: `shared` does not answer; the old index stays.
-        OSError: a file cannot be read, or not be written; the old index stays.
-    """
-    fresh = layout.captures_db.with_suffix(".rebuilding")
-    _remove(fresh)
-    with closing(CaptureIndex(fresh)) as index:
-        _mend(layout, index, told)
-        for path in _warcs(layout):
-            filename = path.name.removesuffix(OPEN_SUFFIX)
-            found = _index_whole(path, filename, index, bucket, min_bytes, told)
-            if shared is not None:
-                shared.add(found.payloads)
-            if progress is not None:
-                progress(filename, found.rows)
-        index.settle()
-        if shared is not None:
-            _adopt_orphans(index, shared, bucket, also)
-        complete(layout, index)
-        counts = index.counts()
-        index.checkpoint()
-    _remove(layout.captures_db)
-    fresh.rename(layout.captures_db)
-    sync_folder(layout.databases)
-    return counts
-
-
-def _warcs(layout: Layout) -> list[Path]:
-    """Every WARC, closed or open."""
-    found = (*layout.archive.glob(f"*{CLOSED_SUFFIX}"), *layout.archive.glob(f"*{OPEN_SUFFIX}"))
-    return sorted(path for path in found if path.is_file())
-
-
-def _mend(layout: Layout, index: CaptureIndex, told: Callable[[str], None]) -> None:
-    """Put interrupted files in order, by what the old index covers; the new one reads them after."""
-    for filename, covered in _covered(layout.captures_db).items():
-        if layout.warc(filename)[1].exists():
-            index.cover(filename, covered)
-    for path in sorted(layout.archive.glob(f"*{OPEN_SUFFIX}")):
-        recovered = _recover_one(layout, path, index, lambda _wreck, _tail: 0)
-        if recovered is not None:
-            told(recovered.text)
-
-
-def _covered(database: Path) -> dict[str, int]:
-    """How far an index covers which file, whatever version made it; nothing when it cannot be read."""
-    with (
-        suppress(sqlite3.Error),
-        closing(sqlite3.connect(f"{database.absolute().as_uri()}?mode=ro", uri=True)) as old,
-    ):
-        return dict(old.execute("SELECT filename, indexed_to FROM files"))
-    return {}
-
-
-def _index_whole(
-    path: Path,
-    filename: str,
-    index: CaptureIndex,
-    bucket: str,
-    min_bytes: int,
-    told: Callable[[str], None],
-) -> Indexed:
-    """Index what of the file can be read; say what cannot."""
-    spans: list[tuple[int, int]] = []
-    passed_over = []
-    for each in walk(path, digests=False):
-        if isinstance(each, Damage) or not is_sound(each):
-            passed_over.append(each.offset)
-        elif spans and spans[-1][1] == each.offset:
-            spans[-1] = (spans[-1][0], each.offset + each.length)
-        else:
-            spans.append((each.offset, each.offset + each.length))
-    if passed_over:
-        places = ", ".join(map(str, passed_over[:5])) + (", …" if len(passed_over) > 5 else "")
-        told(
-            f"{filename} is damaged at {places}: what is there was passed over. `weboid archive "
-            "verify` says more; restore the file from a copy, then rebuild again."
-        )
-    try:
-        if not spans:
-            return Indexed()
-        return index_file(path, filename, index, bucket=bucket, min_bytes=min_bytes, spans=spans)
-    except InputError as error:
-        told(str(error))
-        return Indexed()
-
-
-def _adopt_orphans(index: CaptureIndex, shared: Payloads, bucket: str, also: Sequence[str]) -> None:
-    """Find the payloads that other machines hold. A chunked one's key is not in the revisit."""
-    orphans = {row: PayloadKey(digest, bucket) for row, digest in index.orphans().items()}
-    found = shared.find(set(orphans.values()), also)
-    with index.transaction():
-        index.adopt({row: found[key] for row, key in orphans.items() if key in found})
-
-
-def _remove(database: Path) -> None:
-    for suffix in ("", "-wal", "-shm"):
-        Path(f"{database}{suffix}").unlink(missing_ok=True)

@@ -14,6 +14,7 @@ from core.settings import Settings
 from core.timestamps import moment
 from proxy.archivist import Archivist
 from proxy.authority import Authority
+from proxy.disk import Disk
 from proxy.egress import Egress
 from proxy.exchange import Exchanges
 from proxy.handler import ArchivingHandler
@@ -34,6 +35,7 @@ class ArchivingProxy(WarcProxy):  # type: ignore[misc]
     Attributes:
         visits: who may use it.
         limits: how much they may receive.
+        disk: where it goes.
         open_handlers: the browser connections that are open.
         archivist: where records go.
         ca: who speaks in origins' names.
@@ -58,7 +60,9 @@ class ArchivingProxy(WarcProxy):  # type: ignore[misc]
         self.stats_db = None
         PooledMitmProxy.__init__(self, self.options)
         self.visits = Visits(limit_requests=settings.proxy.visit_limit_requests)
-        self.limits = Limits(settings.proxy, tally)
+        layout.archive.mkdir(parents=True, exist_ok=True)
+        self.disk = Disk(layout.archive, settings.proxy.disk_reserve_bytes)
+        self.limits = Limits(settings.proxy, tally, self.disk)
         self.open_handlers: set[ArchivingHandler] = set()
         self.ca = Authority(layout.ca)
         self.archivist = Archivist(layout, settings.proxy, now=lambda: moment(now_ms()))

@@ -8,7 +8,7 @@ last whole record whatever happens.
 import fcntl
 import os
 from collections.abc import Callable, Iterable
-from datetime import datetime
+from datetime import datetime, timedelta
 from importlib.metadata import version
 from itertools import islice
 from pathlib import Path
@@ -18,7 +18,9 @@ import warcprox
 from warcprox.writer import WarcWriter
 
 from core.captures import RecordLocation
-from core.timestamps import warc_date
+from core.layout import OPEN_SUFFIX
+from core.settings import ProxySettings
+from core.timestamps import timestamp14, warc_date
 from proxy.builder import warcinfo_member
 from proxy.gzipping import Part
 
@@ -44,15 +46,20 @@ class WarcFile(WarcWriter):  # type: ignore[misc]
         folder: Path,
         prefix: str,
         *,
-        limit_bytes: int,
+        settings: ProxySettings,
         now: Callable[[], datetime],
         closed: Callable[[str], None] = lambda _name: None,
     ) -> None:
         super().__init__(
             warcprox.Options(
-                directory=str(folder), prefix=prefix, gzip=True, rollover_size=limit_bytes
+                directory=str(folder),
+                prefix=prefix,
+                gzip=True,
+                rollover_size=settings.warc_limit_bytes,
             )
         )
+        self._limit = timedelta(seconds=settings.warc_limit_s)
+        self._since = now()
         self._now = now
         self._closed = closed
         self._end = 0
@@ -100,9 +107,15 @@ class WarcFile(WarcWriter):  # type: ignore[misc]
         self._kept = self._synced
 
     def roll_over(self) -> None:
-        """Close the file when it has reached its size; the next append opens another."""
-        if self._end >= self.rollover_size:
+        """Close the file when it has reached its size or its age; the next append opens another."""
+        of_age = bool(self._limit) and self._now() - self._since >= self._limit
+        if self._end >= self.rollover_size or (self.f is not None and of_age):
             self.close()
+
+    def filename(self, serial: int) -> str:
+        """The file's final name; warcprox asks the DNS for ours to make one."""
+        moment = timestamp14(self._now())
+        return f"{self.prefix}-{moment}-{self.randomtoken}-{serial:05d}.warc.gz"
 
     def take_back(self) -> None:
         """Cut what was not kept, so that the file ends with a whole record."""
@@ -125,14 +138,14 @@ class WarcFile(WarcWriter):  # type: ignore[misc]
         if self.f is None or self.path is None:
             return
         self.sync()
-        self.f.close()
         path = Path(self.path)
         if self._end == 0:
             path.unlink()
         else:
             path.rename(path.with_name(str(self.finalname)))
             sync_folder(path.parent)
-            self._closed(str(self.finalname))
+            self._closed(path.name.removesuffix(OPEN_SUFFIX))
+        self.f.close()
         self.f = None
         self.path = None
         self._end = self._synced = self._kept = 0

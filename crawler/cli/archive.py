@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -29,6 +30,11 @@ from crawler.urllist import UrlList, parse_lines, read_list
     help="Pages at the same time.",
 )
 @click.option("--again", is_flag=True, help="Archive also what the collection already has.")
+@click.option(
+    "--no-wait",
+    is_flag=True,
+    help="End the run when the disk is nearly full, rather than wait for space.",
+)
 @click.option("--dry-run", is_flag=True, help="Read the list, say what would be done, do nothing.")
 @json_option
 def command(
@@ -39,6 +45,7 @@ def command(
     profile: str,
     workers: int,
     again: bool,
+    no_wait: bool,
     dry_run: bool,
     as_json: bool,
 ) -> int:
@@ -49,6 +56,8 @@ def command(
     second one stops at once.
     """
     settings = load_profile(profile)
+    if no_wait:
+        settings = replace(settings, proxy=replace(settings.proxy, disk_wait_s=0.0))
     wanted = gather(urls, list_file)
     for problem in wanted.problems:
         click.echo(f"{problem}", err=True)

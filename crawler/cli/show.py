@@ -22,6 +22,8 @@ from rich.progress import (
 from core.pages import Outcome
 from crawler.archiving import Account
 from crawler.frontier.base import AddResult
+from crawler.space import Paused, Resumed
+from crawler.supervisor import FileRecovered
 from crawler.worker import Event, PageDone, PageTriedAgain
 
 _COLOURS = {
@@ -68,9 +70,19 @@ class Machine:
 
     def event(self, event: Event) -> None:
         """Say what happened; a page without its long lists, which are in its manifest."""
-        if isinstance(event, PageTriedAgain):
-            self._say({"event": "retry", **asdict(event)})
-            return
+        match event:
+            case PageTriedAgain():
+                self._say({"event": "retry", **asdict(event)})
+            case Paused():
+                self._say({"event": "paused", "reason": "disk", **asdict(event)})
+            case Resumed():
+                self._say({"event": "resumed", **asdict(event)})
+            case FileRecovered():
+                self._say({"event": "recovered", **event.facts})
+            case PageDone():
+                self._say_page(event)
+
+    def _say_page(self, event: PageDone) -> None:
         page = event.page
         facts: dict[str, object] = {
             "event": "page",
@@ -137,7 +149,8 @@ class Plain:
             self._done += 1
             click.echo(f"[{self._done}/{self._todo}] {line_for(event)}")
         else:
-            click.echo(f"  again  {event.url}: {event.reason}")
+            lost = isinstance(event, FileRecovered) and event.lost
+            click.echo(f"  {aside_for(event)}", err=lost)
 
     def stopping(self) -> None:
         """Say what happens now."""
@@ -178,8 +191,11 @@ class Terminal:
 
     def event(self, event: Event) -> None:
         """One line above the bar."""
-        if isinstance(event, PageTriedAgain):
-            self._console.print(f"[dim]again     {escape(event.url)}: {escape(event.reason)}[/dim]")
+        if not isinstance(event, PageDone):
+            waits = isinstance(event, Paused)
+            self._progress.update(self._task, description="waiting" if waits else "archiving")
+            style = "bold red" if isinstance(event, FileRecovered) and event.lost else "dim"
+            self._console.print(escape(aside_for(event)), style=style, soft_wrap=True)
             return
         outcome = event.page.outcome if event.page else Outcome.FAILED
         colour = "red" if event.error else _COLOURS[outcome]
@@ -221,6 +237,22 @@ def line_for(event: PageDone) -> str:
         f"{page.outcome:9} {status:>3} {page.records:4} records {size(page.stored_bytes):>9}"
         f" {page.seconds:6.1f} s  {page.url}{reason}"
     )
+
+
+def aside_for(event: PageTriedAgain | Paused | Resumed | FileRecovered) -> str:
+    """What happens between pages, in one line."""
+    match event:
+        case PageTriedAgain():
+            return f"again     {event.url}: {event.reason}"
+        case Paused():
+            return (
+                f"waiting   for space on the disk: {size(event.free_bytes)} are free,"
+                f" {size(event.wanted_bytes)} are wanted. Free some, and it goes on by itself."
+            )
+        case Resumed():
+            return f"going on  after {event.seconds:.0f} s: there is space again"
+        case FileRecovered():
+            return f"recovered {event.text}"
 
 
 def summary(account: Account) -> list[str]:

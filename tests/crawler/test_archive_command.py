@@ -271,18 +271,6 @@ def test_a_collection_in_use_by_another_process_is_refused(weboid: Weboid) -> No
     assert records(weboid.collection) == before
 
 
-def test_a_full_disk_ends_the_run_and_loses_nothing(weboid_with: Callable[..., Weboid]) -> None:
-    """The exit code says so; the same command goes on when there is space."""
-    url = f"{RULES}/page/plain"
-    full = weboid_with(proxy={"disk_reserve_bytes": 1 << 60}).archive(url)
-    roomy = weboid_with().archive(url)
-
-    assert full.code == 4
-    assert "free some space" in full.err
-    assert roomy.code == 0
-    assert roomy.pages[url]["outcome"] == "complete"
-
-
 @pytest.mark.parametrize(
     ("arguments", "given", "words"),
     [

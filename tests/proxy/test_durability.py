@@ -3,12 +3,14 @@
 import asyncio
 import json
 import os
+import socket
 import sqlite3
 import subprocess
+import threading
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -18,12 +20,14 @@ from hypothesis import strategies as st
 from core.errors import DiskFullError
 from core.layout import Layout
 from core.pages import Outcome, PageInfo
+from core.settings import ProxySettings
 from core.timestamps import warc_date
 from proxy.builder import member
 from proxy.client import NewArtifact
 from proxy.index import CaptureIndex
 from proxy.members import Member, walk
-from proxy.recovery import rebuild
+from proxy.rebuilding import rebuild
+from proxy.warcfile import WarcFile
 from tests.proxy.conftest import Browser, Origin, Proxy, check, ok, records
 
 
@@ -282,6 +286,73 @@ async def test_a_file_rolls_over_at_its_size_and_gets_its_final_name(
     assert len([name for name in names if name.startswith("weboid-")]) == 4
     assert not any(name.endswith(".open") for name in names)
     assert {row[0] for row in rows(layout, "SELECT filename FROM captures")} <= names
+
+
+def test_a_file_rolls_over_at_its_age_even_when_nothing_is_written(tmp_path: Path) -> None:
+    """`warc_limit_s`: what is old enough is closed and gets its final name."""
+    moments = [datetime(2026, 11, 21, tzinfo=UTC)]
+    file = WarcFile(tmp_path, "w", settings=ProxySettings(warc_limit_s=60), now=lambda: moments[-1])
+    file.append([member([("WARC-Type", "resource")], b"block")])
+    file.sync()
+    file.keep()
+    moments.append(moments[-1] + timedelta(seconds=59))
+    file.roll_over()
+    (before,) = tmp_path.iterdir()
+    moments.append(moments[-1] + timedelta(seconds=1))
+    file.roll_over()
+    (after,) = tmp_path.iterdir()
+
+    assert before.name == after.name + ".open"
+    assert file.end == 0
+
+
+@pytest.mark.proxy
+async def test_an_idle_proxy_closes_a_file_of_age(
+    start: Callable[..., Proxy], layout: Layout, origin: Origin
+) -> None:
+    """Nobody needs to write for a file to be closed."""
+    origin.answers["/"] = ok(b"a page")
+    proxy = start(warc_limit_s=1.5)
+    await fetch(proxy, "http://origin.example/")
+
+    while any(path.suffix == ".open" for path in layout.archive.iterdir()):
+        await asyncio.sleep(0.1)
+    assert proxy.process.poll() is None
+
+
+@pytest.mark.proxy
+async def test_bytes_in_flight_are_cut_when_half_of_the_reserve_is_gone(
+    start: Callable[..., Proxy], origin: Origin, layout: Layout, small_disk: Path
+) -> None:
+    """A visit that has begun may use the other half; then its body is cut, marked, and whole."""
+    layout.archive.symlink_to(small_disk)
+    begun = threading.Event()
+
+    def endless(connection: socket.socket, _head: bytes) -> None:
+        connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n\r\nbegin")
+        begun.set()
+        while True:
+            connection.sendall(b"and so on " * 100)
+
+    origin.answers["/endless"] = endless
+    proxy = start(disk_reserve_bytes=2_000_000)
+    async with proxy.client.visit("p", bucket="default") as visit:
+        browser = Browser(proxy.port, visit.credentials.username, visit.credentials.password)
+        browser.send_only(
+            b"GET http://origin.example/endless HTTP/1.1\r\nHost: origin.example\r\n"
+            + browser.authorization.encode()
+            + b"\r\n"
+        )
+        assert begun.wait(20)
+        (small_disk / "filler").write_bytes(bytes(2_500_000))
+        browser.rest()
+        browser.close()
+        (entry,) = await visit.seal(grace_s=20)
+    proxy.stop()
+    (small_disk / "filler").unlink()
+    check(layout)
+
+    assert (entry.truncated, entry.reason) == ("unspecified", "limit: disk_reserve_bytes")
 
 
 @given(st.lists(st.binary(max_size=300), max_size=4), st.data())
