@@ -14,7 +14,7 @@ import re
 import sqlite3
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -134,15 +134,14 @@ def closed_warcs(layout: Layout) -> list[Path]:
     return sorted(p for p in layout.archive.glob(f"*{CLOSED_SUFFIX}") if p.is_file())
 
 
-def complete(
-    layout: Layout, index: CaptureIndex, *, progress: Callable[[str], None] = lambda _name: None
-) -> list[str]:
+def complete(layout: Layout, index: CaptureIndex) -> list[str]:
     """Give every closed WARC its line and its row; the names of those that had no line.
 
-    Lines that are there stay as they are. Lines that say nothing go.
+    Lines that are there stay as they are. Lines that say nothing go. A file that cannot be read
+    gets none.
 
     Raises:
-        OSError: a file cannot be read, or SHA256SUMS not be written.
+        OSError: SHA256SUMS cannot be written.
     """
     sums = read_sums(layout)
     if sums.bad:
@@ -150,11 +149,14 @@ def complete(
     new = []
     for path in closed_warcs(layout):
         if path.name not in sums.by_name:
-            sums.by_name[path.name] = sha256_of(path)
+            try:
+                sums.by_name[path.name] = sha256_of(path)
+            except OSError:
+                log.warning("checksum.failed file=%s", path.name, exc_info=True)
+                continue
             add_sums(layout, {path.name: sums.by_name[path.name]})
             new.append(path.name)
         _note(index, path, sums.by_name[path.name])
-        progress(path.name)
     return new
 
 

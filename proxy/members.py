@@ -86,8 +86,39 @@ class Member:
         return self.headers.get("warc-target-uri", "")
 
 
+class WholeFile:
+    """SHA-256 of a file, fed with what is read of it anyway."""
+
+    def __init__(self) -> None:
+        self._hash = hashlib.sha256()
+        self._to = 0
+
+    def see(self, base: int, data: bytes) -> None:
+        """Take what was read at `base`: whatever of it comes next."""
+        if base <= self._to < base + len(data):
+            self._hash.update(memoryview(data)[self._to - base :])
+            self._to = base + len(data)
+
+    def finish(self, path: Path) -> str:
+        """Read what was left out; the digest in hexadecimal.
+
+        Raises:
+            OSError: the file cannot be read.
+        """
+        with path.open("rb", buffering=0) as file:
+            file.seek(self._to)
+            while data := file.read(_READ_BYTES):
+                self._hash.update(data)
+        return self._hash.hexdigest()
+
+
 def walk(
-    path: Path, *, start: int = 0, end: int | None = None, digests: bool = True
+    path: Path,
+    *,
+    start: int = 0,
+    end: int | None = None,
+    digests: bool = True,
+    whole: WholeFile | None = None,
 ) -> Iterator[Member | Damage]:
     """Every record from `start`, where one begins, to `end`; and what lies between them.
 
@@ -96,12 +127,14 @@ def walk(
         start: where to begin.
         end: where to stop, the file's end by default.
         digests: whether to compute them.
+        whole: told of everything that is read.
 
     Raises:
         OSError: the file cannot be read.
     """
     with path.open("rb", buffering=0) as file:
         source = _Source(file.fileno(), start, os.fstat(file.fileno()).st_size, end)
+        source.whole = whole
         while source.at < source.end:
             offset = source.at
             try:
@@ -129,6 +162,7 @@ class _Source:
         self._buffer = b""
         self._view = memoryview(b"")
         self._base = start  # where the buffer begins
+        self.whole: WholeFile | None = None
         self.at = start
 
     def seek(self, at: int) -> None:
@@ -142,6 +176,8 @@ class _Source:
             self._buffer = os.pread(self._descriptor, wanted, self.at) if wanted > 0 else b""
             self._view = memoryview(self._buffer)
             self._base, within = self.at, 0
+            if self.whole is not None:
+                self.whole.see(self._base, self._buffer)
         piece = self._view[within : within + count]
         self.at += len(piece)
         return piece

@@ -12,7 +12,7 @@ from proxy.index import CaptureIndex
 from proxy.indexing import Indexed, index_file
 from proxy.members import Damage, walk
 from proxy.payloads.protocol import PayloadKey, Payloads
-from proxy.recovery import interrupted, is_sound, recover_file
+from proxy.recovery import interrupted, is_sound, recover_file, words
 from proxy.warcfile import sync_folder
 
 
@@ -101,6 +101,26 @@ def _index_whole(
     told: Callable[[str], None],
 ) -> Indexed:
     """Index what of the file can be read; say what cannot."""
+    try:
+        spans, passed_over = _spans(path)
+        if passed_over:
+            places = ", ".join(map(str, passed_over[:5])) + (", …" if passed_over[5:] else "")
+            told(
+                f"{filename} is damaged at {places}: what is there was passed over. `weboid archive"
+                " verify` says more; restore the file from a copy, then rebuild again."
+            )
+        if not spans:
+            return Indexed()
+        return index_file(path, filename, index, bucket=bucket, min_bytes=min_bytes, spans=spans)
+    except InputError as error:
+        told(str(error))
+    except OSError as error:
+        told(f"{filename} was passed over, for it cannot be read: {words(error)}.")
+    return Indexed()
+
+
+def _spans(path: Path) -> tuple[list[tuple[int, int]], list[int]]:
+    """From where to where there are whole records, and where there are none."""
     spans: list[tuple[int, int]] = []
     passed_over = []
     for each in walk(path, digests=False):
@@ -110,19 +130,7 @@ def _index_whole(
             spans[-1] = (spans[-1][0], each.offset + each.length)
         else:
             spans.append((each.offset, each.offset + each.length))
-    if passed_over:
-        places = ", ".join(map(str, passed_over[:5])) + (", …" if len(passed_over) > 5 else "")
-        told(
-            f"{filename} is damaged at {places}: what is there was passed over. `weboid archive "
-            "verify` says more; restore the file from a copy, then rebuild again."
-        )
-    try:
-        if not spans:
-            return Indexed()
-        return index_file(path, filename, index, bucket=bucket, min_bytes=min_bytes, spans=spans)
-    except InputError as error:
-        told(str(error))
-        return Indexed()
+    return spans, passed_over
 
 
 def _adopt_orphans(index: CaptureIndex, shared: Payloads, bucket: str, also: Sequence[str]) -> None:

@@ -126,8 +126,8 @@ def recover_file(
         return None
     except OSError as error:
         if wreck.judged:  # it can be read: the fault is the disk's, e.g. that it is full
-            return Recovered(wreck.filename, Fate.LEFT, reason=_words(error))
-        reason = f"it cannot be read: {_words(error)}"
+            return Recovered(wreck.filename, Fate.LEFT, reason=words(error))
+        reason = f"it cannot be read: {words(error)}"
     return _set_aside(layout, wreck, index, reason)
 
 
@@ -255,7 +255,7 @@ def _set_aside(layout: Layout, wreck: Wreck, index: CaptureIndex, reason: str) -
         sync_folder(layout.archive)
         sync_folder(layout.damaged)
     except OSError as error:
-        return Recovered(wreck.filename, Fate.LEFT, reason=f"{reason}; {_words(error)}")
+        return Recovered(wreck.filename, Fate.LEFT, reason=f"{reason}; {words(error)}")
     return Recovered(
         wreck.filename,
         Fate.SET_ASIDE,
@@ -274,5 +274,6 @@ def _free_name(path: Path) -> Path:
     return free
 
 
-def _words(error: OSError) -> str:
+def words(error: OSError) -> str:
+    """What the system calls the error."""
     return error.strerror or str(error)
