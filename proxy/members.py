@@ -7,10 +7,10 @@ member that holds a WARC record.
 
 import hashlib
 import os
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -23,10 +23,12 @@ from proxy.http1 import Body, Framing, find_head_end
 _GZIP = 31  # wbits for a gzip member
 _MAGIC = b"\x1f\x8b\x08"  # RFC 1952, 2.3.1: deflate is the only method
 _VERSION = b"WARC/"
+_OURS = len("sha256:") + 64  # how our own digests are spelled
 _READ_BYTES = 1 << 20
 _FEED_BYTES = 1 << 14  # what a small record takes; doubled as long as a record goes on
 _HEADER_LIMIT_BYTES = 1 << 20
 _HEAD_LIMIT_BYTES = 2 << 20  # the proxy takes heads of 1 MiB
+_FOLD = re.compile(rb"\r\n[ \t]+")
 _END = b"\r\n\r\n"
 
 
@@ -259,24 +261,24 @@ def _read(source: _Source, *, digests: bool) -> Member:
 
 
 def _headers(text: bytes) -> dict[str, str]:
-    found: dict[str, str] = {}
-    last = ""
-    for line in text.decode("utf-8", "replace").split("\r\n")[1:]:
-        if line[:1] in (" ", "\t") and last:  # WARC/1.0, 4: folded
-            found[last] += f" {line.strip()}"
-            continue
+    if b"\r\n " in text or b"\r\n\t" in text:  # WARC/1.0, 4: a folded line
+        text = _FOLD.sub(b" ", text)
+    found = {}
+    for line in reversed(text.decode("utf-8", "replace").split("\r\n")):
         name, _, value = line.partition(":")
-        last = name.strip().lower()
-        found.setdefault(last, value.strip())
+        found[name.strip().lower()] = value.strip()  # of repeated ones the first stays
     return found
 
 
-@lru_cache(maxsize=1024)  # a record's two digests are often the same, and so are revisits'
-def _digest(text: str) -> Digest | None:
+def _named(text: str) -> tuple[str, str] | None:
+    """(algorithm, digest in hexadecimal) of a digest; None when we cannot compute it."""
+    if len(text) == _OURS and text.startswith("sha256:"):
+        return "sha256", text[7:].lower()
     try:
-        return Digest.parse(text)
+        digest = Digest.parse(text)
     except InputError:
         return None
+    return digest.algorithm, digest.value
 
 
 class _Block:
@@ -293,22 +295,18 @@ class _Block:
         self._head: bytearray | None = None  # of HTTP, until it is whole
         if headers.get("content-type", "").lower().startswith("application/http"):
             self._head = bytearray()
+        self._block_digest: tuple[str, str] | None = None
+        self._payload_digest: tuple[str, str] | None = None
         self._digests = digests
         if digests:
-            self._block_digest = self._named("warc-block-digest")
-            self._payload_digest = (
-                None if member.kind == "revisit" else self._named("warc-payload-digest")
-            )
+            self._block_digest = _named(headers.get("warc-block-digest", ""))
+            if member.kind != "revisit":  # it has another record's payload
+                self._payload_digest = _named(headers.get("warc-payload-digest", ""))
             if self._block_digest is not None:
-                self._hash_block = hashlib.new(self._block_digest.algorithm)
+                self._hash_block = hashlib.new(self._block_digest[0])
             same = self._block_digest == self._payload_digest and self._head is None
             if self._payload_digest is not None and not same:
-                self._hash_payload = hashlib.new(self._payload_digest.algorithm)
-
-    def _named(self, header: str) -> Digest | None:
-        """The digest that the header names; None when it names none that we can compute."""
-        value = self._member.headers.get(header)
-        return None if value is None else _digest(value)
+                self._hash_payload = hashlib.new(self._payload_digest[0])
 
     def feed(self, piece: memoryview) -> None:
         """Take what comes next."""
@@ -378,13 +376,13 @@ class _Block:
             return
         if self._hash_block is not None:
             assert self._block_digest is not None
-            if self._hash_block.hexdigest() != self._block_digest.value:
+            if self._hash_block.hexdigest() != self._block_digest[1]:
                 problems.append(
                     (Problem.BLOCK_DIGEST, "Its block does not have its WARC-Block-Digest.")
                 )
         if self._hash_payload is not None:
             assert self._payload_digest is not None
-            if self._hash_payload.hexdigest() != self._payload_digest.value:
+            if self._hash_payload.hexdigest() != self._payload_digest[1]:
                 problems.append(
                     (Problem.PAYLOAD_DIGEST, "Its payload does not have its WARC-Payload-Digest.")
                 )

@@ -36,7 +36,7 @@ from proxy.index_check import (
 )
 from proxy.recovery import interrupted
 
-ALONE_BYTES = 48 << 20  # fewer are checked sooner than other processes are started
+ALONE_BYTES = 24 << 20  # fewer are checked sooner than other processes are started
 
 
 @dataclass(slots=True)
