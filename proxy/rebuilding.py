@@ -61,6 +61,7 @@ def rebuild(  # noqa: PLR0913 what a profile says of dedup, and whom to tell
                 progress(filename, found.rows)
         index.settle()
         if shared is not None:
+            shared.bury()
             _adopt_orphans(index, shared, bucket, also)
         complete(layout, index)
         counts = index.counts()

@@ -12,12 +12,11 @@ Nothing is thrown away but a record that was not finished and zeroes. What canno
 
 import fcntl
 import json
-import logging
 import os
 import shutil
 import stat
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import closing
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import BinaryIO
@@ -33,8 +32,6 @@ from proxy.payloads.opening import open_payloads
 from proxy.payloads.protocol import Payloads
 from proxy.recovered import Fate, Recovered, Wreck
 from proxy.warcfile import sync_folder
-
-log = logging.getLogger(__name__)
 
 READ_BYTES = 1 << 20
 _IndexTail = Callable[[Wreck, Sequence[tuple[int, int]]], int]
@@ -89,14 +86,23 @@ def recover(
         return found.rows
 
     done = []
-    for path in interrupted(layout):
-        recovered = recover_file(layout, path, index, index_tail)
-        if recovered is not None:
-            log.info("proxy.recovered file=%s text=%s", recovered.filename, recovered.text)
-            done.append(recovered)
-    if done:
-        index.settle()
+    with _alone(layout):
+        for path in interrupted(layout):
+            recovered = recover_file(layout, path, index, index_tail)
+            if recovered is not None:
+                done.append(recovered)
+        if done:
+            index.settle()
+        payloads.bury()
     return done
+
+
+@contextmanager
+def _alone(layout: Layout) -> Iterator[None]:
+    """One process recovers at a time: none buries the dead while another reads what they wrote."""
+    with (layout.databases / "recovery.lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 def report(layout: Layout, done: Iterable[Recovered], *, now: datetime) -> None:

@@ -8,6 +8,8 @@ import click
 class GroupWithDefault(click.Group):
     """A command that has commands below it: what its first word does not name, it does itself."""
 
+    allow_interspersed_args = True  # as a command: `weboid archive URL --json`
+
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Take the arguments, or leave them to the command that the first one names."""
         if args and args[0] in self.commands:

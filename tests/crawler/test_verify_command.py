@@ -75,7 +75,7 @@ def test_archive_takes_urls_and_options_as_before(weboid: Weboid) -> None:
     listed = weboid.folder / "urls.txt"
     listed.write_text(f"{URL}\n")
     assert "1 URLs would be archived" in weboid.run("archive", "--dry-run", URL).out
-    assert "2 URLs" in weboid.run("archive", "--list", "urls.txt", "--dry-run", f"{URL}?2").out
+    assert "2 URLs" in weboid.run("archive", "--list", "urls.txt", f"{URL}?2", "--dry-run").out
     assert weboid.run("archive").code == 2
     assert weboid.run("archive", "--nonsense").code == 2
     assert "[URL]..." in weboid.run("archive", "--help").out
@@ -121,7 +121,7 @@ def test_a_loss_is_said_on_standard_error(weboid: Weboid) -> None:
     assert "weboid index rebuild" in ran.err
 
 
-@pytest.mark.parametrize("command", [("archive", URL), ("index", "rebuild")])
+@pytest.mark.parametrize("command", [("archive", f"{URL}?new"), ("index", "rebuild")])
 def test_an_index_of_another_version_asks_for_a_rebuild(
     weboid: Weboid, command: tuple[str, ...]
 ) -> None:
