@@ -23,7 +23,7 @@ from core.layout import Layout
 from core.settings import EgressSettings, ProxySettings, Settings
 from proxy.client import Credentials
 from proxy.ledger import LedgerEntry
-from proxy.recovery import rebuild
+from proxy.rebuilding import rebuild
 from tests.proxy.conftest import Browser, Proxy, Record, check, ok, records
 from tests.proxy.raw_origin import (
     MEGABYTE,
