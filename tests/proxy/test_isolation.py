@@ -2,15 +2,27 @@
 
 import json
 import shutil
+import socket
 import sqlite3
-from collections.abc import AsyncIterator
+import threading
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
+import psutil
 import pytest
 import pytest_asyncio
 
 from core.layout import Layout
+from core.settings import EgressSettings, Settings
 from proxy.authority import Authority
+from proxy.client import ProxyClient
+from proxy.control import ControlServer
+from proxy.egress import Egress
+from proxy.exchange import now_ms
+from proxy.recovery import rebuild
+from proxy.server import ArchivingProxy
+from proxy.tally import Tally
 from render.browser import Browser as Chromium
 from tests.proxy.chromium import endpoint, evaluate, go, launch, unguarded
 from tests.proxy.conftest import Browser, Origin, Proxy, check, ok, records
@@ -179,3 +191,156 @@ async def test_no_answer_of_a_site_makes_the_browser_forget_its_visit(
     assert after == "the site's own status"
     status = int(FORGETTING[name].split(b" ")[1])
     assert [entry.status for entry in entries if entry.url == url] == [status] * 3
+
+
+class Moment:
+    """A clock that goes on when it is told to."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        """Seconds since some moment."""
+        return self.now
+
+
+@contextmanager
+def listening(address: str, port: int = 0) -> Iterator[socket.socket]:
+    """A listener whose connections lie in the backlog until somebody asks for them."""
+    with socket.create_server((address, port)) as listener:
+        listener.setblocking(False)
+        yield listener
+
+
+def came(listener: socket.socket) -> list[bytes]:
+    """The first bytes of every connection that the listener got."""
+    found = []
+    while True:
+        try:
+            connection, _ = listener.accept()
+        except BlockingIOError:
+            return found
+        with connection:
+            connection.settimeout(1)
+            with suppress(OSError):
+                found.append(connection.recv(65536))
+
+
+async def test_a_host_that_flips_to_loopback_is_refused(
+    chromium: Chromium, layout: Layout, settings: Settings, tmp_path: Path
+) -> None:
+    """C-04: a page whose name now leads to 127.0.0.1 gets nowhere, by no path and no scheme."""
+    answer = ["127.0.0.2"]  # allowed here as if it were public; 127.0.0.1 is not
+    moment = Moment()
+    egress = Egress(
+        EgressSettings(allow=("127.0.0.2/32",)),
+        connect_timeout_s=5,
+        lookup=lambda host, port: list(answer),
+        monotonic=moment,
+    )
+    site = Origin(address="127.0.0.2")
+    site.answers["/"] = ok(b"<title>t</title>", more="Connection: close\r\n")
+    tally = Tally(None, 0)
+    proxy = ArchivingProxy(
+        layout, settings, now_ms=now_ms, spool_folder=tmp_path, tally=tally, egress=egress
+    )
+    control = ControlServer(tmp_path / "flip.sock", proxy)
+    for server in (proxy, control):
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+    here = f"flip.example:{site.port}"
+    urls = [f"http://{here}/secret", f"https://{here}/secret", f"http://www.{here}/secret"]
+    fetches = f"""Promise.all({json.dumps(urls)}.map((url) => fetch(url, {{mode: "no-cors"}})
+        .then((answer) => answer.status, () => "failed")))"""
+    with listening("127.0.0.1", site.port) as victim:
+        async with ProxyClient(tmp_path / "flip.sock").visit("p", bucket="default") as opened:
+            async with unguarded(chromium, endpoint(opened.credentials)) as page:
+                await go(page, f"http://{here}/")
+                answer[:] = ["127.0.0.1"]
+                moment.now += 3600
+                said = await evaluate(page, fetches)
+                beyond = leaks(chromium, proxy.server_address[1])
+            entries = await opened.seal(grace_s=1)
+        reached = came(victim)
+    for server in (control, proxy):
+        server.shutdown()
+    control.server_close()
+    proxy.close()
+    site.close()
+
+    assert entries[0].status == 200
+    assert {(entry.kept, entry.reason.split(":")[0]) for entry in entries[1:]} == {
+        ("blocked", "address")
+    }
+    assert sorted(entry.url for entry in entries[1:]) == sorted(urls)
+    assert said[0] == 403
+    assert reached == []
+    assert len(site.requests) == 1
+    assert beyond == []
+
+
+def leaks(browser: Chromium, port: int) -> list[object]:
+    """The browser's sockets that lead anywhere but to the proxy; a name server is asked by UDP."""
+    family = [psutil.Process(browser.pid), *psutil.Process(browser.pid).children(recursive=True)]
+    sockets = [each for process in family for each in process.net_connections("inet")]
+    return [each for each in sockets if each.raddr != ("127.0.0.1", port)]
+
+
+ODD = [
+    "/a b?c d",
+    "/quote\"'<>\\^`{|}",
+    "/%0d%0aWARC-Type:%20resource%0d%0a%0d%0a",
+    "/\r\nWARC-Type: resource\r\n\r\n",
+    "/nul%00\0",
+    "/ünï?çødé=\N{SNOWMAN}&\udcff",
+    "/%",
+    "/a//double//slash",
+    "/?",
+    "/??&&==",
+    "/" + "long/" * 3000,
+    "/tab\there",
+    "/x#fragment",
+    "/..%2f..%2fetc/passwd",
+    "/com,example)/ 20200101000000 {}",
+]
+
+
+@pytest.mark.parametrize(("scheme", "site"), [(each, each) for each in SITES], indirect=["site"])
+async def test_no_url_header_or_body_of_a_page_forges_a_record(
+    chromium: Chromium, proxy: Proxy, site: Origin, layout: Layout, scheme: str
+) -> None:
+    """C-12: whatever a page writes into URLs, headers and bodies stays what it is."""
+    forged = "\r\n\r\nWARC/1.1\r\nWARC-Type: resource\r\nContent-Length: 3\r\n\r\nxyz\r\n\r\n"
+    script = f"""(async () => {{
+        const ask = (url, options) => fetch(url, options).then((a) => a.status, String);
+        const said = [];
+        for (const url of {json.dumps(ODD)}) said.push(await ask(url));
+        for (const name of ["WARC-Type", "WARC-Target-URI", "WARC-Record-ID", "WARC-Page-ID"])
+            said.push(await ask("/headers", {{headers: {{[name]: "<urn:x>\\u00ff"}}}}));
+        said.push(await ask("/body", {{method: "POST", body: {json.dumps(forged)}}}));
+        return said;
+    }})()"""
+    async with proxy.client.visit("p", bucket="default") as opened:
+        async with unguarded(chromium, endpoint(opened.credentials)) as page:
+            await go(page, f"{SITES[scheme]}/frame.html")
+            said = await evaluate(page, script)
+        entries = await opened.seal(grace_s=1)
+    proxy.stop()
+    check(layout)
+    written = records(layout)
+    columns = "urlkey, url, record_type, digest, filename, offset, length"
+    query = f"SELECT {columns} FROM captures ORDER BY filename, offset"
+    before = rows(layout, query)
+    layout.captures_db.unlink()
+    rebuild(layout, bucket="default")
+
+    assert set(said) == {200}
+    assert len(entries) == len(said) + 2  # the page and its script
+    assert {record.kind for record in written} == {"warcinfo", "request", "response", "revisit"}
+    assert len(written) == 1 + 2 * len(entries)
+    assert {record.url for record in written} - {""} == {entry.url for entry in entries}
+    for entry in entries:
+        assert entry.url.isascii()
+        assert entry.url.isprintable()
+        assert " " not in entry.url
+    assert rows(layout, query) == before
+    assert len(before) == len(entries)
