@@ -71,7 +71,7 @@ class _Unguarded(Page):
 
 
 @asynccontextmanager
-async def unguarded(browser: Browser, way: ProxyEndpoint) -> AsyncIterator[Page]:
+async def unguarded(browser: Browser, way: ProxyEndpoint | None) -> AsyncIterator[Page]:
     """A blank tab that shows what the proxy alone holds back."""
     arrived: asyncio.Future[tuple[str, dict[str, Any]]] = asyncio.get_running_loop().create_future()
 
@@ -88,7 +88,7 @@ async def unguarded(browser: Browser, way: ProxyEndpoint) -> AsyncIterator[Page]
 
 async def _tab(
     context: BrowserContext,
-    way: ProxyEndpoint,
+    way: ProxyEndpoint | None,
     arrived: "asyncio.Future[tuple[str, dict[str, Any]]]",
     version: str,
 ) -> Page:

@@ -1,17 +1,23 @@
 """A page cannot get out: real Chromium, the real proxy, and pages that try (C-01 to C-18)."""
 
+import asyncio
+import base64
+import hashlib
 import json
+import select
 import shutil
 import socket
 import sqlite3
 import threading
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import psutil
 import pytest
 import pytest_asyncio
+from cryptography import x509
+from cryptography.hazmat.primitives import serialization
 
 from core.layout import Layout
 from core.settings import EgressSettings, Settings
@@ -24,7 +30,7 @@ from proxy.recovery import rebuild
 from proxy.server import ArchivingProxy
 from proxy.tally import Tally
 from render.browser import Browser as Chromium
-from tests.proxy.chromium import endpoint, evaluate, go, launch, unguarded
+from tests.proxy.chromium import Seen, endpoint, evaluate, go, launch, look, unguarded
 from tests.proxy.conftest import Browser, Origin, Proxy, check, ok, records
 
 pytestmark = [
@@ -214,7 +220,7 @@ def listening(address: str, port: int = 0) -> Iterator[socket.socket]:
 
 def came(listener: socket.socket) -> list[bytes]:
     """The first bytes of every connection that the listener got."""
-    found = []
+    found: list[bytes] = []
     while True:
         try:
             connection, _ = listener.accept()
@@ -344,3 +350,182 @@ async def test_no_url_header_or_body_of_a_page_forges_a_record(
         assert " " not in entry.url
     assert rows(layout, query) == before
     assert len(before) == len(entries)
+
+
+def spki(certificate: Path) -> str:
+    """A certificate's public key as the browser pins it (RFC 7469, 2.4)."""
+    key = x509.load_pem_x509_certificate(certificate.read_bytes()).public_key()
+    der = key.public_bytes(
+        serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo
+    )
+    return base64.b64encode(hashlib.sha256(der).digest()).decode()
+
+
+def by_target(heads: list[bytes]) -> dict[bytes, bytes]:
+    """Requests by their first lines, each once."""
+    return {head.partition(b"\r\n")[0]: head for head in heads}
+
+
+@pytest.mark.parametrize(("scheme", "site"), [(each, each) for each in SITES], indirect=["site"])
+async def test_an_origin_cannot_tell_us_from_the_browser(
+    start: Callable[..., Proxy],
+    ca: Authority,
+    certificate: Path,
+    site: Origin,
+    scheme: str,
+) -> None:
+    """C-14: every request is, byte for byte, what the same browser sends without a proxy.
+
+    But for `zstd`, which no WARC reader decodes. The page, too, sees the headers that it would see.
+    """
+    proxy = start(whole_ranges=False)  # what the proxy fetches besides is no request of the page
+    host = SITES[scheme].rpartition("/")[2]
+    hosts = {host: f"127.0.0.1:{site.port}"}
+    url = f"{SITES[scheme]}/echo.html"
+    heard, seen, entries = [], [], []
+    async with await launch(f"{ca.spki},{spki(certificate)}", hosts) as browser:
+        for way in ("direct", "proxied"):
+            site.requests.clear()
+            async with proxy.client.visit("p", bucket="default") as opened:
+                through = endpoint(opened.credentials) if way == "proxied" else None
+                async with unguarded(browser, through) as page:
+                    await go(page, url)
+                    seen.append(await evaluate(page, "said()"))
+                entries = await opened.seal(grace_s=1)
+            heard.append(by_target(site.requests))
+    direct, proxied = heard
+    without_zstd = {line: head.replace(b", zstd", b"") for line, head in direct.items()}
+
+    assert len(direct) >= 11
+    assert len(entries) == len(proxied)
+    assert proxied == without_zstd
+    assert seen[1] == seen[0]
+    together = b"".join(proxied.values()).lower()
+    assert not [word for word in (b"via", b"forwarded", b"proxy", b"weboid") if word in together]
+
+
+class Ear:
+    """Stands between the browser and the proxy and notes what passes, both ways."""
+
+    def __init__(self, port: int) -> None:
+        self._to = port
+        self.requests: list[bytes] = []
+        self.answers: list[bytes] = []
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self._listener.getsockname()[1]
+        self._open: list[socket.socket] = []
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def strangers(self) -> list[bytes]:
+        """First lines of requests that came without credentials."""
+        return [
+            head.partition(b"\r\n")[0]
+            for head in self.requests
+            if b" HTTP/1.1\r\n" in head and b"\r\nproxy-authorization:" not in head.lower()
+        ]
+
+    def close(self) -> None:
+        """End every connection."""
+        self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        for each in self._open:
+            each.close()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                client, _ = self._listener.accept()
+                server = socket.create_connection(("127.0.0.1", self._to))
+            except OSError:
+                return
+            self._open += [client, server]
+            for pump in ((client, server, self.requests), (server, client, self.answers)):
+                threading.Thread(target=self._pump, args=pump, daemon=True).start()
+
+    def _pump(self, source: socket.socket, sink: socket.socket, notes: list[bytes]) -> None:
+        with suppress(OSError):
+            while data := source.recv(1 << 20):
+                notes.append(data)
+                sink.sendall(data)
+            sink.shutdown(socket.SHUT_WR)
+
+
+@pytest.mark.slow
+async def test_chromium_says_nothing_that_is_archived_of_itself(
+    proxy: Proxy, ca: Authority, origin: Origin
+) -> None:
+    """C-18: start, a blank page, a visit of 20 idle seconds, the end: no foreign host anywhere.
+
+    Names that the browser would ask around the proxy all lead to a listener here; what it asks of
+    the proxy passes an ear.
+    """
+    origin.answers["/"] = ok(b"<title>t</title><form><input type=password></form>")
+    ear = Ear(proxy.port)
+    with listening("127.0.0.1") as anywhere:
+        port = anywhere.getsockname()[1]
+        async with await launch(ca.spki, {"*": f"127.0.0.1:{port}"}) as browser:
+            async with proxy.client.visit("blank", bucket="default") as opened:
+                way = endpoint(opened.credentials, port=ear.port)
+                async with unguarded(browser, way) as page:
+                    await evaluate(page, "new Promise((done) => setTimeout(done, 1000))")
+                blank = await opened.seal(grace_s=1)
+            async with proxy.client.visit("idle", bucket="default") as opened:
+                way = endpoint(opened.credentials, port=ear.port)
+                async with unguarded(browser, way) as page:
+                    await go(page, "http://origin.example/")
+                    await evaluate(page, "new Promise((done) => setTimeout(done, 20000))")
+                idle = await opened.seal(grace_s=1)
+            around = came(anywhere)
+            # The trap works: a name asked around the proxy does lead here.
+            async with unguarded(browser, None) as page:
+                page.post("Page.navigate", {"url": "http://canary.example/"})
+                await asyncio.to_thread(select.select, [anywhere], [], [], 20)
+                canary = came(anywhere)
+    ear.close()
+    proxy.stop()
+    urls = {record.url for record in records(proxy.layout)}
+    own = [line for line in ear.strangers() if b"origin.example" not in line]
+    refused = sum(answer.startswith(b"HTTP/1.1 407") for answer in ear.answers)
+
+    assert blank == []
+    assert {entry.url for entry in idle} <= {
+        "http://origin.example/",
+        "http://origin.example/favicon.ico",
+    }
+    assert urls <= {entry.url for entry in idle} | {""}
+    assert around == []
+    assert canary[0].startswith(b"GET / HTTP/1.1\r\nHost: canary.example\r\n")
+    # Its own attempts at the proxy are counted, and every one of them was refused.
+    assert refused == len(ear.strangers())
+    assert own == []
+
+
+async def test_two_pages_side_by_side_are_never_mixed(
+    chromium: Chromium, proxy: Proxy, origin: Origin, secure_origin: Origin
+) -> None:
+    """One browser, one proxy, pages of the same sites at once: every record is its own page's."""
+    names = [f"page-{number}" for number in range(4)]
+    for name in names:
+        images = "".join(
+            f"<img src='{site}/picture-{number}?{name}'>"
+            for site in SITES.values()
+            for number in range(15)
+        )
+        origin.answers[f"/{name}"] = ok(f"<title>{name}</title>{images}".encode())
+
+    async def one(name: str) -> Seen:
+        return await look(chromium, proxy, f"http://origin.example/{name}?{name}", page_id=name)
+
+    seen = dict(zip(names, await asyncio.gather(*map(one, names)), strict=True))
+    proxy.stop()
+    check(proxy.layout)
+    written = [record for record in records(proxy.layout) if record.kind != "warcinfo"]
+
+    for name in names:
+        assert seen[name].page.title == name
+        assert {url.rpartition("?")[2] for url in seen[name].urls} == {name}
+        assert len(set(seen[name].urls)) == 31
+        mine = [record for record in written if record.headers["WARC-Page-ID"] == name]
+        assert {record.url for record in mine} == set(seen[name].urls)
+        assert len(mine) == 2 * len(seen[name].urls)
+    assert len(written) == 2 * sum(len(each.urls) for each in seen.values())
