@@ -237,7 +237,7 @@ async def test_warcproxs_header_is_a_header_like_any_other(proxy: Proxy, origin:
     assert {record.filename.split("-")[0] for record in written} == {"weboid"}
     for asked, meta in zip(origin.requests, METAS.values(), strict=True):
         assert b"\r\nWarcprox-Meta: " + meta.encode().strip() + b"\r\n" in asked
-    (file,) = proxy.layout.archive.iterdir()
+    (file,) = proxy.layout.archive.glob("*.warc.gz")
     stored = gzip.decompress(file.read_bytes())
     assert all(asked in stored for asked in origin.requests)
     names = {path.name for path in proxy.layout.root.iterdir()}

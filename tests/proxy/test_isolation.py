@@ -26,7 +26,7 @@ from proxy.client import ProxyClient
 from proxy.control import ControlServer
 from proxy.egress import Egress
 from proxy.exchange import now_ms
-from proxy.recovery import rebuild
+from proxy.rebuilding import rebuild
 from proxy.server import ArchivingProxy
 from proxy.tally import Tally
 from render.browser import Browser as Chromium
