@@ -10,6 +10,7 @@ What a living proxy writes is checked as far as the index covers it: that is wha
 import multiprocessing
 import signal
 import tempfile
+import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
@@ -36,7 +37,7 @@ from proxy.index_check import (
 )
 from proxy.recovery import interrupted
 
-ALONE_BYTES = 24 << 20  # fewer are checked sooner than other processes are started
+ALONE_BYTES = 16 << 20  # fewer are checked sooner than other processes are started
 
 
 @dataclass(slots=True)
@@ -169,7 +170,8 @@ def _reports(tasks: list[Task], jobs: int) -> Iterator[FileReport]:
     if jobs < 2:
         yield from map(check_file, tasks)
         return
-    context = multiprocessing.get_context("spawn")  # a fork would inherit the progress bar's thread
+    # A fork starts at once, but must not happen while other threads hold who knows what.
+    context = multiprocessing.get_context("fork" if threading.active_count() == 1 else "spawn")
     with ProcessPoolExecutor(jobs, context, initializer=_ignore_interrupts) as pool:
         try:
             for future in as_completed([pool.submit(check_file, task) for task in tasks]):

@@ -43,15 +43,17 @@ def command(*, folder: Path | None, collection: Path, quick: bool, jobs: int, as
     """
     layout = read_collection(folder or collection)
     columns = (TextColumn("verifying"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
-    with Progress(*columns, transient=True, disable=as_json or quick) as progress:
-        task = progress.add_task("", total=None)
-        verdict = verify(
-            layout,
-            quick=quick,
-            live=in_use(layout),
-            jobs=jobs,
-            progress=lambda done, total: progress.update(task, completed=done, total=total),
-        )
+    progress = Progress(*columns, transient=True, disable=as_json or quick)
+    task = progress.add_task("", total=None)
+
+    def show(done: int, total: int) -> None:
+        progress.start()  # only now: its thread would be in the way of starting processes
+        progress.update(task, completed=done, total=total)
+
+    try:
+        verdict = verify(layout, quick=quick, live=in_use(layout), jobs=jobs, progress=show)
+    finally:
+        progress.stop()
     if as_json:
         click.echo(json.dumps(verdict.to_dict(), ensure_ascii=False))
     else:
