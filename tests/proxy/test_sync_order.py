@@ -27,8 +27,10 @@ async def test_a_seal_is_answered_after_the_sync(
     origin.answers["/page"] = ok(b"a page")
     log = tmp_path / "calls"
     tracer = subprocess.Popen(
-        ["strace", "-f", "-y", "-s", "80", "-e", "trace=writev,fdatasync,sendto", "-o", str(log)]
-        + ["-p", str(proxy.process.pid)],
+        [
+            *("strace", "-f", "-y", "-s", "80", "-e", "trace=writev,fdatasync,sendto"),
+            *("-o", str(log), "-p", str(proxy.process.pid)),
+        ],
         stderr=subprocess.PIPE,
         text=True,
     )
