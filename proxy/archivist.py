@@ -323,6 +323,8 @@ class Archivist:
         if original is None:
             coded = recorded.body is not recorded.payload
             entry.digest = sha256_digest(recorded.body) if coded or key is None else key[0]
+            if not recorded.head.is_plain:
+                entry.digest = ""  # its reader would take a part of the head for payload
             principal, request = response_members(recorded)
         else:
             entry.digest = original.digest
@@ -384,7 +386,7 @@ def _exchange_row(recorded: Recorded, at: RecordLocation, original: Original | N
         record_type=_RESPONSE if original is None else _REVISIT,
         mime=entry.mime or "application/octet-stream",
         status=entry.status,
-        digest=entry.digest,
+        digest=entry.digest or "-",
         filename=at.filename,
         offset=at.offset,
         length=at.length,

@@ -21,9 +21,9 @@ from proxy.http1 import (
     ResponseHead,
     find_head_end,
     forwarded_response_head,
-    keeps_alive,
     parse_response_head,
     response_framing,
+    reusable,
 )
 from proxy.ledger import Kept, LedgerEntry
 from proxy.limits import Limits
@@ -164,8 +164,11 @@ class Exchange:
                 head=head,
                 spool=spool,
                 block=relay.block,
-                # A chunked body cut short has no payload that two readers would agree on.
-                payload=relay.payload if body.done or framing is not Framing.CHUNKED else None,
+                # Of a chunked body cut short, or after a head that readers end elsewhere, no two
+                # readers would find the same payload.
+                payload=relay.payload
+                if head.is_plain and (body.done or framing is not Framing.CHUNKED)
+                else None,
                 body=relay.coded or relay.payload,
                 payload_size=relay.payload_size,
             )
@@ -222,11 +225,12 @@ class Exchange:
         return connection
 
     def _read_head(self, connection: Connection) -> tuple[ResponseHead, bytes]:
-        buffer, interim = bytearray(), 0
+        buffer, interim, searched = bytearray(), 0, 0
         deadline = self._started + self._tools.settings.response_limit_s
         while True:
-            end = find_head_end(buffer)
+            end = find_head_end(buffer, searched)
             if end >= 0:
+                searched = 0
                 head = parse_response_head(bytes(buffer[:end]))
                 del buffer[:end]
                 if head.status >= 200:
@@ -237,7 +241,8 @@ class Exchange:
                         "It switches protocols, or never gets to the point."
                     )
                 continue
-            if len(buffer) > HEAD_LIMIT:
+            searched = len(buffer)
+            if searched > HEAD_LIMIT:
                 raise MalformedMessageError("The head is longer than 1 MiB.")
             if self._tools.monotonic() > deadline:
                 raise TimeoutError
@@ -326,7 +331,7 @@ class Exchange:
         if body.malformed and not entry.truncated:
             entry.truncated, entry.reason = "unspecified", "malformed: its chunks make no sense"
         whole = body.done and not entry.truncated and not relay.surplus
-        if whole and keeps_alive(head.version, head.get(b"connection")):
+        if whole and reusable(head):
             self._tools.upstream.give_back(connection)
         else:
             connection.close()

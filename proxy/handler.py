@@ -12,7 +12,6 @@ import ssl
 from dataclasses import replace
 from threading import Thread
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
 from warcprox.warcproxy import WarcProxyHandler
 
@@ -26,8 +25,10 @@ from proxy.http1 import (
     forwarded_request,
     keeps_alive,
     parse_request_head,
+    request_framing,
 )
 from proxy.ledger import Kept, LedgerEntry
+from proxy.targets import TargetTooLongError, absolute, authority, spelled, tunnelled
 from proxy.upstream import Origin
 from proxy.visits import Visit
 from proxy.wire import ConnectionLostError, Wire
@@ -84,7 +85,8 @@ class ArchivingHandler(WarcProxyHandler):  # type: ignore[misc]
         except (ConnectionLostError, ssl.SSLError, OSError) as error:
             log.debug("connection.lost %s", error)
         except MalformedMessageError as error:
-            self._answer_error(400, str(error), keep_alive=False)
+            status = 414 if isinstance(error, TargetTooLongError) else 400
+            self._answer_error(status, f"malformed: {error}", keep_alive=False)
 
     def _serve_one(self) -> bool:
         """Serve one request; whether there may be another."""
@@ -112,7 +114,7 @@ class ArchivingHandler(WarcProxyHandler):  # type: ignore[misc]
     def _open_tunnel(self, head: RequestHead, visit: Visit) -> bool:
         if self._tunnel is not None:
             raise MalformedMessageError("CONNECT inside a tunnel.")
-        host, port = _host_port(head.target, 443)
+        host, port = authority(head.target, 443)
         self._send(200, b"", keep_alive=True, length=False)
         context = self.server.ca.context_for(host)
         try:
@@ -198,26 +200,10 @@ class ArchivingHandler(WarcProxyHandler):  # type: ignore[misc]
         Raises:
             MalformedMessageError: it is no request that a proxy can serve.
         """
-        if self._tunnel is not None:
-            host, port, _ = self._tunnel
-            if not head.target.startswith("/") and head.target != "*":
-                raise MalformedMessageError("A tunnelled request has an origin-form target.")
-            authority = host if port == 443 else f"{host}:{port}"
-            return self._tunnel, head.target, f"https://{authority}{head.target}"
-        if not head.target.startswith("http://"):
-            raise MalformedMessageError("This is a proxy: give it absolute http:// URLs.")
-        try:
-            parts = urlsplit(head.target)
-            host, port = (parts.hostname or "").lower(), parts.port or 80
-        except ValueError as error:
-            raise MalformedMessageError(f"No URL: {error}.") from error
-        if not host:
-            raise MalformedMessageError("The URL has no host.")
-        if ":" in host:
-            host = f"[{host}]"
-        target = (parts.path or "/") + (f"?{parts.query}" if "?" in head.target else "")
-        authority = host if port == 80 else f"{host}:{port}"
-        return (host, port, False), target, f"http://{authority}{target}"
+        if self._tunnel is None:
+            return absolute(head.target)
+        host, port, _ = self._tunnel
+        return self._tunnel, *tunnelled(head.target, host, port)
 
     def _read_body(self, head: RequestHead) -> bytes | None:
         """The request's body without its transfer coding; None when it has none.
@@ -226,7 +212,7 @@ class ArchivingHandler(WarcProxyHandler):  # type: ignore[misc]
             RefusedError: it is larger than any request we pass on.
             MalformedMessageError, ConnectionLostError: it cannot be read.
         """
-        framing, length = _request_framing(head)
+        framing, length = request_framing(head)
         if framing is Framing.NONE:
             return None
         if (head.get(b"expect") or b"").lower() == b"100-continue":
@@ -289,38 +275,13 @@ _PHRASES = {
     403: b"Forbidden",
     407: b"Proxy Authentication Required",
     413: b"Content Too Large",
+    414: b"URI Too Long",
     501: b"Not Implemented",
     502: b"Bad Gateway",
     504: b"Gateway Timeout",
 }
 
 
-def _request_framing(head: RequestHead) -> tuple[Framing, int]:
-    """How the request's body ends (RFC 9112, 6.3); both lengths at once are refused."""
-    coding, length = head.get(b"transfer-encoding"), head.get(b"content-length")
-    if coding is not None:
-        if coding.lower() != b"chunked" or length is not None:
-            raise MalformedMessageError("The request's length cannot be told.")
-        return Framing.CHUNKED, 0
-    if length is None:
-        return Framing.NONE, 0
-    if not length.isdigit():
-        raise MalformedMessageError("The request's length is no number.")
-    return Framing.LENGTH, int(length)
-
-
-def _host_port(authority: str, default: int) -> tuple[str, int]:
-    """Host (lower case, IPv6 in brackets) and port of an authority."""
-    try:
-        parts = urlsplit(f"//{authority}")
-        host, port = (parts.hostname or "").lower(), parts.port or default
-    except ValueError as error:
-        raise MalformedMessageError(f"No authority: {authority[:80]!r}.") from error
-    if not host:
-        raise MalformedMessageError("The authority has no host.")
-    return (f"[{host}]" if ":" in host else host), port
-
-
 def _host_header(origin: Origin) -> str:
     host, port, tls = origin
-    return host if port == (443 if tls else 80) else f"{host}:{port}"
+    return spelled(host, port, 443 if tls else 80)

@@ -2,7 +2,11 @@
 
 The recorder keeps what came over the wire, byte for byte, so nothing here reformats an origin's
 message: a head keeps its raw bytes, and `Body` tells which of the bytes that pass are payload.
-Rules: RFC 9110 and RFC 9112, read leniently where origins are known to be sloppy.
+
+Rules: RFC 9110 and RFC 9112. Lenient where origins are sloppy and browsers go along; strict where
+two readers of the same bytes could differ about where a message ends. What the browser is sent is
+made anew from what was understood here, so that it cannot understand anything else. Each function
+takes time in proportion to the bytes it is given, and raises nothing but `MalformedMessageError`.
 """
 
 import re
@@ -12,8 +16,23 @@ from enum import Enum
 from core.errors import PermanentError
 
 HEAD_LIMIT_BYTES = 1 << 20  # RFC 9112 2.3 sets none; Chromium itself stops at 256 KiB
+CHUNK_LINE_LIMIT_BYTES = 16_384  # a chunk's size line, or one trailer; Chromium's own limit
 MAX_HEADERS = 1000
-_CONTROL = re.compile(rb"[\x00-\x1f\x7f]")
+_LENGTH_DIGITS = 18  # 2^63 has 19: beyond that no browser counts
+
+Headers = tuple[tuple[bytes, bytes, bytes], ...]  # (lower-case name, name as sent, value)
+
+# A token (RFC 9110, 5.6.2), a colon, and the rest of the line; nothing here can be matched twice.
+_HEADER = re.compile(rb"^([!#$%&'*+.^_`|~0-9A-Za-z-]++)[ \t]*+:[ \t]*+(.*+)$", re.MULTILINE)
+_REQUEST_LINE = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+) ([!-~]+) (HTTP/1\.\d)")
+# Three digits, the first no zero; two blanks and a missing reason are seen, so is lower case.
+_STATUS_LINE = re.compile(rb"(HTTP/\d\.\d) +([1-9]\d\d)(?!\d)[ \t]*(.*)", re.IGNORECASE | re.DOTALL)
+_LEADING = re.compile(rb"[\r\n]{0,8}")
+_FOLD = re.compile(rb"\n[ \t]+")
+_INVISIBLE_LINE = re.compile(rb"\n[^!-~\n]*\n")
+_MIME = re.compile(r"[!#$&^_.+a-z0-9-]+/[!#$&^_.+a-z0-9-]+", re.ASCII)  # RFC 6838, 4.2
+_HEXADECIMAL = re.compile(rb"[0-9A-Fa-f]+")
+_TAMED = bytes.maketrans(b"\x00\r", b"  ")
 
 # RFC 9110 7.6.1: meant for the next hop alone. `Proxy-*` is between the browser and us.
 HOP_BY_HOP = frozenset(
@@ -26,6 +45,10 @@ HOP_BY_HOP = frozenset(
         b"upgrade",
     )
 )
+_FRAMING = frozenset((b"content-length", b"transfer-encoding"))
+_ONLY_ONCE = _FRAMING | {b"host", b"proxy-authorization"}
+# Codings that no WARC reader decodes yet; the last two need a dictionary besides (RFC 9842).
+_UNREADABLE = (b"zstd", b"dcb", b"dcz")
 
 
 class MalformedMessageError(PermanentError):
@@ -48,119 +71,205 @@ class RequestHead:
     method: str
     target: str
     version: bytes
-    headers: tuple[tuple[bytes, bytes, bytes], ...]  # (lower-case name, name as sent, value)
+    headers: Headers
 
     def get(self, name: bytes) -> bytes | None:
         """The first value of the header, None when absent; `name` in lower case."""
-        for key, _, value in self.headers:
-            if key == name:
-                return value
-        return None
+        return _first(self.headers, name)
 
 
 @dataclass(frozen=True, slots=True)
 class ResponseHead:
-    """A response's first line and headers, and the raw bytes they came in."""
+    """A response's first line and headers, and the raw bytes they came in.
+
+    Attributes:
+        raw: the head as it came, from its status line to its blank line.
+        headers: those that have a name which is one (RFC 9110, 5.6.2); `raw` has all.
+    """
 
     raw: bytes
     version: bytes
     status: int
     reason: bytes
-    headers: tuple[tuple[bytes, bytes, bytes], ...]
+    headers: Headers
 
     def get(self, name: bytes) -> bytes | None:
         """The first value of the header, None when absent; `name` in lower case."""
-        for key, _, value in self.headers:
-            if key == name:
-                return value
-        return None
+        return _first(self.headers, name)
 
     @property
     def mime(self) -> str:
-        """The bare media type in lower case; empty when there is none."""
+        """The bare media type in lower case; empty when there is none, or none worth the name."""
         value = self.get(b"content-type")
         if value is None:
             return ""
-        return value.split(b";", 1)[0].strip().decode("latin-1").lower()
+        mime = value.split(b";", 1)[0].strip().decode("latin-1").lower()
+        return mime if len(mime) <= 255 and _MIME.fullmatch(mime) else ""
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether every reader of WARCs finds the end of this head where we found it.
+
+        A line of nothing but white space ends the head for warcio and pywb, not for browsers.
+        """
+        found = _INVISIBLE_LINE.search(self.raw)
+        return found is not None and found.end() == len(self.raw)
 
 
-def find_head_end(buffer: bytes | bytearray) -> int:
-    """How many bytes the head takes, its blank line included; -1 when it is not whole yet."""
-    end = buffer.find(b"\n\r\n")
-    bare = buffer.find(b"\n\n", 0, len(buffer) if end < 0 else end + 1)
-    if bare >= 0:
-        return bare + 2
-    return end + 3 if end >= 0 else -1
+def find_head_end(buffer: bytes | bytearray, start: int = 0) -> int:
+    """How many bytes the head takes, its blank line included; -1 when it is not whole yet.
+
+    A line ends with CRLF or LF (RFC 9112, 2.2), and a few empty ones before the head are borne.
+
+    Args:
+        buffer: what came so far.
+        start: how many of its bytes an earlier call has searched in vain.
+    """
+    begin = 0
+    if buffer[:1] in (b"\r", b"\n"):
+        leading = _LEADING.match(buffer)
+        begin = leading.end() if leading is not None else 0
+    begin = max(begin, start - 2)
+    crlf = buffer.find(b"\n\r\n", begin)
+    lf = buffer.find(b"\n\n", begin, len(buffer) if crlf < 0 else crlf + 1)
+    if lf >= 0:
+        return lf + 2
+    return crlf + 3 if crlf >= 0 else -1
 
 
 def parse_request_head(raw: bytes) -> RequestHead:
-    """The request whose head is `raw`.
+    """The request whose head is `raw`; what will stand in a WARC header is checked (C-12).
 
     Raises:
-        MalformedMessageError: it is no HTTP/1 request line, or a header has no colon.
+        MalformedMessageError: it is no HTTP/1 request line, a line is no header, or one that
+            decides where the request goes or ends is there twice (RFC 9112, 3.2 and 5.1).
     """
-    first, headers = _split(raw)
-    parts = first.split(b" ")
-    if len(parts) != 3 or not parts[2].startswith(b"HTTP/1.") or not parts[0].isascii():
+    first, rest = _lines(raw)
+    line = _REQUEST_LINE.fullmatch(first)
+    if line is None:
         raise MalformedMessageError(f"No HTTP/1 request line: {first[:80]!r}.")
-    if _CONTROL.search(first):  # it will stand in a WARC header and in the index (C-12)
-        raise MalformedMessageError(f"Control characters in a request line: {first[:80]!r}.")
-    try:
-        return RequestHead(parts[0].decode("ascii"), parts[1].decode("ascii"), parts[2], headers)
-    except UnicodeDecodeError as error:
-        raise MalformedMessageError("A request target holds bytes beyond ASCII.") from error
+    headers = _headers(rest)
+    if b"\x00" in rest or b"\r" in rest or b" :" in rest or b"\t:" in rest:
+        _refuse_white_space(rest)
+    if rest and len(headers) != rest.count(b"\n") + 1:
+        raise MalformedMessageError("A line of the request's head is no header.")
+    names = [key for key, _, _ in headers]
+    if len(set(names)) != len(names):
+        twice = {name for name in names if names.count(name) > 1} & _ONLY_ONCE
+        if twice:
+            raise MalformedMessageError(f"More than one {twice.pop().decode()} header.")
+    return RequestHead(line[1].decode("ascii"), line[2].decode("ascii"), line[3], headers)
 
 
 def parse_response_head(raw: bytes) -> ResponseHead:
     """The response whose head is `raw`.
 
+    Lines that are no header are left out, as browsers do; CR and NUL become blanks (RFC 9110, 5.5).
+
     Raises:
-        MalformedMessageError: it is no HTTP/1 status line, or a header has no colon.
+        MalformedMessageError: it is no HTTP/1 status line, or there are too many headers.
     """
-    first, headers = _split(raw)
-    version, _, rest = first.partition(b" ")
-    status, _, reason = rest.lstrip().partition(b" ")
-    if not version.startswith(b"HTTP/1.") or len(status) != 3 or not status.isdigit():
+    raw = raw.lstrip(b"\r\n")
+    first, rest = _lines(raw)
+    if b"\r" in first or b"\x00" in first:
+        first = first.translate(_TAMED)
+    line = _STATUS_LINE.fullmatch(first)
+    if line is None:
         raise MalformedMessageError(f"No HTTP/1 status line: {first[:80]!r}.")
-    return ResponseHead(raw, version, int(status), reason, headers)
+    if b"\r" in rest or b"\x00" in rest:
+        rest = rest.translate(_TAMED)
+    return ResponseHead(raw, line[1].upper(), int(line[2]), line[3].rstrip(b" \t"), _headers(rest))
 
 
-def _split(raw: bytes) -> tuple[bytes, tuple[tuple[bytes, bytes, bytes], ...]]:
-    lines = raw.replace(b"\r\n", b"\n").strip(b"\n").split(b"\n")
-    if len(lines) > MAX_HEADERS:
+def _lines(raw: bytes) -> tuple[bytes, bytes]:
+    """The first line, and the others with LF alone and with folds made a blank (RFC 9112, 5.2)."""
+    text = raw.replace(b"\r\n", b"\n").strip(b"\n")
+    if text.count(b"\n") > MAX_HEADERS:
         raise MalformedMessageError(f"More than {MAX_HEADERS} header lines.")
-    headers: list[tuple[bytes, bytes, bytes]] = []
-    for line in lines[1:]:
-        if line[:1] in (b" ", b"\t") and headers:  # obs-fold, RFC 9112 5.2: joined by a space
-            key, name, value = headers[-1]
-            headers[-1] = (key, name, value + b" " + line.strip())
-            continue
-        name, colon, value = line.partition(b":")
-        if not colon:
-            continue  # origins do send such lines; browsers skip them
-        name = name.rstrip()
-        headers.append((name.lower(), name, value.strip()))
-    return lines[0], tuple(headers)
+    first, _, rest = text.partition(b"\n")
+    if b"\n " in rest or b"\n\t" in rest:
+        rest = _FOLD.sub(b" ", rest)
+    return first, rest
+
+
+def _headers(lines: bytes) -> Headers:
+    """Those of the lines that are headers."""
+    return tuple(
+        (name.lower(), name, value.rstrip(b" \t")) for name, value in _HEADER.findall(lines)
+    )
+
+
+def _refuse_white_space(lines: bytes) -> None:
+    """Raise when a name is followed by white space, or a line holds NUL or a bare CR."""
+    if b"\x00" in lines or b"\r" in lines:
+        raise MalformedMessageError("A header of the request holds NUL or a bare CR.")
+    if any(line.partition(b":")[0][-1:] in (b" ", b"\t") for line in lines.split(b"\n")):
+        raise MalformedMessageError("White space before a colon (RFC 9112, 5.1).")
+
+
+def _first(headers: Headers, name: bytes) -> bytes | None:
+    for key, _, value in headers:
+        if key == name:
+            return value
+    return None
+
+
+def _listed(headers: Headers, name: bytes) -> list[bytes]:
+    """The members of a list-valued header, in lower case, all its lines together (RFC 9110, 5.3)."""
+    members = (part for key, _, value in headers if key == name for part in value.split(b","))
+    return [part.strip(b" \t").lower() for part in members]
+
+
+def request_framing(head: RequestHead) -> tuple[Framing, int]:
+    """How the request's body ends (RFC 9112, 6.3); two answers to that are refused.
+
+    Raises:
+        MalformedMessageError: its length cannot be told.
+    """
+    coding, length = head.get(b"transfer-encoding"), head.get(b"content-length")
+    if coding is not None:
+        if coding.lower() != b"chunked" or length is not None:
+            raise MalformedMessageError("The request's length cannot be told.")
+        return Framing.CHUNKED, 0
+    if length is None:
+        return Framing.NONE, 0
+    if not length.isdigit() or len(length) > _LENGTH_DIGITS:
+        raise MalformedMessageError("The request's length is no number.")
+    return Framing.LENGTH, int(length)
 
 
 def response_framing(head: ResponseHead, method: str) -> tuple[Framing, int]:
     """How the response's body ends, and its length where that is known (RFC 9112, 6.3).
+
+    A length that is no number is none, as browsers have it: the body goes on to the close.
 
     Raises:
         MalformedMessageError: its lengths contradict each other.
     """
     if method == "HEAD" or head.status in (204, 304) or head.status < 200:
         return Framing.NONE, 0
-    coding = head.get(b"transfer-encoding")
-    if coding is not None and coding.lower().rsplit(b",", 1)[-1].strip() == b"chunked":
-        return Framing.CHUNKED, 0
-    lengths = {value for key, _, value in head.headers if key == b"content-length"}
-    lengths = {part.strip() for value in lengths for part in value.split(b",")}
-    if not lengths:
-        return Framing.CLOSE, 0
-    if len(lengths) > 1 or not (text := lengths.pop()).isdigit():
+    coding, length = _said(head)
+    if coding is not None:
+        return (Framing.CHUNKED if coding == b"chunked" else Framing.CLOSE), 0
+    if length is None:
         raise MalformedMessageError("Its Content-Length headers contradict each other.")
-    return Framing.LENGTH, int(text)
+    return (Framing.LENGTH, int(length)) if length else (Framing.CLOSE, 0)
+
+
+def _said(head: ResponseHead) -> tuple[bytes | None, bytes | None]:
+    """The last transfer coding, None without; the length, None if it is contradicted.
+
+    The length is empty when there is none that is a number.
+    """
+    found = [(key, value) for key, _, value in head.headers if key in _FRAMING]
+    if len(found) != 1 or found[0][0] != b"content-length" or not found[0][1].isdigit():
+        codings = _listed(head.headers, b"transfer-encoding")
+        lengths = set(_listed(head.headers, b"content-length"))
+        if codings or len(lengths) > 1:
+            return (codings[-1] if codings else None), None
+        found = [(b"", lengths.pop() if lengths else b"")]
+    length = found[0][1]
+    return None, length if length.isdigit() and len(length) <= _LENGTH_DIGITS else b""
 
 
 def keeps_alive(version: bytes, connection: bytes | None) -> bool:
@@ -168,14 +277,28 @@ def keeps_alive(version: bytes, connection: bytes | None) -> bool:
     options = () if connection is None else [o.strip() for o in connection.lower().split(b",")]
     if b"close" in options:
         return False
-    return version != b"HTTP/1.0" or b"keep-alive" in options
+    return version >= b"HTTP/1.1" or b"keep-alive" in options
+
+
+def reusable(head: ResponseHead) -> bool:
+    """Whether the origin's connection may carry another request once the body is over.
+
+    Not when the response said in two ways where it ends: the next bytes may be anything
+    (RFC 9112, 6.1 and 11.2).
+    """
+    options = _listed(head.headers, b"connection")
+    if not keeps_alive(head.version, b",".join(options) if options else None):
+        return False
+    coded = head.get(b"transfer-encoding") is not None
+    return not coded or (head.version >= b"HTTP/1.1" and head.get(b"content-length") is None)
 
 
 class Body:
     """Follows a body as its bytes pass: which of them are payload, and when it is over.
 
     `feed` takes whatever came and returns (bytes of it that belong to the body, payload among
-    them). What comes after the body's end is not the body's: the first number says where it ended.
+    them); both come out the same wherever reads end. What comes after the body's end is not the
+    body's: the first number says where it ended.
     """
 
     __slots__ = ("_framing", "_left", "_line", "_state", "done", "malformed")
@@ -223,23 +346,30 @@ class Body:
                 self._left -= len(piece)
                 if self._left == 0:
                     self._state = "crlf"
-                continue
-            end = data.find(b"\n", at)
-            stop = len(data) if end < 0 else end + 1
-            self._line += data[at:stop]
-            at = stop
-            if end >= 0:
-                self._end_line()
-            elif len(self._line) > 8192:
-                self.malformed = True
+            else:
+                at = self._feed_line(data, at)
         return at, b"".join(payload) if len(payload) != 1 else payload[0]
 
+    def _feed_line(self, data: bytes | bytearray, at: int) -> int:
+        """Take a line that is no data, or what there is of it; where it ends."""
+        limit = at + CHUNK_LINE_LIMIT_BYTES - len(self._line)
+        end = data.find(b"\n", at, limit)
+        stop = end + 1 if end >= 0 else min(limit, len(data))
+        self._line += data[at:stop]
+        if end >= 0:
+            self._end_line()
+        elif len(self._line) >= CHUNK_LINE_LIMIT_BYTES:
+            self.malformed = True
+        return stop
+
     def _end_line(self) -> None:
-        line = bytes(self._line).strip()
+        """Act on a whole line. Only CR may stand before its LF, or browsers see another end."""
+        line = bytes(self._line[:-1]).removesuffix(b"\r")
         self._line.clear()
         if self._state == "size":
-            size = line.split(b";", 1)[0].strip()
-            if not size or len(size) > 15 or size.strip(b"0123456789abcdefABCDEF"):
+            size = line.split(b";", 1)[0].rstrip(b" \t")
+            digits = size.lstrip(b"0")
+            if len(digits) > 15 or not _HEXADECIMAL.fullmatch(size):
                 self.malformed = True
                 return
             self._left = int(size, 16)
@@ -252,47 +382,62 @@ class Body:
 
 
 def forwarded_request(head: RequestHead, *, target: str, host: str, length: int | None) -> bytes:
-    """The request as the origin gets it: origin-form, this hop's headers gone, nothing added.
+    """The request as the origin gets it: origin-form, this hop's headers replaced where they stood.
 
-    `zstd` is taken out of Accept-Encoding, because no WARC reader decodes it yet; a body of
-    `length` bytes is announced by Content-Length.
+    Host says where the request goes, whatever it said before (RFC 9112, 3.2.2). Codings that no
+    WARC reader decodes are taken out of Accept-Encoding; a body of `length` bytes is announced by
+    Content-Length. Nothing else differs from what the browser would have sent (C-14).
     """
     lines = [f"{head.method} {target} HTTP/1.1".encode()]
-    named = _connection_options(head.get(b"connection"))
-    has_host = False
+    ours = {
+        b"host": b"Host: " + host.encode(),
+        b"content-length": b"" if length is None else b"Content-Length: %d" % length,
+        b"connection": b"Connection: keep-alive",
+    }
+    named = _listed(head.headers, b"connection")
     for key, name, value in head.headers:
-        if key in HOP_BY_HOP or key in named or key in (b"content-length", b"transfer-encoding"):
+        kind = _REPLACED.get(key)
+        if kind is not None:
+            lines.append(ours.pop(kind, b""))
+        elif key in HOP_BY_HOP or key in named:
             continue
-        if key == b"accept-encoding":
-            codings = [c.strip() for c in value.split(b",")]
-            value = b", ".join(c for c in codings if not c.lower().startswith(b"zstd"))  # noqa: PLW2901 the header as we send it
-        has_host = has_host or key == b"host"
-        lines.append(name + b": " + value)
-    if not has_host:
-        lines.insert(1, b"Host: " + host.encode())
-    if length is not None:
-        lines.append(b"Content-Length: %d" % length)
-    lines.append(b"Connection: keep-alive\r\n\r\n")
-    return b"\r\n".join(lines)
+        elif key == b"accept-encoding":
+            codings = [coding.strip() for coding in value.split(b",")]
+            kept = [each for each in codings if not each.lower().startswith(_UNREADABLE)]
+            lines.append(name + b": " + b", ".join(kept))
+        else:
+            lines.append(name + b": " + value)
+    if b"host" in ours:
+        lines.insert(1, ours.pop(b"host"))
+    lines += ours.values()
+    return b"\r\n".join(filter(None, lines)) + b"\r\n\r\n"
+
+
+_REPLACED = {
+    b"host": b"host",
+    b"connection": b"connection",
+    b"proxy-connection": b"connection",
+    b"content-length": b"content-length",
+    b"transfer-encoding": b"content-length",
+}
 
 
 def forwarded_response_head(head: ResponseHead, *, keep_alive: bool) -> bytes:
     """The response's head as the browser gets it: this hop's headers replaced by ours.
 
-    An origin cannot speak in the proxy's name: `Weboid-Proxy-Error` is taken out.
+    Where the body ends is said once, as it was understood here. An origin cannot speak in the
+    proxy's name: `Weboid-Proxy-Error` is taken out.
     """
     lines = [b"HTTP/1.1 %d %s" % (head.status, head.reason)]
-    lines += [
-        name + b": " + value
-        for key, name, value in head.headers
-        if key not in HOP_BY_HOP and key != b"weboid-proxy-error" and name
-    ]
+    coding, length = _said(head)
+    framing = b"Content-Length: " + length if length else b""
+    if coding == b"chunked":
+        framing = b"Transfer-Encoding: chunked"
+    for key, name, value in head.headers:
+        if key in _FRAMING:
+            lines.append(framing)
+            framing = b""
+        elif key not in HOP_BY_HOP and key != b"weboid-proxy-error":
+            lines.append(name + b": " + value)
     lines.append(b"Connection: keep-alive" if keep_alive else b"Connection: close")
-    lines.append(b"\r\n")
-    return b"\r\n".join(lines)
-
-
-def _connection_options(value: bytes | None) -> frozenset[bytes]:
-    if value is None:
-        return frozenset()
-    return frozenset(option.strip() for option in value.lower().split(b","))
+    return b"\r\n".join(filter(None, lines)) + b"\r\n\r\n"

@@ -35,9 +35,10 @@ class Wire:
             MalformedMessageError: it is longer than any head should be.
             ConnectionLostError: the peer went away in the midst of it, or kept silent.
         """
-        unread = self._unread
-        while (end := find_head_end(unread)) < 0:
-            if len(unread) > HEAD_LIMIT_BYTES:
+        unread, searched = self._unread, 0
+        while (end := find_head_end(unread, searched)) < 0:
+            searched = len(unread)
+            if searched > HEAD_LIMIT_BYTES:
                 raise MalformedMessageError("The head is longer than 1 MiB.")
             piece = self._receive()
             if not piece:

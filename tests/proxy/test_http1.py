@@ -1,10 +1,15 @@
 """HTTP/1.1 as bytes: heads, framing, and bodies cut into payload."""
 
+from io import BytesIO
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from warcio.statusandheaders import StatusAndHeadersParser
 
 from proxy.http1 import (
+    CHUNK_LINE_LIMIT_BYTES,
     Body,
     Framing,
     MalformedMessageError,
@@ -14,7 +19,9 @@ from proxy.http1 import (
     keeps_alive,
     parse_request_head,
     parse_response_head,
+    request_framing,
     response_framing,
+    reusable,
 )
 
 
@@ -53,7 +60,25 @@ def test_a_chunked_body_gives_its_payload_however_it_is_cut(
     assert taken_in_all == len(wire)
 
 
-@pytest.mark.parametrize("wire", [b"zz\r\nabc", b"5\r\nabcdeXX\r\n", b"\r\n\r\n", b"-1\r\n"])
+@pytest.mark.parametrize(
+    "wire",
+    [
+        b"zz\r\nabc",
+        b"5\r\nabcdeXX\r\n",
+        b"5\r\nabcde \r\n",
+        b"\r\n\r\n",
+        b"-1\r\n",
+        b"0x5\r\n",
+        b"5_0\r\n",
+        b" 5\r\n",
+        b"\x0b5\r\n",
+        b"5\r;x\r\n",
+        b"1" + b"0" * 15 + b"\r\n",
+        b"5;" + b"x" * CHUNK_LINE_LIMIT_BYTES,
+        b"0\r\nX: " + b"x" * CHUNK_LINE_LIMIT_BYTES,
+    ],
+    ids=lambda wire: repr(wire[:12]),
+)
 def test_a_broken_chunk_is_malformed_and_never_done(wire: bytes) -> None:
     """A size that is no number, or data that overruns it, ends the payload."""
     body = Body(Framing.CHUNKED)
@@ -99,17 +124,114 @@ def test_the_end_of_a_response_is_known_by_rfc_9112_6_3(
     assert response_framing(parse_response_head(head), method) == expected
 
 
-def test_contradicting_lengths_are_refused() -> None:
+@pytest.mark.parametrize(
+    ("lines", "expected"),
+    [
+        (b"Content-Length: -1", Framing.CLOSE),
+        (b"Content-Length: +5", Framing.CLOSE),
+        (b"Content-Length: 5x", Framing.CLOSE),
+        (b"Content-Length:", Framing.CLOSE),
+        (b"Content-Length: " + b"9" * 5000, Framing.CLOSE),
+        (b"Content-Length: 5\r\nTransfer-Encoding: chunked", Framing.CHUNKED),
+        (b"Transfer-Encoding: identity\r\nTransfer-Encoding: chunked", Framing.CHUNKED),
+        (b"Transfer-Encoding : chunked", Framing.CHUNKED),
+        (b"Transfer-Encoding:\r\n chunked", Framing.CHUNKED),
+        (b"Transfer-Encoding: chunked, identity\r\nContent-Length: 5", Framing.CLOSE),
+        (b"Transfer-Encoding: xchunked", Framing.CLOSE),
+        (b"Transfer-Encoding: \x0bchunked", Framing.CLOSE),
+    ],
+    ids=lambda value: repr(value[:40]) if isinstance(value, bytes) else "",
+)
+def test_a_sloppy_length_is_read_as_browsers_do_and_passed_on_as_understood(
+    lines: bytes, expected: Framing
+) -> None:
+    """The browser is told one end of the body, ours; no second reader can find another."""
+    head = parse_response_head(b"HTTP/1.1 200 OK\r\n" + lines + b"\r\n\r\n")
+    forwarded = parse_response_head(forwarded_response_head(head, keep_alive=False))
+
+    assert response_framing(head, "GET")[0] is expected
+    assert response_framing(forwarded, "GET")[0] is expected
+    assert (forwarded.get(b"content-length") is None) or expected is Framing.LENGTH
+    assert forwarded.get(b"transfer-encoding") == (
+        b"chunked" if expected is Framing.CHUNKED else None
+    )
+
+
+@pytest.mark.parametrize(
+    "lines", [b"Content-Length: 5\r\nContent-Length: 6", b"Content-Length: 5, 6"]
+)
+def test_contradicting_lengths_are_refused(lines: bytes) -> None:
     """Two different Content-Lengths could smuggle a second message."""
-    head = parse_response_head(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\n")
+    head = parse_response_head(b"HTTP/1.1 200 OK\r\n" + lines + b"\r\n\r\n")
     with pytest.raises(MalformedMessageError):
         response_framing(head, "GET")
 
 
 @pytest.mark.parametrize(
+    ("lines", "expected"),
+    [
+        (b"Content-Length: 5", True),
+        (b"Transfer-Encoding: chunked", True),
+        (b"Transfer-Encoding: chunked\r\nContent-Length: 5", False),
+        (b"Connection: keep-alive\r\nConnection: close", False),
+    ],
+)
+def test_a_connection_is_not_used_again_after_a_doubtful_end(lines: bytes, expected: bool) -> None:
+    """RFC 9112 6.1: with both a length and a coding, what comes next may be anything."""
+    assert reusable(parse_response_head(b"HTTP/1.1 200 OK\r\n" + lines + b"\r\n\r\n")) is expected
+
+
+def test_a_coding_in_http_1_0_ends_the_connection() -> None:
+    """RFC 9112 6.1: its framing is faulty."""
+    assert not reusable(
+        parse_response_head(
+            b"HTTP/1.0 200 OK\r\nConnection: keep-alive\r\nTransfer-Encoding: chunked\r\n\r\n"
+        )
+    )
+
+
+@pytest.mark.parametrize(
+    ("lines", "expected"),
+    [
+        (b"", (Framing.NONE, 0)),
+        (b"Content-Length: 3\r\n", (Framing.LENGTH, 3)),
+        (b"Transfer-Encoding: Chunked\r\n", (Framing.CHUNKED, 0)),
+        (b"Transfer-Encoding: gzip, chunked\r\n", None),
+        (b"Transfer-Encoding: chunked\r\nContent-Length: 3\r\n", None),
+        (b"Content-Length: -3\r\n", None),
+        (b"Content-Length: 3, 3\r\n", None),
+        (b"Content-Length: " + b"9" * 5000 + b"\r\n", None),
+    ],
+    ids=lambda value: repr(value[:40]) if isinstance(value, bytes) else "",
+)
+def test_the_end_of_a_request_is_known_or_the_request_is_refused(
+    lines: bytes, expected: tuple[Framing, int] | None
+) -> None:
+    """Browsers are never sloppy here, so nothing is guessed (RFC 9112, 6.3)."""
+    head = parse_request_head(b"POST http://a/ HTTP/1.1\r\n" + lines + b"\r\n")
+    if expected is None:
+        with pytest.raises(MalformedMessageError):
+            request_framing(head)
+    else:
+        assert request_framing(head) == expected
+
+
+@pytest.mark.parametrize(
     "raw",
     [
+        b"\r\n\r\n",
         b"garbage\r\n\r\n",
+        b"GET / HTTP/1.1x\r\n\r\n",
+        b"G@T / HTTP/1.1\r\n\r\n",
+        b"GET /caf\xc3\xa9 HTTP/1.1\r\n\r\n",
+        b"GET / HTTP/1.1\r\nno header\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost : a\r\n\r\n",
+        b"GET / HTTP/1.1\r\n Host: a\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n",
+        b"GET / HTTP/1.1\r\nContent-Length: 1\r\nContent-Length: 1\r\n\r\n",
+        b"GET / HTTP/1.1\r\nX: a\rY: b\r\n\r\n",
+        b"GET / HTTP/1.1\r\nX: \x00\r\n\r\n",
+        b"GET / HTTP/1.1\r\n" + b"X: 1\r\n" * 1001 + b"\r\n",
         b"GET / HTTP/2\r\n\r\n",
         b"GET /a b HTTP/1.1\r\n\r\n",
         b"\x16\x03\x01\r\n\r\n",
@@ -123,15 +245,201 @@ def test_what_is_no_request_is_refused(raw: bytes) -> None:
         parse_request_head(raw)
 
 
-@given(st.binary(max_size=300))
-def test_no_bytes_from_an_origin_crash_the_parser(data: bytes) -> None:
-    """A head is parsed or refused, whatever it holds."""
+@pytest.mark.parametrize(
+    "first",
+    [
+        b"",
+        b"hello",
+        b"HTTP/1.1",
+        b"HTTP/1.1 OK",
+        b"HTTP/1.1 000 No",
+        b"HTTP/1.1 099 No",
+        b"HTTP/1.1 20 Short",
+        b"HTTP/1.1 2000 Long",
+        b"HTTP/1.1 -20 No",
+        b"HTTP/1.1 2\xb2\xb2 No",
+        b"HTTP/11 200 OK",
+        b"ICY 200 OK",
+    ],
+)
+def test_what_is_no_status_line_is_refused(first: bytes) -> None:
+    """HTTP/0.9, a status of letters or of another length: there is no response."""
+    with pytest.raises(MalformedMessageError):
+        parse_response_head(first + b"\r\nX: 1\r\n\r\n")
+
+
+@pytest.mark.parametrize(
+    ("first", "status", "reason"),
+    [
+        (b"HTTP/1.1 200 OK", 200, b"OK"),
+        (b"HTTP/1.0  404  Not\there ", 404, b"Not\there"),
+        (b"http/1.1 999", 999, b""),
+        (b"HTTP/1.1 200 a\rWeboid-Proxy-Error: b\x00c", 200, b"a Weboid-Proxy-Error: b c"),
+    ],
+)
+def test_a_sloppy_status_line_is_borne(first: bytes, status: int, reason: bytes) -> None:
+    """Browsers bear two blanks, no reason and lower case; CR and NUL become blanks."""
+    head = parse_response_head(b"\r\n" + first + b"\r\n\r\n")
+
+    assert (head.status, head.reason) == (status, reason)
+    assert head.raw == first + b"\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"X: a\rWeboid-Proxy-Error: dns",
+        b"X: a\r\n\tWeboid-Proxy-Error: dns",
+        b"Weboid-Proxy\x00-Error: dns",
+        b"Weboid-Proxy-Error : dns",
+        b"WEBOID-proxy-error: dns",
+        b" Weboid-Proxy-Error: dns",
+        b"no colon\r\n Weboid-Proxy-Error: dns",
+    ],
+)
+def test_no_spelling_gets_the_proxys_own_header_past(line: bytes) -> None:
+    """Chromium ends lines at a bare CR and drops NUL: what it gets has neither."""
+    head = parse_response_head(b"HTTP/1.1 200 OK\r\n" + line + b"\r\n\r\n")
+    forwarded = forwarded_response_head(head, keep_alive=True)
+
+    assert forwarded.replace(b"\r\n", b"").count(b"\r") == 0
+    assert b"\x00" not in forwarded
+    names = [line.partition(b":")[0].lower() for line in forwarded.split(b"\r\n")]
+    assert b"weboid-proxy-error" not in names
+
+
+@pytest.mark.parametrize(
+    ("lines", "expected"),
+    [
+        (b"X: 1\r\n", True),
+        (b"X: 1\r\n folded\r\n", True),
+        (b"X:\r\n", True),
+        (b"X: 1\r\n \r\nY: 2\r\n", False),
+        (b"X: 1\r\n\r\r\nY: 2\r\n", False),
+        (b"X: 1\n\xc2\xa0\nY: 2\r\n", False),
+        (b"X: 1\r\n\x1c\r\nY: 2\r\n", False),
+    ],
+)
+def test_a_head_that_another_reader_ends_earlier_is_known(lines: bytes, expected: bool) -> None:
+    """For warcio a head ends at a line of white space, in any character set's sense."""
+    raw = b"HTTP/1.1 200 OK\r\n" + lines + b"\r\n"
+    theirs = StatusAndHeadersParser(["HTTP/1.1"], verify=False).parse(BytesIO(raw)).total_len
+
+    assert find_head_end(raw) == len(raw)
+    assert parse_response_head(raw).is_plain is expected
+    assert (theirs == len(raw)) is expected
+
+
+_LINE = st.binary(max_size=20) | st.sampled_from(
+    [b"X: 1", b" fold", b"\t", b"Content-Length: 3", b"Transfer-Encoding: chunked", b"\r", b"\x85"]
+)
+_END = st.sampled_from([b"\r\n", b"\n"])
+
+
+@given(st.lists(st.tuples(_LINE, _END), max_size=8), st.booleans())
+def test_no_bytes_from_an_origin_crash_the_parser(
+    lines: list[tuple[bytes, bytes]], keep_alive: bool
+) -> None:
+    """A head is parsed or refused; what is passed on means the same and is whole."""
+    raw = b"HTTP/1.1 200 OK\r\n" + b"".join(line + end for line, end in lines) + b"\r\n"
     try:
-        head = parse_response_head(data + b"\r\n\r\n")
+        head = parse_response_head(raw[: find_head_end(raw)])
+        framing = response_framing(head, "GET")
     except MalformedMessageError:
         return
-    forwarded = forwarded_response_head(head, keep_alive=True)
+    forwarded = forwarded_response_head(head, keep_alive=keep_alive)
+    again = parse_response_head(forwarded)
+
     assert find_head_end(forwarded) == len(forwarded)
+    assert again.is_plain
+    assert response_framing(again, "GET") == framing
+    assert forwarded_response_head(again, keep_alive=keep_alive) == forwarded
+
+
+@given(st.lists(st.tuples(_LINE, _END), max_size=8))
+def test_a_head_that_is_plain_ends_where_warcio_ends_it(
+    lines: list[tuple[bytes, bytes]],
+) -> None:
+    """Then a payload digest means the same to every reader."""
+    raw = b"HTTP/1.1 200 OK\r\n" + b"".join(line + end for line, end in lines) + b"\r\n"
+    raw = raw[: find_head_end(raw)]
+    theirs = StatusAndHeadersParser(["HTTP/1.1"], verify=False).parse(BytesIO(raw)).total_len
+
+    if parse_response_head(raw).is_plain:
+        assert theirs == len(raw)
+
+
+@given(st.binary(max_size=300))
+def test_no_bytes_from_a_browser_crash_the_parser(data: bytes) -> None:
+    """A request is parsed or refused; a parsed one is passed on whole."""
+    try:
+        head = parse_request_head(b"GET http://a/ HTTP/1.1\r\n" + data + b"\r\n\r\n")
+    except MalformedMessageError:
+        return
+    sent = forwarded_request(head, target="/", host="a", length=None)
+
+    assert find_head_end(sent) == len(sent)
+    assert parse_request_head(sent).get(b"host") == b"a"
+
+
+@given(
+    st.text(alphabet="\r\nab", max_size=40).map(str.encode),
+    st.lists(st.integers(1, 5), min_size=1, max_size=9),
+)
+def test_a_heads_end_does_not_depend_on_where_reads_end(data: bytes, sizes: list[int]) -> None:
+    """Searching on from where the last search stopped finds what one search finds."""
+    buffer, searched, at, found = bytearray(), 0, 0, -1
+    while found < 0 and at < len(data):
+        buffer += data[at : at + sizes[at % len(sizes)]]
+        at = len(buffer)
+        found = find_head_end(buffer, searched)
+        searched = len(buffer)
+
+    assert found == find_head_end(data[:at])
+    assert found in (-1, find_head_end(data))
+
+
+@given(
+    st.lists(
+        st.sampled_from(
+            [b"0", b"5", b"a", b"\r\n", b"\n", b";", b" ", b"abcde", b"x" * CHUNK_LINE_LIMIT_BYTES]
+        ),
+        max_size=30,
+    ).map(b"".join),
+    st.lists(st.integers(1, 9000), min_size=1, max_size=9),
+)
+def test_a_broken_coding_breaks_at_the_same_byte_wherever_reads_end(
+    stream: bytes, sizes: list[int]
+) -> None:
+    """What is kept of it does not depend on how the network cut it up."""
+
+    def fed(sizes: list[int]) -> tuple[int, bytes, bool, bool]:
+        body, taken, payload, at = Body(Framing.CHUNKED), 0, b"", 0
+        while at < len(stream):
+            size = sizes[at % len(sizes)]
+            more, piece = body.feed(stream[at : at + size])
+            taken, payload, at = taken + more, payload + piece, at + size
+        return taken, payload, body.done, body.malformed
+
+    assert fed(sizes) == fed([len(stream) or 1])
+
+
+def test_endless_heads_and_lines_cost_no_more_than_their_bytes() -> None:
+    """A head that comes a byte at a time is searched once, not once a byte."""
+
+    class Counted(bytearray):
+        searched = 0
+
+        def find(self, sub: Any, start: Any = 0, end: Any = None) -> int:
+            Counted.searched += (len(self) if end is None else end) - start
+            return super().find(sub, start, len(self) if end is None else end)
+
+    buffer = Counted()
+    for _ in range(10_000):
+        buffer += b"x"
+        assert find_head_end(buffer, len(buffer) - 1) == -1
+
+    assert Counted.searched < 10 * len(buffer)
 
 
 def test_a_folded_header_becomes_one_line() -> None:
@@ -151,7 +459,7 @@ def test_this_hops_headers_stay_on_this_hop() -> None:
     sent = forwarded_request(head, target="/x", host="a.example", length=None)
 
     assert sent == (
-        b"GET /x HTTP/1.1\r\nHost: a.example\r\nX-Kept: 2\r\nConnection: keep-alive\r\n\r\n"
+        b"GET /x HTTP/1.1\r\nHost: a.example\r\nConnection: keep-alive\r\nX-Kept: 2\r\n\r\n"
     )
 
 
@@ -189,3 +497,34 @@ def test_persistence_follows_rfc_9112_9_3(
 ) -> None:
     """HTTP/1.1 goes on unless it says close; HTTP/1.0 the other way round."""
     assert keeps_alive(version, connection) is expected
+
+
+def test_the_request_differs_from_the_browsers_own_only_where_it_must() -> None:
+    """C-14: order, case and place of every header stay; Host says where the request goes."""
+    head = parse_request_head(
+        b"POST http://a.example:8080/x HTTP/1.1\r\nHost: evil.example\r\n"
+        b"Proxy-Connection: keep-alive\r\nProxy-Authorization: Basic eA==\r\nContent-Length: 3\r\n"
+        b"accept: */*\r\nAccept-Encoding: gzip, br, zstd, dcb, dcz\r\nCookie: a=b\r\n\r\n"
+    )
+
+    assert forwarded_request(head, target="/x", host="a.example:8080", length=3) == (
+        b"POST /x HTTP/1.1\r\nHost: a.example:8080\r\nConnection: keep-alive\r\n"
+        b"Content-Length: 3\r\naccept: */*\r\nAccept-Encoding: gzip, br\r\nCookie: a=b\r\n\r\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (b"Text/HTML; charset=x", "text/html"),
+        (b" image/svg+xml ", "image/svg+xml"),
+        (b"text/html\x01", ""),
+        (b"text html", ""),
+        (b"*", ""),
+        (b"text/" + b"x" * 300, ""),
+    ],
+)
+def test_only_a_media_type_becomes_the_mime(value: bytes, expected: str) -> None:
+    """Nothing else gets into index lines (C-12)."""
+    head = parse_response_head(b"HTTP/1.1 200 OK\r\nContent-Type: " + value + b"\r\n\r\n")
+    assert head.mime == expected
