@@ -1,8 +1,9 @@
 """The axe: proxies are killed at random moments, and everything that was acknowledged is looked for.
 
 A round: one or two proxies, several workers at each that open visits, fetch, seal and write
-artifacts; ``kill -9`` at a random moment, of one or of both, sometimes of one that is still
-recovering; then a proxy starts, recovers and ends. Afterwards nobody writes, and
+artifacts; ``kill -9`` at a random moment, of both at once or one after the other, sometimes of a
+third that is still recovering; then a proxy starts and recovers. It may end, or be the first of the
+next round. Now, while nobody writes,
 
 - what a seal or a write named lies where it said, in the WARC and in the index, with its bytes;
 - every file passes ``warcio check``, and none has the suffix of an open one;
@@ -50,7 +51,7 @@ _TABLES = {
 class Bodies(dict[str, bytes | Answer]):
     """An origin's answers: ``/SIZE/KEY`` is so many bytes that depend on the path alone."""
 
-    def get(self, path: str, _: Any = None) -> bytes:  # type: ignore[override]
+    def get(self, path: str, _: Any = None) -> bytes:
         """The response for the path; some are chunked."""
         body = body_of(path)
         if len(body) % 3:
@@ -126,6 +127,7 @@ class Axe:
         self._passed: set[str] = set()
         self._followed: set[tuple[Any, ...]] = set()
         self._dying: set[int] = set()
+        self._idle: Proxy | None = None
 
     def close(self) -> None:
         """End the origin."""
@@ -140,13 +142,16 @@ class Axe:
             if number % rebuild_every == 0 or number == rounds:
                 self._compare()
             self.toll.rounds = number
+        await self.stop()
         self._look_for(self.toll.promises)  # what was found once is found still
         return self.toll
 
     async def _round(self) -> None:
         settings = self._settings()
         count = self._dice.choice((1, 2, 2))
-        proxies = await asyncio.gather(*(self._start(settings) for _ in range(count)))
+        idle = [self._idle] if self._idle is not None else []
+        new = await asyncio.gather(*(self._start(settings) for _ in range(count - len(idle))))
+        proxies = [*idle, *new]
         works = [[self._work(proxy) for _ in range(WORKERS)] for proxy in proxies]
         running = [asyncio.gather(*each) for each in works]
         for proxy in proxies:
@@ -156,8 +161,15 @@ class Axe:
             await each
         if self._dice.random() < 0.3:
             await asyncio.to_thread(self._kill_early, settings, self._dice.uniform(0.1, 0.6))
-        last = await self._start(settings)
-        await asyncio.to_thread(last.stop)
+        self._idle = await self._start(settings)
+        if self._dice.random() < 0.3:
+            await self.stop()
+
+    async def stop(self) -> None:
+        """End the proxy that waits for the next round."""
+        idle, self._idle = self._idle, None
+        if idle is not None:
+            await asyncio.to_thread(idle.stop)
 
     def _settings(self) -> Settings:
         port = self._origin.port
@@ -250,10 +262,14 @@ class Axe:
         self.toll.bad_warcs += [f"{name} is open" for name in new if name.endswith(OPEN_SUFFIX)]
         self.toll.bad_warcs += self._checked(new)
         self._passed |= names
+        left = [path.name for path in self.layout.root.glob(".spool-*")]
+        if len(left) > (self._idle is not None):
+            self.toll.failed.append(f"left behind, of {left}")
         self._look_for(promises)
         self._follow_digests()
 
     def _checked(self, names: list[str]) -> list[str]:
+        """What ``warcio check`` says of the files when one of them does not pass."""
         command = [str(Path(sys.executable).with_name("warcio")), "check", *names]
         folder = self.layout.archive
         result = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
@@ -329,7 +345,14 @@ def _noting(faults: list[str], what: object) -> Iterator[None]:
 def swing(folder: Path, seed: int, rounds: int) -> Toll:
     """So many rounds on a new collection in `folder`."""
     axe = Axe(folder, seed)
+
+    async def run() -> Toll:
+        try:
+            return await axe.swing(rounds)
+        finally:
+            await axe.stop()
+
     try:
-        return asyncio.run(axe.swing(rounds))
+        return asyncio.run(run())
     finally:
         axe.close()

@@ -12,7 +12,6 @@ import logging
 import os
 import signal
 import sys
-import tempfile
 import threading
 from contextlib import closing
 from dataclasses import asdict
@@ -27,6 +26,7 @@ from proxy.index import CaptureIndex
 from proxy.payloads.opening import open_payloads
 from proxy.recovery import Recovered, recover
 from proxy.server import ArchivingProxy
+from proxy.spool import spool_folder
 from proxy.tally import Tally
 
 # Blocked threads hand the interpreter over at most this late; the default of 5 ms is an eternity
@@ -52,12 +52,12 @@ def main() -> None:
     except WeboidError as error:
         sys.exit(f"proxy: {error}")
 
-    with tempfile.TemporaryDirectory(prefix=".spool-", dir=layout.root) as spool:
+    with spool_folder(layout.root) as spool:
         proxy = ArchivingProxy(
             layout,
             settings,
             now_ms=now_ms,
-            spool_folder=Path(spool),
+            spool_folder=spool,
             tally=Tally(arguments.tally, arguments.slot),
         )
         control = ControlServer(arguments.control, proxy)

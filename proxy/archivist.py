@@ -252,7 +252,7 @@ class Archivist:
             for page in pages:
                 self._index.add_page(page)
             for file in (self._captures, self._artifacts):
-                if file.finalname is not None:
+                if file.finalname is not None and file.end:  # one that is closed is covered
                     self._index.cover(file.finalname, file.end)
             self._settle_claims({k: o for k, o in originals.items() if k not in known})
         self._keep()

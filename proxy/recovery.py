@@ -241,7 +241,7 @@ def _records(
             page = _page(record)
             payload = _payload(record) if record.rec_type == "response" else None
             # Offset and length are known only when the record has been read to its end.
-            offset = start + iterator.get_record_offset()
+            offset = iterator.get_record_offset()  # from the file's beginning, not from `start`
             location = RecordLocation(filename, offset, iterator.get_record_length())
             digest = headers.get_header("WARC-Payload-Digest") or "-"
             original = index.original_spelled(digest, bucket)
