@@ -9,7 +9,8 @@ pages     one row a page: what its ``urn:pageinfo:`` record says, for lists and 
 payloads  one row a payload and dedup bucket: the first `response`. Its row is committed only after
           its record is on disk, so that a digest never refers to nothing. `digest` is of the payload
           without its transfer coding; `spelled` is the record's WARC-Payload-Digest
-          (docs/decisions/005-payload-digest.md).
+          (docs/decisions/005-payload-digest.md). With a dedup index of several machines this table
+          holds what lies here: it is what that index is made again from.
 files     one row a WARC: how many of its bytes the index covers (``indexed_to``).
 """
 

@@ -304,7 +304,7 @@ class Archivist:
 
     def _payload_key(self, recorded: Recorded) -> PayloadKey | None:
         """What dedup knows the payload by; None when it is not to be shared."""
-        if recorded.payload is None or recorded.entry.truncated:
+        if recorded.payload is None or recorded.entry.truncated or recorded.entry.status == 304:
             return None
         if recorded.payload_size < self._settings.dedup_min_bytes:
             return None

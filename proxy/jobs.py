@@ -73,6 +73,7 @@ class PutOff:
     def __init__(self, limit_s: float = BUSY_LIMIT_S) -> None:
         self._limit_s = limit_s
         self._jobs: list[Job] = []
+        self._waiting: set[PayloadKey] = set()  # what they wait for
         self._since: dict[PayloadKey, float] = {}
 
     def __bool__(self) -> bool:
@@ -81,7 +82,7 @@ class PutOff:
     @property
     def keys(self) -> list[PayloadKey]:
         """The payloads that others are writing."""
-        return list(self._since)
+        return list(self._waiting)
 
     def sort(
         self,
@@ -99,7 +100,8 @@ class PutOff:
             now: seconds of a clock that never goes back.
         """
         busy = {key for key, answer in answers.items() if answer is Claim.BUSY}
-        self._since = {key: self._since.get(key, now) for key in busy}
+        self._waiting |= busy
+        self._since = {key: self._since.get(key, now) for key in self._waiting}
         done = Sorted()
         for job in batch:
             key = keys.get(id(job))
@@ -120,6 +122,7 @@ class PutOff:
     def take(self) -> list[Job]:
         """The jobs that were put off, for another try."""
         jobs, self._jobs = self._jobs, []
+        self._waiting.clear()
         return jobs
 
     def too_late(self) -> TransientError:

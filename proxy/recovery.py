@@ -10,6 +10,7 @@ import hashlib
 import os
 import zlib
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -65,21 +66,36 @@ def recover(
         OSError: a file cannot be read, cut or renamed.
     """
     done = []
-    for path in sorted(layout.archive.glob(f"*{OPEN_SUFFIX}")):
-        with path.open("r+b") as file:
+    with _alone(layout):
+        for path in sorted(layout.archive.glob(f"*{OPEN_SUFFIX}")):
             try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                continue  # a living proxy writes it
-            if path.exists():  # another process may have been quicker
+                opened = path.open("r+b")
+            except FileNotFoundError:
+                continue  # a living proxy has closed it
+            with opened as file:
+                try:
+                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except BlockingIOError:
+                    continue  # a living proxy writes it
+                if not path.exists():
+                    continue
                 recovered = _recover_one(path, file.fileno(), index, bucket, min_bytes)
                 if payloads.shared:
                     payloads.add(index.payloads_of(recovered.filename))
                 _close(path, recovered.filename)
                 done.append(recovered)
-    if done:
-        index.settle()
+        if done:
+            index.settle()
+        payloads.bury()
     return done
+
+
+@contextmanager
+def _alone(layout: Layout) -> Iterator[None]:
+    """One process recovers at a time: none buries the dead while another reads what they wrote."""
+    with (layout.databases / "recovery.lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 def _recover_one(
@@ -169,6 +185,7 @@ def rebuild(
                 progress(filename, found.rows)
         index.settle()
         if shared is not None:
+            shared.bury()
             _adopt_orphans(index, shared, bucket, also)
         counts = index.counts()
         index.checkpoint()

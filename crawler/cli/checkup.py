@@ -14,11 +14,13 @@ from typing import Any
 import psutil
 
 from core.clock import SystemClock
+from core.dedup_url import parse_dedup_url
 from core.errors import WeboidError
 from core.layout import Layout
 from core.settings import Settings
 from crawler.reporting import in_use
 from playback.server import find_replay_python
+from proxy.payloads.opening import ask_shared
 from render.browser import Browser
 from render.executable import find_browser
 
@@ -54,6 +56,7 @@ def examine(root: Path, settings: Settings) -> list[Finding]:
         _python(),
         *asyncio.run(_browser(settings)),
         _proxy(),
+        *_dedup(settings),
         _replay(),
         _memory(),
         *_disk(root, settings),
@@ -117,6 +120,18 @@ def _proxy() -> Finding:
         return Finding("proxy", Health.GOOD, f"warcprox {version('warcprox')}")
     except PackageNotFoundError:
         return Finding("proxy", Health.BAD, "warcprox is missing", "Run `make setup`.")
+
+
+def _dedup(settings: Settings) -> list[Finding]:
+    """The dedup index that the profile shares with other machines; nothing when it has its own."""
+    if not settings.proxy.dedup_url:
+        return []
+    address = parse_dedup_url(settings.proxy.dedup_url)
+    try:
+        ask_shared(address)
+    except WeboidError as error:
+        return [Finding("dedup", Health.BAD, f"{address} cannot be used", str(error))]
+    return [Finding("dedup", Health.GOOD, f"{address}, index {address.index}")]
 
 
 def _replay() -> Finding:

@@ -1,11 +1,14 @@
 """Which dedup index a collection uses."""
 
-from core.dedup_url import parse_dedup_url
+from contextlib import closing
+
+from core.dedup_url import DedupAddress, parse_dedup_url
 from core.layout import Layout
 from core.settings import ProxySettings
 from proxy.index import CaptureIndex
 from proxy.payloads.protocol import Payloads
 from proxy.payloads.redis import RedisPayloads
+from proxy.payloads.server import RedisServer
 from proxy.payloads.sqlite import SqlitePayloads
 
 
@@ -19,6 +22,16 @@ def open_shared(layout: Layout, settings: ProxySettings) -> Payloads | None:
     if not settings.dedup_url:
         return None
     return RedisPayloads(parse_dedup_url(settings.dedup_url), layout.owners)
+
+
+def ask_shared(address: DedupAddress) -> None:
+    """Ask the dedup index there whether it answers; nothing is left behind.
+
+    Raises:
+        DedupUnavailableError: it does not.
+    """
+    with closing(RedisServer(address)) as server:
+        server.script("find", [f"{address.tag}:alive:".encode()], [b""])
 
 
 def open_payloads(layout: Layout, settings: ProxySettings, index: CaptureIndex) -> Payloads:

@@ -9,7 +9,6 @@ import fcntl
 import os
 import secrets
 import socket
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 
@@ -37,18 +36,14 @@ class Owner:
         self._file.close()
 
 
-def bury_the_dead(folder: Path, free: Callable[[str], None]) -> Iterator[str]:
-    """Free the claims of each process of the collection that died; yields its name.
-
-    Raises:
-        DedupUnavailableError: from `free`; the process stays to be buried.
-    """
+def dead_owners(folder: Path) -> list[Path]:
+    """The files of the collection's processes that died; names are never used again."""
+    dead = []
     for path in sorted(folder.glob("[!.]*")):
-        with path.open() as file:
-            try:
+        try:
+            with path.open() as file:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                continue  # it lives
-            free(path.name)
-            path.unlink(missing_ok=True)
-        yield path.name
+        except (BlockingIOError, FileNotFoundError):
+            continue  # it lives, or somebody has buried it
+        dead.append(path)
+    return dead

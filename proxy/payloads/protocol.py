@@ -120,6 +120,16 @@ class Payloads(Protocol):
         """
         ...
 
+    def bury(self) -> None:
+        """Free what this collection's dead processes claimed; after what they wrote was added.
+
+        In the other order somebody could claim a payload whose record is about to be found.
+
+        Raises:
+            DedupUnavailableError: the index cannot be asked; they stay to be buried.
+        """
+        ...
+
     def close(self) -> None:
         """Give up every claim and let go of the index."""
         ...

@@ -19,7 +19,7 @@ from typing import Any
 from core.dedup_url import DedupAddress
 from core.errors import DedupUnavailableError
 from proxy.builder import Original
-from proxy.payloads.owners import Owner, bury_the_dead
+from proxy.payloads.owners import Owner, dead_owners
 from proxy.payloads.packing import pack_original, payload_key, unpack_original
 from proxy.payloads.protocol import Claim, PayloadKey
 from proxy.payloads.server import RedisServer
@@ -47,7 +47,7 @@ class RedisPayloads:
         heartbeat_s: float = HEARTBEAT_S,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Connect, and free what dead processes of this collection claimed.
+        """Connect, and see which processes of this collection have died.
 
         Args:
             address: where the index is.
@@ -66,13 +66,12 @@ class RedisPayloads:
         self._over = threading.Event()
         self._silent = False
         self._server = RedisServer(address)
+        self._dead = dead_owners(folder)
         self._owner = Owner(folder)
         self._heartbeat = self._heartbeat_of(self._owner.name)
         self._name, self._about = self._owner.name.encode(), self._owner.about.encode()
         try:
             self._beat()
-            for name in bury_the_dead(folder, self._free):
-                log.info("payloads.freed owner=%s", name)
         except DedupUnavailableError:
             self._owner.close()
             self._server.close()
@@ -98,10 +97,10 @@ class RedisPayloads:
             arguments = (self._name, self._about, self._lease_ms(), CLAIM_MS, 1 + len(also))
             try:
                 answers = self._server.script("claim", (self._heartbeat, *asked), arguments)
+                return {key: _answer(key, each) for key, each in zip(keys, answers, strict=True)}
             except DedupUnavailableError:
                 self._owe(dict.fromkeys(keys))  # the answer may be lost, not the question
                 raise
-        return {key: _answer(key, each) for key, each in zip(keys, answers, strict=True)}
 
     def find(
         self, keys: Collection[PayloadKey], also: Sequence[str] = ()
@@ -157,9 +156,18 @@ class RedisPayloads:
             pause = min(2 * pause, LAST_LOOK_S)
 
     def add(self, originals: Mapping[PayloadKey, Original]) -> None:
-        """Make known what lies in WARCs already."""
+        """Make known what lies in WARCs already; claims of this collection's dead are no hindrance."""
+        dead = "".join(path.name for path in self._dead).encode()
         for keys in _parts(list(originals)):
-            self._script("add", keys, *(pack_original(key, originals[key]) for key in keys))
+            self._script("add", keys, dead, *(pack_original(key, originals[key]) for key in keys))
+
+    def bury(self) -> None:
+        """Free what this collection's dead processes claimed."""
+        for path in self._dead:
+            self._server.delete((self._heartbeat_of(path.name),))
+            path.unlink(missing_ok=True)
+            log.info("payloads.freed owner=%s", path.name)
+        self._dead.clear()
 
     def close(self) -> None:
         """Pay what is owed, take the heartbeat away and with it every claim."""
@@ -188,9 +196,6 @@ class RedisPayloads:
 
     def _beat(self) -> None:
         self._server.set_for(self._heartbeat, self._about, self._lease_ms())
-
-    def _free(self, name: str) -> None:
-        self._server.delete((self._heartbeat_of(name),))
 
     def _owe(self, debts: Mapping[PayloadKey, Original | None]) -> None:
         """Note what is to be made known or released; a record on disk outweighs a release."""

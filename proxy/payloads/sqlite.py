@@ -64,5 +64,8 @@ class SqlitePayloads:
         """Add the originals; the first of each key stays."""
         self._index.add_payloads(originals)
 
+    def bury(self) -> None:
+        """Nothing: SQLite has rolled back what the dead had begun."""
+
     def close(self) -> None:
         """Nothing: whoever lent the index closes it."""

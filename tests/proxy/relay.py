@@ -4,6 +4,9 @@ import socket
 import threading
 from contextlib import suppress
 
+# What only the requests of these scripts hold: how long a claim lasts, the name of a file.
+CLAIM, SETTLE = b"86400000", b".warc.gz"
+
 
 class Relay:
     """Passes everything on, until a request holds a pattern that it was told to wait for."""
@@ -35,6 +38,14 @@ class Relay:
         self._passes_requests, self._pattern = True, pattern
         self.held.clear()
 
+    def cut(self) -> None:
+        """End the connections that are open, and what was held back is lost; new ones pass."""
+        self._pattern = b""
+        for each in self._open:
+            with suppress(OSError):
+                each.shutdown(socket.SHUT_RDWR)
+        self._gate.set()
+
     def go_on(self) -> None:
         """Let through what was held back, and all that follows."""
         self._pattern = b""
@@ -42,7 +53,7 @@ class Relay:
 
     def close(self) -> None:
         """End every connection."""
-        self.go_on()
+        self.cut()
         with suppress(OSError):  # it may be closed already
             self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
@@ -53,9 +64,13 @@ class Relay:
         while True:
             try:
                 client, _ = self._listener.accept()
-                server = socket.create_connection(self._to)
             except OSError:
                 return
+            try:
+                server = socket.create_connection(self._to)
+            except OSError:
+                client.close()
+                continue
             self._open += [client, server]
             for pump in (self._requests, self._answers):
                 threading.Thread(target=pump, args=(client, server), daemon=True).start()

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import random
 import subprocess
 import sys
 import threading
@@ -25,12 +26,11 @@ from proxy.payloads.opening import open_shared
 from proxy.recovery import rebuild
 from tests.proxy.conftest import ROOT, Browser, Origin, Proxy, Record, check, ok, records
 from tests.proxy.redis_server import RedisServer, wait_until
-from tests.proxy.relay import Relay
+from tests.proxy.relay import CLAIM, SETTLE, Relay
 from tests.proxy.test_durability import rows
 
 pytestmark = pytest.mark.proxy
 
-CLAIM, SETTLE = b"86400000", b".warc.gz"  # what only the requests of these scripts hold
 SITE = "http://origin.example"
 
 
@@ -267,11 +267,13 @@ async def test_a_kill_between_claim_and_write_frees_the_claim(
     wait_until(lambda: _claims(server) == 1)
     proxy.kill()
     await asyncio.gather(fetching, return_exceptions=True)
-    relay.go_on()
+    relay.cut()
     assert kinds(proxy.layout) == {"response": 1}
     proxy = launch("a", dedup_url=relay.url)
 
     assert _claims(server) == 1  # a dead one's, free for all
+    with server.client() as client:
+        assert len(client.keys("{weboid:weboid}:alive:*")) == 1
     assert urls(await fetch(proxy, "/y")) == {f"{SITE}/y": "response"}
     assert _claims(server) == 0
 
@@ -294,7 +296,7 @@ async def test_a_kill_between_write_and_settle_makes_the_record_known_at_the_nex
     await asyncio.to_thread(relay.held.wait, 20)
     proxy.kill()
     await asyncio.gather(fetching, return_exceptions=True)
-    relay.close()
+    relay.cut()
     launch("a", dedup_url=server.url).stop()
     other = launch("b", dedup_url=server.url)
 
@@ -329,7 +331,7 @@ async def test_a_machine_that_stalled_takes_its_record_back(
     launch: Launch, origin: Origin, relay: Relay, server: RedisServer
 ) -> None:
     """Its heartbeat ran out and another wrote the payload: even then there is one `response`."""
-    origin.answers = {"/x": ok(b"x"), "/y": ok(b"y"), "/z": ok(b"z")}
+    origin.answers = {f"/{name}": ok(os.urandom(50_000)) for name in "xyz"}
     one = launch("a", dedup_url=relay.url)
     await fetch(one, "/x")
     relay.hold_answer(CLAIM)
@@ -415,7 +417,8 @@ async def test_without_redis_a_visit_fails_loudly_and_nothing_is_damaged(
         with pytest.raises(DedupUnavailableError, match="Start Redis there"):
             await visit.seal(grace_s=5)
     with pytest.raises(DedupUnavailableError, match="Start Redis there"):
-        await fetch(proxy, "/y")
+        async with proxy.client.visit("q", bucket="default"):
+            raise AssertionError("opened")
     server.start()
 
     assert urls(await fetch(proxy, "/y")) == {f"{SITE}/y": "response"}
@@ -517,3 +520,64 @@ async def test_a_batch_that_failed_gives_its_claims_up(
         f"{SITE}/small": "revisit",
         f"{SITE}/large": "response",
     }
+
+
+# ------------------------------------------------------------------------------- all at once
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("backend", ["sqlite", "redis"])
+async def test_random_kills_leave_no_revisit_of_nothing(
+    backend: str, launch: Launch, origin: Origin, server: RedisServer
+) -> None:
+    """Two proxies are killed at random moments; what was sealed is there, and refers to records.
+
+    On SQLite they share a collection, on Redis each has its own.
+    """
+    dice = random.Random(7)
+    url = server.url if backend == "redis" else ""
+    bodies = [os.urandom(200_000) for _ in range(6)]
+    origin.answers = {f"/{n}": ok(bodies[n % 6]) for n in range(600)}
+    machines = ("a", "b") if url else ("a", "a")
+    proxies = [launch(machine, dedup_url=url) for machine in machines]
+    sealed: list[LedgerEntry] = []
+    path = count()
+    for _ in range(10):
+        fetching = [
+            asyncio.create_task(fetch(proxy, *(f"/{next(path)}" for _ in range(6))))
+            for proxy in proxies
+            for _ in range(2)
+        ]
+        victim = dice.randrange(2)
+        await asyncio.sleep(dice.random() * 0.25)
+        proxies[victim].kill()
+        ended = await asyncio.gather(*fetching, return_exceptions=True)
+        sealed += [entry for each in ended if isinstance(each, list) for entry in each]
+        proxies[victim] = launch(machines[victim], dedup_url=url)
+    for proxy in proxies:
+        proxy.stop()
+    layouts = {proxy.layout for proxy in proxies}
+    for layout in layouts:
+        check(layout)
+    found = [r for layout in layouts for r in records(layout) if r.kind in ("response", "revisit")]
+    originals = {
+        (r.url, r.headers["WARC-Date"], r.headers["WARC-Payload-Digest"])
+        for r in found
+        if r.kind == "response"
+    }
+    located = "SELECT digest, orig_filename, orig_offset FROM captures WHERE orig_offset NOTNULL"
+    indexed = "SELECT digest, filename, offset FROM captures WHERE record_type = 'response'"
+
+    assert {entry.url for entry in sealed} <= {record.url for record in found}
+    assert len(sealed) > 60
+    for record in found:
+        if record.kind == "revisit":
+            assert (
+                record.headers["WARC-Refers-To-Target-URI"],
+                record.headers["WARC-Refers-To-Date"],
+                record.headers["WARC-Payload-Digest"],
+            ) in originals
+    assert {row for each in layouts for row in rows(each, located)} <= {
+        row for each in layouts for row in rows(each, indexed)
+    }
+    assert len(originals) == len(bodies)

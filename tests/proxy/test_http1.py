@@ -223,7 +223,7 @@ def test_the_end_of_a_request_is_known_or_the_request_is_refused(
         b"garbage\r\n\r\n",
         b"GET / HTTP/1.1x\r\n\r\n",
         b"G@T / HTTP/1.1\r\n\r\n",
-        b"GET /caf\xc3\xa9 HTTP/1.1\r\n\r\n",
+        b"GET /\xc3\xa9 HTTP/1.1\r\n\r\n",
         b"GET / HTTP/1.1\r\nno header\r\n\r\n",
         b"GET / HTTP/1.1\r\nHost : a\r\n\r\n",
         b"GET / HTTP/1.1\r\n Host: a\r\n\r\n",

@@ -19,12 +19,13 @@ from hypothesis import strategies as st
 
 from bench.certificate import write_certificate
 from core.dedup_url import DedupAddress, parse_dedup_url
-from core.errors import ConfigError, UnavailableError
+from core.errors import DedupUnavailableError
 from proxy.builder import Original
 from proxy.payloads.packing import pack_original, payload_key, unpack_original
 from proxy.payloads.protocol import Claim
 from proxy.payloads.redis import RedisPayloads
 from tests.proxy.redis_server import RedisServer, free_port, wait_until
+from tests.proxy.relay import CLAIM, SETTLE, Relay
 from tests.proxy.test_payloads import ONE, TWO, original
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -53,62 +54,7 @@ def connect(tmp_path: Path) -> Iterator[Open]:
         yield opener
 
 
-# ------------------------------------------------------------------------------- addresses, values
-
-
-def test_an_address_is_shown_without_its_secrets() -> None:
-    """Neither `str` nor `repr` holds user or password."""
-    address = parse_dedup_url("rediss://us%40er:p%2Fss@example.org:7000/3?index=wiki&ca=/ca.pem")
-
-    assert (address.username, address.password) == ("us@er", "p/ss")
-    assert str(address) == "rediss://example.org:7000/3"
-    assert "p/ss" not in repr(address)
-    assert (address.number, address.index, address.ca_file) == (3, "wiki", "/ca.pem")
-
-
-@pytest.mark.parametrize(
-    ("url", "place", "tag"),
-    [
-        ("redis://a", "redis://a:6379/0", "{weboid:weboid}"),
-        ("redis://[::1]:7/2?index=x}{y", "redis://[::1]:7/2", "{weboid:x%7D%7By}"),
-        ("unix:///run/redis.sock?db=4", "unix:///run/redis.sock?db=4", "{weboid:weboid}"),
-    ],
-)
-def test_what_an_address_leaves_out_has_its_default(url: str, place: str, tag: str) -> None:
-    """Port 6379, database 0, the index called weboid; no name breaks the hash tag."""
-    address = parse_dedup_url(url)
-
-    assert (str(address), address.tag) == (place, tag)
-
-
-@pytest.mark.parametrize(
-    "url",
-    [
-        "redis://:hunter/2@host/0",
-        "redis://:hunter#2@host/0",
-        "redis://:hunter?2@host/0",
-        "redis://:[hunter]2@host/0",
-        "redis://:hunter2\N{CARE OF}@host/0",
-        "redis://user:hunter2@/0",
-        "redis://user:hunter2@host:port/0",
-        "redis://user:hunter2@host/zero",
-        "redis://user:hunter2@host/0?indx=a",
-        "redis://user:hunter2@host/0?index=",
-        "redis://user:hunter2@host/0#index",
-        "redis://user:hunter2@host/0?ca=x",
-        "redis://user:hunter2@host/\u00b2",
-        "postgresql://user:hunter2@host/0",
-        "unix://user:hunter2@host/path",
-        "hunter2",
-    ],
-)
-def test_a_bad_address_is_refused_without_quoting_it(url: str) -> None:
-    """The password may be anywhere in what cannot be read."""
-    with pytest.raises(ConfigError, match="dedup_url") as refused:
-        parse_dedup_url(url)
-
-    assert "hunter" not in str(refused.value)
-    assert refused.value.__suppress_context__ or refused.value.__context__ is None
+# ------------------------------------------------------------------------------- keys and values
 
 
 text = st.text(st.characters(codec="utf-8", exclude_characters="\0"))
@@ -146,7 +92,7 @@ def test_keys_and_values_are_small() -> None:
 @pytest.mark.parametrize("value", [b"", b"o", b"o" + bytes(24), b"hello, I am of another program"])
 def test_what_another_program_wrote_is_refused(value: bytes) -> None:
     """The error says how to tell the two apart."""
-    with pytest.raises(UnavailableError, match="index=NAME"):
+    with pytest.raises(DedupUnavailableError, match="index=NAME"):
         unpack_original(ONE, value)
 
 
@@ -196,6 +142,7 @@ import sys
 from pathlib import Path
 from core.dedup_url import parse_dedup_url
 from proxy.payloads.redis import RedisPayloads
+from tests.proxy.relay import CLAIM, SETTLE, Relay
 from tests.proxy.test_payloads import ONE, TWO, original
 
 url, folder = sys.argv[1:]
@@ -276,6 +223,14 @@ def test_a_process_that_stalled_too_long_learns_that_it_lost(
     assert other.claim([ONE, TWO]) == {ONE: original(7), TWO: Claim.BUSY}
 
 
+def _die(process: RedisPayloads) -> None:
+    """Do what a process's end does: its heart stops, its lock goes."""
+    process._over.set()
+    process._pulse.join()
+    process._owner._file.close()
+    process._server.close()
+
+
 @pytest.mark.proxy
 def test_the_next_process_of_the_collection_frees_the_dead_ones_claims_at_once(
     server: RedisServer, connect: Open, tmp_path: Path
@@ -285,15 +240,29 @@ def test_the_next_process_of_the_collection_frees_the_dead_ones_claims_at_once(
     dead = RedisPayloads(parse_dedup_url(server.url), tmp_path / "here", heartbeat_s=3600)
     living.claim([ONE])
     dead.claim([TWO])
-    dead._over.set()
-    dead._pulse.join()
-    dead._owner._file.close()  # what a process's end does
-    dead._server.close()
+    _die(dead)
     assert living.claim([TWO]) == {TWO: Claim.BUSY}
     successor = connect(server.url)
+    assert successor.claim([TWO]) == {TWO: Claim.BUSY}
+    successor.bury()
 
     assert successor.claim([ONE, TWO]) == {ONE: Claim.BUSY, TWO: Claim.YOURS}
     assert len(list((tmp_path / "here").iterdir())) == 2
+
+
+@pytest.mark.proxy
+def test_what_a_dead_process_wrote_is_known_before_its_claims_are_free(
+    server: RedisServer, connect: Open, tmp_path: Path
+) -> None:
+    """Between the two nobody may claim a payload whose record was found; the living keep theirs."""
+    dead = RedisPayloads(parse_dedup_url(server.url), tmp_path / "here", heartbeat_s=3600)
+    dead.claim([ONE])
+    _die(dead)
+    living, successor = connect(server.url, "there"), connect(server.url)
+    living.claim([TWO])
+    successor.add({ONE: original(1), TWO: original(2, TWO)})
+
+    assert living.claim([ONE, TWO]) == {ONE: original(1), TWO: Claim.YOURS}
 
 
 @pytest.mark.proxy
@@ -320,7 +289,7 @@ def test_a_claim_fails_loudly_without_redis_and_goes_on_with_it(
     one.claim([TWO])
     server.kill()
     with pytest.raises(
-        UnavailableError, match=r"Start Redis there, or correct \[proxy\] dedup_url"
+        DedupUnavailableError, match=r"Start Redis there, or correct \[proxy\] dedup_url"
     ):
         two.claim([ONE, TWO])
     server.start()
@@ -340,7 +309,7 @@ def test_what_could_not_be_settled_is_settled_before_the_next_claim(
     server.kill()
 
     assert one.settle({ONE: original(1)}) == frozenset()
-    with pytest.raises(UnavailableError):
+    with pytest.raises(DedupUnavailableError):
         one.claim([TWO])
     server.start()
     assert two.claim([ONE]) == {ONE: Claim.BUSY}
@@ -361,6 +330,65 @@ def test_debts_are_paid_with_the_heartbeat(server: RedisServer, connect: Open) -
     two.wait([TWO], 60)
 
     assert two.claim([ONE, TWO]) == {ONE: original(1), TWO: Claim.YOURS}
+
+
+@pytest.fixture
+def relay(server: RedisServer) -> Iterator[Relay]:
+    """Stands before the Redis."""
+    standing = Relay(server.port)
+    yield standing
+    standing.close()
+
+
+@pytest.mark.proxy
+@pytest.mark.parametrize("pattern", [CLAIM, SETTLE])
+def test_an_answer_that_was_lost_is_asked_for_again(
+    relay: Relay, server: RedisServer, connect: Open, pattern: bytes
+) -> None:
+    """Every script may run twice: the second time finds what the first has done."""
+    one = connect(relay.url)
+    one.claim([TWO])
+    one.settle({TWO: original(2, TWO)})  # the server knows the scripts now
+    relay.hold_answer(pattern)
+
+    def lose() -> None:
+        relay.held.wait(20)
+        relay.cut()
+
+    cutter = threading.Thread(target=lose)
+    cutter.start()
+
+    assert one.claim([ONE]) == {ONE: Claim.YOURS}
+    assert one.settle({ONE: original(1)}) == frozenset()
+    cutter.join()
+    assert connect(server.url).claim([ONE]) == {ONE: original(1)}
+
+
+@pytest.mark.proxy
+def test_a_claim_whose_answer_never_came_is_given_up(
+    relay: Relay, server: RedisServer, connect: Open
+) -> None:
+    """Redis dies when it has made the claim: nobody is going to write the payload."""
+    one, two = connect(relay.url, "one"), connect(server.url, "two")
+    one.claim([TWO])
+    relay.hold_answer(CLAIM)
+
+    def die() -> None:
+        relay.held.wait(20)
+        wait_until(lambda: two.claim([ONE]) == {ONE: Claim.BUSY})
+        server.kill()
+        relay.cut()
+
+    killer = threading.Thread(target=die)
+    killer.start()
+    with pytest.raises(DedupUnavailableError):
+        one.claim([ONE])
+    killer.join()
+    server.start()
+    assert two.claim([ONE]) == {ONE: Claim.BUSY}
+    one.claim([TWO])
+
+    assert two.claim([ONE]) == {ONE: Claim.YOURS}
 
 
 @pytest.mark.proxy
@@ -387,7 +415,7 @@ def test_a_full_redis_is_told_as_such(server: RedisServer, connect: Open) -> Non
     one = connect(server.url)
     with server.client() as client:
         client.config_set("maxmemory", "1")
-        with pytest.raises(UnavailableError, match=r"cannot be used: .*maxmemory"):
+        with pytest.raises(DedupUnavailableError, match=r"cannot be used: .*maxmemory"):
             one.claim([ONE])
         client.config_set("maxmemory", "0")
 
@@ -432,10 +460,10 @@ def test_no_error_and_no_log_holds_the_password(
     told = []
     try:
         for place in (f"127.0.0.1:{server.port}", f"127.0.0.1:{free_port()}", "no.example.invalid"):
-            with pytest.raises(UnavailableError, match=r"\[proxy\] dedup_url") as refused:
+            with pytest.raises(DedupUnavailableError, match=r"\[proxy\] dedup_url") as refused:
                 connect(f"redis://user:{secret}@{place}/0")
             told.append(refused.value)
-        with pytest.raises(UnavailableError, match="Correct user and password"):
+        with pytest.raises(DedupUnavailableError, match="Correct user and password"):
             connect(server.url)
     finally:
         server.stop()
@@ -457,9 +485,9 @@ def test_tls_is_verified(tmp_path: Path, connect: Open) -> None:
     try:
         trusting = connect(f"rediss://localhost:{port}/0?ca={pem}")
         assert trusting.claim([ONE]) == {ONE: Claim.YOURS}
-        with pytest.raises(UnavailableError, match=r"(?i)certificate"):
+        with pytest.raises(DedupUnavailableError, match=r"(?i)certificate"):
             connect(f"rediss://localhost:{port}/0")
-        with pytest.raises(UnavailableError):
+        with pytest.raises(DedupUnavailableError):
             connect(f"redis://localhost:{port}/0")
     finally:
         server.stop()
@@ -507,3 +535,19 @@ def test_a_cluster_is_found_by_any_of_its_nodes(tmp_path: Path, connect: Open) -
         assert having.claim([ONE]) == {ONE: Claim.BUSY}
         assert without.settle({ONE: original(1)}) == frozenset()
         assert having.find([ONE]) == {ONE: original(1)}
+
+
+@pytest.mark.proxy
+def test_a_foreign_value_is_refused_and_nothing_stays_claimed(
+    server: RedisServer, connect: Open
+) -> None:
+    """The keys of the same batch that are ours are free for the next who asks."""
+    one, two = connect(server.url, "one"), connect(server.url, "two")
+    with server.client() as client:
+        client.set(payload_key(DedupAddress().tag, ONE), b"other words")
+    with pytest.raises(DedupUnavailableError, match="index=NAME"):
+        one.claim([ONE, TWO])
+    with pytest.raises(DedupUnavailableError, match="index=NAME"):
+        one.claim([ONE])
+
+    assert two.claim([TWO]) == {TWO: Claim.YOURS}
