@@ -67,6 +67,19 @@ async def test_the_index_covers_closed_files_to_their_end(
     assert set(rows(layout, "SELECT filename, indexed_to FROM files")) == sizes
 
 
+@pytest.mark.proxy
+def test_a_file_that_was_opened_and_not_written_is_gone_and_forgotten(
+    start: Callable[..., Proxy], layout: Layout
+) -> None:
+    """A proxy killed before its first record leaves neither a file nor a row."""
+    layout.archive.mkdir()
+    (layout.archive / "weboid-20261121000000-killed-00000.warc.gz.open").touch()
+    start().stop()
+
+    assert list(layout.archive.iterdir()) == []
+    assert rows(layout, "SELECT * FROM files") == []
+
+
 def test_a_dead_proxys_spools_go_and_a_living_ones_stay(tmp_path: Path) -> None:
     """What a kill leaves on the disk is cleared at the next start, and nothing that is used."""
     left = tmp_path / ".spool-of-the-dead"
