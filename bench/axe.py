@@ -34,7 +34,7 @@ from core.settings import EgressSettings, ProxySettings, Settings
 from core.timestamps import warc_date
 from proxy.client import NewArtifact, ProxyVisit
 from proxy.ledger import Kept
-from proxy.recovery import rebuild
+from proxy.rebuilding import rebuild
 from tests.proxy.conftest import ROOT, Answer, Browser, Origin, Proxy, ok
 
 WORKERS = 4  # at each proxy
@@ -44,7 +44,7 @@ _TABLES = {
     " mime, status, digest, page_id, truncated, orig_filename IS NULL FROM captures",
     "pages": "SELECT * FROM pages",
     "payloads": "SELECT digest, bucket, spelled FROM payloads",
-    "files": "SELECT * FROM files",
+    "files": "SELECT filename, indexed_to FROM files",
 }
 
 
@@ -257,7 +257,7 @@ class Axe:
         return f"/{self._dice.randrange(1, 30_000)}/once{self._serial}"
 
     def _inspect(self, promises: list[Promise]) -> None:
-        names = {path.name for path in self.layout.archive.iterdir()}
+        names = {path.name for path in self.layout.archive.glob("*.warc.gz*")}
         new = sorted(names - self._passed)
         self.toll.bad_warcs += [f"{name} is open" for name in new if name.endswith(OPEN_SUFFIX)]
         self.toll.bad_warcs += self._checked(new)

@@ -11,10 +11,11 @@ payloads  one row a payload and dedup bucket: the first `response`. Its row is c
           without its transfer coding; `spelled` is the record's WARC-Payload-Digest
           (docs/decisions/005-payload-digest.md). With a dedup index of several machines this table
           holds what lies here: it is what that index is made again from.
-files     one row a WARC: how many of its bytes the index covers (``indexed_to``).
+files     one row a WARC: how many of its bytes the index covers (``indexed_to``); once it is closed
+          also its size, its SHA-256 in hexadecimal and the moment it was last written to.
 """
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 CAPTURES_DDL = """
 CREATE TABLE IF NOT EXISTS captures (
@@ -72,6 +73,9 @@ CREATE TABLE IF NOT EXISTS payloads (
 CREATE INDEX IF NOT EXISTS payloads_by_spelling ON payloads (spelled);
 CREATE TABLE IF NOT EXISTS files (
     filename TEXT PRIMARY KEY,
-    indexed_to INTEGER NOT NULL
+    indexed_to INTEGER NOT NULL,
+    size INTEGER,
+    sha256 TEXT,
+    closed_ms INTEGER
 ) WITHOUT ROWID;
 """

@@ -19,6 +19,16 @@ class Layout:
         return self.root / "archive"
 
     @property
+    def checksums(self) -> Path:
+        """A line for each closed WARC, as ``sha256sum -c`` reads it."""
+        return self.archive / "SHA256SUMS"
+
+    @property
+    def damaged(self) -> Path:
+        """What recovery could not use: kept, and read by nobody."""
+        return self.archive / "damaged"
+
+    @property
     def databases(self) -> Path:
         """SQLite files, one a store."""
         return self.root / "db"
@@ -47,6 +57,11 @@ class Layout:
     def reports(self) -> Path:
         """What commands write for people."""
         return self.root / "reports"
+
+    @property
+    def recovery_report(self) -> Path:
+        """What was done to WARCs that a crash had interrupted: a JSON object a line."""
+        return self.reports / "recovered.jsonl"
 
     @property
     def marker(self) -> Path:

@@ -13,14 +13,16 @@ from typing import Self
 
 from core.clock import Clock
 from core.pages import Outcome
-from core.settings import Settings
+from core.settings import ProxySettings, Settings
 from crawler.collection import Collection, open_collection
 from crawler.frontier.base import AddResult, Frontier, ItemState, NewItem
 from crawler.frontier.sqlite import SqliteFrontier
 from crawler.space import Space
-from crawler.supervisor import running
+from crawler.supervisor import FileRecovered, running
 from crawler.worker import Crew, Event, PageDone
+from proxy.checksums import complete
 from proxy.index import CaptureIndex
+from proxy.recovery import interrupted, put_in_order
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
@@ -125,8 +127,7 @@ async def archive(
                     account.left = frontier.unfinished(clock.now())
                     started(account.added, account.left)
                     try:
-                        if account.left:
-                            await _work(order, collection, frontier, clock, note, stop)
+                        await _work(order, collection, frontier, clock, note, stop)
                     finally:
                         account.left = frontier.unfinished(clock.now())
         except asyncio.CancelledError:
@@ -148,16 +149,21 @@ async def _work(
     note: Callable[[Event], None],
     stop: "_Stop",
 ) -> None:
-    """Start what is needed and let the crew work."""
-    async with running(collection, order.settings, clock=clock) as supervisor:
-        space = Space(collection.layout.archive, order.settings.proxy, clock=clock, report=note)
-        with closing(CaptureIndex(collection.layout.captures_db)) as index:
+    """Start what is needed and let the crew work; nothing is started when there is nothing to do."""
+    layout, settings = collection.layout, order.settings
+    if not frontier.unfinished(clock.now()):
+        if interrupted(layout):
+            _put_in_order(collection, settings.proxy, clock, note)
+        return
+    # An index of another version is refused before anything is started.
+    with closing(CaptureIndex(layout.captures_db)) as index:
+        async with running(collection, settings, clock=clock, report=note) as supervisor:
             crew = Crew(
                 frontier=frontier,
                 supervisor=supervisor,
                 index=index,
-                space=space,
-                settings=order.settings,
+                space=Space(layout.archive, settings.proxy, clock=clock, report=note),
+                settings=settings,
                 clock=clock,
                 name=f"{socket.gethostname()}:{os.getpid()}",
                 report=note,
@@ -167,6 +173,16 @@ async def _work(
                 await crew.run(order.workers)
             except BaseExceptionGroup as group:
                 raise _first(group) from group
+
+
+def _put_in_order(
+    collection: Collection, settings: ProxySettings, clock: Clock, note: Callable[[Event], None]
+) -> None:
+    """Do what a proxy does at its start: there is nothing to archive, but a crash left something."""
+    for each in put_in_order(collection.layout, settings, now=clock.now()):
+        note(FileRecovered.of(each.to_dict()))
+    with closing(CaptureIndex(collection.layout.captures_db)) as index:
+        complete(collection.layout, index)
 
 
 def _take_over(frontier: Frontier, clock: Clock) -> None:

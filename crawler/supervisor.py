@@ -11,10 +11,11 @@ import logging
 import os
 import sys
 import tempfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any, Self
 
 from core.clock import Clock
 from core.errors import BrowserUnavailableError, ProxyUnavailableError
@@ -30,8 +31,28 @@ log = logging.getLogger(__name__)
 PROXY_START_S = 120.0  # recovery of a large WARC reads what the index does not cover
 PROXY_STOP_S = 60.0
 RESTARTS = 20  # a process that dies so often without ever being useful is not restarted again
-LIMIT_BYTES = 64 * 1024
+LIMIT_BYTES = 16 << 20  # of the line in which a proxy tells what it recovered
 TALLY = "tally"  # beside the control sockets: what all proxies of the run received
+
+
+@dataclass(frozen=True, slots=True)
+class FileRecovered:
+    """A proxy put an interrupted WARC in order.
+
+    Attributes:
+        text: what it did, in words.
+        lost: whether something that was safely stored cannot be read any more.
+        facts: the same as JSON values.
+    """
+
+    text: str
+    lost: bool
+    facts: dict[str, Any]
+
+    @classmethod
+    def of(cls, facts: dict[str, Any]) -> Self:
+        """The event that tells what `proxy.recovered.Recovered.to_dict` says."""
+        return cls(facts["text"], bool(facts["lost_bytes"] or facts["lost_records"]), facts)
 
 
 class ProxyProcess:
@@ -44,8 +65,16 @@ class ProxyProcess:
         replaced: set when the process that runs now has been followed by another, or given up.
     """
 
-    def __init__(self, slot: int, collection: Collection, settings: Settings, folder: Path) -> None:
+    def __init__(
+        self,
+        slot: int,
+        collection: Collection,
+        settings: Settings,
+        folder: Path,
+        report: Callable[[FileRecovered], None],
+    ) -> None:
         self._slot = slot
+        self._report = report
         self._collection = collection
         self._settings = settings
         self._control = folder / f"proxy{slot}.sock"
@@ -93,12 +122,7 @@ class ProxyProcess:
             ) from error
         self.spki = ready["spki"]
         for each in ready["recovered"]:
-            log.warning(
-                "proxy.recovered file=%s cut=%d indexed=%d",
-                each["filename"],
-                each["cut"],
-                each["indexed"],
-            )
+            self._report(FileRecovered.of(each))
 
     async def died(self) -> int:
         """Return when the process is gone; its exit status."""
@@ -129,12 +153,13 @@ class Supervisor:
         executable: BrowserExecutable,
         folder: Path,
         clock: Clock,
+        report: Callable[[FileRecovered], None] = lambda _event: None,
     ) -> None:
         self._settings = settings
         self._executable = executable
         self._clock = clock
         self._proxies = [
-            ProxyProcess(slot, collection, settings, folder)
+            ProxyProcess(slot, collection, settings, folder, report)
             for slot in range(settings.proxy.processes)
         ]
         make_tally(folder / TALLY, settings.proxy.processes)
@@ -272,9 +297,19 @@ async def _answers(proxy: ProxyProcess) -> bool:
 
 @asynccontextmanager
 async def running(
-    collection: Collection, settings: Settings, *, clock: Clock
+    collection: Collection,
+    settings: Settings,
+    *,
+    clock: Clock,
+    report: Callable[[FileRecovered], None] = lambda _event: None,
 ) -> AsyncIterator[Supervisor]:
     """A supervisor whose proxies and browser run, until the end of the block.
+
+    Args:
+        collection: where they write.
+        settings: the profile.
+        clock: the time.
+        report: told of every interrupted WARC that a proxy put in order.
 
     Raises:
         BrowserUnavailableError: no browser is found, or it does not start.
@@ -283,7 +318,7 @@ async def running(
     executable = find_browser(settings.browser.executable)
     # A unix socket's path is at most 107 bytes, so it does not lie in the collection.
     with tempfile.TemporaryDirectory(prefix="weboid-") as folder:
-        supervisor = Supervisor(collection, settings, executable, Path(folder), clock)
+        supervisor = Supervisor(collection, settings, executable, Path(folder), clock, report)
         try:
             await supervisor.start()
             yield supervisor

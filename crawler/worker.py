@@ -21,7 +21,7 @@ from core.pages import Outcome, PageInfo
 from core.settings import Settings
 from crawler.frontier.base import Frontier, FrontierItem, ItemState
 from crawler.space import Paused, Resumed, Space
-from crawler.supervisor import Supervisor
+from crawler.supervisor import FileRecovered, Supervisor
 from crawler.visiting import Captured, capture
 from proxy.index import CaptureIndex
 
@@ -57,7 +57,7 @@ class PageTriedAgain:
     attempts: int
 
 
-Event = PageDone | PageTriedAgain | Paused | Resumed
+Event = PageDone | PageTriedAgain | Paused | Resumed | FileRecovered
 
 
 @dataclass(slots=True)

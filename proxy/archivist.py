@@ -40,6 +40,7 @@ from proxy.builder import (
     response_members,
     revisit_members,
 )
+from proxy.checksums import Checksums
 from proxy.exchange import Recorded
 from proxy.index import CaptureIndex, CaptureRow, key_or_empty
 from proxy.jobs import Artifact, Barrier, Job, PutOff, Sorted, Write
@@ -76,8 +77,9 @@ class Archivist:
         self._index = CaptureIndex(layout.captures_db)
         self._payloads = open_payloads(layout, settings, self._index)
         self._put_off = PutOff()
+        self._checksums = Checksums(layout)
         self._captures, self._artifacts = (
-            WarcFile(layout.archive, prefix, settings=settings, now=now)
+            WarcFile(layout.archive, prefix, settings=settings, now=now, closed=self._checksums.put)
             for prefix in ("weboid", "artifacts")
         )
         self._jobs: deque[Job] = deque()
@@ -140,6 +142,7 @@ class Archivist:
         self._urgent.set()
         self._arrived.set()
         self._thread.join()
+        self._checksums.close()
 
     def _run(self) -> None:
         while True:
@@ -252,7 +255,7 @@ class Archivist:
             for page in pages:
                 self._index.add_page(page)
             for file in (self._captures, self._artifacts):
-                if file.finalname is not None and file.end:  # one that is closed is covered
+                if file.finalname is not None and file.end:  # a closed one is covered already
                     self._index.cover(file.finalname, file.end)
             self._settle_claims({k: o for k, o in originals.items() if k not in known})
         self._keep()

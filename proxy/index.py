@@ -257,6 +257,39 @@ class CaptureIndex:
             (filename, end),
         )
 
+    def close_file(self, filename: str, *, size: int, sha256: str, closed_ms: int) -> None:
+        """Remember what the WARC was when it was closed; one that is unknown stays unknown."""
+        self._db.execute(
+            "UPDATE files SET size = ?, sha256 = ?, closed_ms = ? WHERE filename = ?",
+            (size, sha256, closed_ms, filename),
+        )
+
+    def forget(self, filename: str, start: int, end: int = 1 << 62) -> int:
+        """Take out what refers to the WARC's records there: they are lost; how many captures.
+
+        A page whose manifest is among them is no longer known to be finished.
+        """
+        lost = (filename, start, end)
+        with self.transaction():
+            self._db.execute(
+                "DELETE FROM pages WHERE page_id IN (SELECT page_id FROM captures"
+                " WHERE filename = ? AND offset >= ? AND offset < ? AND url LIKE 'urn:pageinfo:%')",
+                lost,
+            )
+            self._db.execute(
+                "DELETE FROM payloads WHERE filename = ? AND offset >= ? AND offset < ?", lost
+            )
+            self._db.execute(
+                "UPDATE captures SET (orig_filename, orig_offset, orig_length) = (NULL, NULL, NULL)"
+                " WHERE orig_filename = ? AND orig_offset >= ? AND orig_offset < ?",
+                lost,
+            )
+            query = "DELETE FROM captures WHERE filename = ? AND offset >= ? AND offset < ?"
+            count = self._db.execute(query, lost).rowcount
+            if start == 0 and end == 1 << 62:
+                self._db.execute("DELETE FROM files WHERE filename = ?", (filename,))
+        return count
+
     def counts(self) -> dict[str, int]:
         """Rows by table, and captures by record type."""
         found = {}

@@ -18,6 +18,7 @@ import warcprox
 from warcprox.writer import WarcWriter
 
 from core.captures import RecordLocation
+from core.layout import OPEN_SUFFIX
 from core.settings import ProxySettings
 from core.timestamps import timestamp14, warc_date
 from proxy.builder import warcinfo_member
@@ -41,7 +42,13 @@ class WarcFile(WarcWriter):  # type: ignore[misc]
     finalname: str | None
 
     def __init__(
-        self, folder: Path, prefix: str, *, settings: ProxySettings, now: Callable[[], datetime]
+        self,
+        folder: Path,
+        prefix: str,
+        *,
+        settings: ProxySettings,
+        now: Callable[[], datetime],
+        closed: Callable[[str], None] = lambda _name: None,
     ) -> None:
         super().__init__(
             warcprox.Options(
@@ -54,6 +61,7 @@ class WarcFile(WarcWriter):  # type: ignore[misc]
         self._limit = timedelta(seconds=settings.warc_limit_s)
         self._since = now()
         self._now = now
+        self._closed = closed
         self._end = 0
         self._synced = 0
         self._kept = 0
@@ -136,6 +144,7 @@ class WarcFile(WarcWriter):  # type: ignore[misc]
         else:
             path.rename(path.with_name(str(self.finalname)))
             sync_folder(path.parent)
+            self._closed(path.name.removesuffix(OPEN_SUFFIX))
         self.f.close()
         self.f = None
         self.path = None

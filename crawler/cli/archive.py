@@ -11,13 +11,15 @@ from core.clock import SystemClock
 from core.errors import InputError
 from crawler.archiving import Account, Order, archive
 from crawler.cli.exits import Exit
+from crawler.cli.groups import GroupWithDefault
 from crawler.cli.options import collection_option, json_option, profile_option
 from crawler.cli.show import choose
+from crawler.cli.verify import command as verify_command
 from crawler.profiles import load_profile
 from crawler.urllist import UrlList, parse_lines, read_list
 
 
-@click.command("archive")
+@click.group("archive", cls=GroupWithDefault)
 @click.argument("urls", nargs=-1, metavar="[URL]...")
 @click.option("--list", "list_file", metavar="FILE", help="One URL a line; - is standard input.")
 @collection_option
@@ -79,6 +81,9 @@ def command(
     )
     show.ended(account)
     return exit_of(account, wanted)
+
+
+command.add_command(verify_command)
 
 
 def gather(urls: tuple[str, ...], list_file: str | None) -> UrlList:

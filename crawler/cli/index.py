@@ -14,8 +14,10 @@ from crawler.cli.exits import Exit
 from crawler.cli.options import collection_option, json_option, profile_option
 from crawler.collection import open_collection, read_collection
 from crawler.profiles import load_profile
+from proxy.checksums import closed_warcs
 from proxy.payloads.opening import open_shared
-from proxy.recovery import rebuild
+from proxy.rebuilding import rebuild
+from proxy.recovery import interrupted
 
 
 @click.group("index")
@@ -45,7 +47,7 @@ def rebuild_command(*, collection: Path, profile: str, as_json: bool) -> int:
 async def _rebuild(collection: Path, settings: ProxySettings, *, quiet: bool) -> dict[str, int]:
     async with open_collection(collection, clock=SystemClock()) as opened:
         layout = opened.layout
-        total = len(list(layout.archive.glob("*.warc.gz*")))
+        total = len(closed_warcs(layout)) + len(interrupted(layout))
         columns = (TextColumn("indexing"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
         with ExitStack() as stack:
             shared = open_shared(layout, settings)
@@ -60,4 +62,5 @@ async def _rebuild(collection: Path, settings: ProxySettings, *, quiet: bool) ->
                 also=settings.dedup_also,
                 shared=shared,
                 progress=lambda _name, _rows: progress.advance(task),
+                told=lambda text: click.echo(text, err=True),
             )

@@ -23,6 +23,7 @@ from core.pages import Outcome
 from crawler.archiving import Account
 from crawler.frontier.base import AddResult
 from crawler.space import Paused, Resumed
+from crawler.supervisor import FileRecovered
 from crawler.worker import Event, PageDone, PageTriedAgain
 
 _COLOURS = {
@@ -76,6 +77,8 @@ class Machine:
                 self._say({"event": "paused", "reason": "disk", **asdict(event)})
             case Resumed():
                 self._say({"event": "resumed", **asdict(event)})
+            case FileRecovered():
+                self._say({"event": "recovered", **event.facts})
             case PageDone():
                 self._say_page(event)
 
@@ -146,7 +149,8 @@ class Plain:
             self._done += 1
             click.echo(f"[{self._done}/{self._todo}] {line_for(event)}")
         else:
-            click.echo(f"  {aside_for(event)}")
+            lost = isinstance(event, FileRecovered) and event.lost
+            click.echo(f"  {aside_for(event)}", err=lost)
 
     def stopping(self) -> None:
         """Say what happens now."""
@@ -190,7 +194,8 @@ class Terminal:
         if not isinstance(event, PageDone):
             waits = isinstance(event, Paused)
             self._progress.update(self._task, description="waiting" if waits else "archiving")
-            self._console.print(f"[dim]{escape(aside_for(event))}[/dim]", soft_wrap=True)
+            style = "bold red" if isinstance(event, FileRecovered) and event.lost else "dim"
+            self._console.print(escape(aside_for(event)), style=style, soft_wrap=True)
             return
         outcome = event.page.outcome if event.page else Outcome.FAILED
         colour = "red" if event.error else _COLOURS[outcome]
@@ -234,7 +239,7 @@ def line_for(event: PageDone) -> str:
     )
 
 
-def aside_for(event: PageTriedAgain | Paused | Resumed) -> str:
+def aside_for(event: PageTriedAgain | Paused | Resumed | FileRecovered) -> str:
     """What happens between pages, in one line."""
     match event:
         case PageTriedAgain():
@@ -246,6 +251,8 @@ def aside_for(event: PageTriedAgain | Paused | Resumed) -> str:
             )
         case Resumed():
             return f"going on  after {event.seconds:.0f} s: there is space again"
+        case FileRecovered():
+            return f"recovered {event.text}"
 
 
 def summary(account: Account) -> list[str]:

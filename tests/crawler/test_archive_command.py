@@ -44,7 +44,7 @@ def index(collection: Path, query: str) -> list[tuple[Any, ...]]:
 
 def check(collection: Path) -> None:
     """`warcio check` finds no fault, and no file was left open."""
-    paths = [str(path) for path in sorted((collection / "archive").iterdir())]
+    paths = [str(path) for path in sorted((collection / "archive").glob("*.warc.gz*"))]
     command = [str(Path(sys.executable).with_name("warcio")), "check", *paths]
     result = subprocess.run(command, capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stdout

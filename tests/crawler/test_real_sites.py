@@ -96,7 +96,7 @@ def test_every_page_is_complete(archived: Archived) -> None:
 def test_warcio_checks_and_indexes_every_record(archived: Archived) -> None:
     """`warcio check` finds no fault; `warcio index` reads each file to its end."""
     check(archived.collection)
-    paths = [str(path) for path in sorted((archived.collection / "archive").iterdir())]
+    paths = [str(path) for path in sorted((archived.collection / "archive").glob("*.warc.gz*"))]
     warcio = Path(sys.executable).with_name("warcio")
     listed = subprocess.run(
         [str(warcio), "index", "-f", "warc-type,warc-target-uri", *paths],
@@ -162,7 +162,7 @@ def test_each_page_has_its_artifacts_beside_it(archived: Archived) -> None:
 def stock_pywb(archived: Archived, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Stock pywb on our WARCs, as its own commands set it up; its address."""
     folder = tmp_path_factory.mktemp("pywb")
-    paths = [str(path) for path in sorted((archived.collection / "archive").iterdir())]
+    paths = [str(path) for path in sorted((archived.collection / "archive").glob("*.warc.gz*"))]
     manager = str(REPLAY_BIN / "wb-manager")
     for command in (["init", "weboid"], ["add", "weboid", *paths]):
         subprocess.run([manager, *command], cwd=folder, check=True, capture_output=True)

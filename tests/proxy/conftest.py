@@ -282,7 +282,7 @@ class Record:
 def records(layout: Layout) -> list[Record]:
     """Every record of the collection's WARCs, in file order."""
     found = []
-    for path in sorted(layout.archive.iterdir()):
+    for path in sorted(layout.archive.glob("*.warc.gz*")):
         with path.open("rb") as file:
             for record in ArchiveIterator(file):
                 http = record.http_headers
@@ -301,7 +301,7 @@ def records(layout: Layout) -> list[Record]:
 
 def check(layout: Layout) -> None:
     """Let `warcio check` read every WARC; it must find no fault."""
-    paths = [str(path) for path in sorted(layout.archive.iterdir())]
+    paths = [str(path) for path in sorted(layout.archive.glob("*.warc.gz*"))]
     command = [str(Path(sys.executable).with_name("warcio")), "check", *paths]
     result = subprocess.run(command, capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stdout + result.stderr

@@ -23,7 +23,7 @@ from core.layout import Layout
 from core.settings import Settings
 from proxy.ledger import Kept, LedgerEntry
 from proxy.payloads.opening import open_shared
-from proxy.recovery import rebuild
+from proxy.rebuilding import rebuild
 from tests.proxy.conftest import ROOT, Browser, Origin, Proxy, Record, check, ok, records
 from tests.proxy.redis_server import RedisServer, wait_until
 from tests.proxy.relay import CLAIM, SETTLE, Relay

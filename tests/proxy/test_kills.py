@@ -62,7 +62,7 @@ async def test_the_index_covers_closed_files_to_their_end(
     for page in ("one", "two"):
         await fetch(proxy, f"http://origin.example/{page}", page_id=page)
     proxy.stop()
-    sizes = {(path.name, path.stat().st_size) for path in layout.archive.iterdir()}
+    sizes = {(path.name, path.stat().st_size) for path in layout.archive.glob("*.warc.gz")}
 
     assert set(rows(layout, "SELECT filename, indexed_to FROM files")) == sizes
 
@@ -76,7 +76,7 @@ def test_a_file_that_was_opened_and_not_written_is_gone_and_forgotten(
     (layout.archive / "weboid-20261121000000-killed-00000.warc.gz.open").touch()
     start().stop()
 
-    assert list(layout.archive.iterdir()) == []
+    assert list(layout.archive.glob("*.warc.gz*")) == []
     assert rows(layout, "SELECT * FROM files") == []
 
 

@@ -1,0 +1,32 @@
+"""Groups of commands."""
+
+from typing import Any
+
+import click
+
+
+class GroupWithDefault(click.Group):
+    """A command that has commands below it: what its first word does not name, it does itself."""
+
+    allow_interspersed_args = True  # as a command: `weboid archive URL --json`
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Take the arguments, or leave them to the command that the first one names."""
+        if args and args[0] in self.commands:
+            ctx.invoked_subcommand = args[0]
+            ctx.args = list(args)
+            return ctx.args
+        return click.Command.parse_args(self, ctx, args)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command that was named, or this one."""
+        if ctx.invoked_subcommand is None:
+            return click.Command.invoke(self, ctx)
+        name, command, rest = self.resolve_command(ctx, ctx.args)
+        assert command is not None
+        with command.make_context(name, rest, parent=ctx) as below:
+            return command.invoke(below)
+
+    def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
+        """As of a command: the others are listed below the options."""
+        return click.Command.collect_usage_pieces(self, ctx)

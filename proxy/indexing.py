@@ -1,0 +1,175 @@
+"""From a WARC's records to the rows of the captures index, after the fact: the WARCs are the truth."""
+
+import hashlib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, BinaryIO, NamedTuple
+
+from warcio.archiveiterator import ArchiveIterator
+from warcio.exceptions import ArchiveLoadFailed
+
+from core.captures import Capture, RecordLocation
+from core.digests import sha256_digest
+from core.errors import InputError
+from core.pages import PageInfo, parse_pageinfo
+from core.records import ArtifactKind, RecordType, parse_artifact_uri
+from core.timestamps import milliseconds, parse_warc_date, to_milliseconds
+from proxy.builder import Original
+from proxy.http1 import Body, Framing
+from proxy.index import CaptureIndex, key_or_empty
+from proxy.payloads.protocol import PayloadKey
+
+READ_BYTES = 1 << 20
+
+
+@dataclass(slots=True)
+class Indexed:
+    """What of a file went into the index."""
+
+    rows: int = 0
+    payloads: dict[PayloadKey, Original] = field(default_factory=dict)
+
+
+def index_file(
+    path: Path,
+    filename: str,
+    index: CaptureIndex,
+    *,
+    bucket: str,
+    min_bytes: int,
+    spans: Iterable[tuple[int, int]],
+) -> Indexed:
+    """Add the file's records to the index, which then covers all of the file.
+
+    Args:
+        path: where it lies now.
+        filename: its final name.
+        index: where the rows go.
+        bucket: the dedup bucket that payloads are filed under.
+        min_bytes: payloads shorter than it are not filed.
+        spans: from where to where there are whole records.
+
+    Raises:
+        InputError: it is no WARC.
+    """
+    found = Indexed()
+    with index.transaction():
+        try:
+            for capture, payload, page in _records(path, filename, index, bucket, spans):
+                index.add_captures((capture,))
+                found.rows += 1
+                if payload is not None and payload.size >= min_bytes:
+                    key, original = PayloadKey(payload.digest, bucket), _original_of(capture)
+                    index.add_payloads({key: original})  # a revisit in this file may refer to it
+                    found.payloads.setdefault(key, original)
+                if page is not None:
+                    index.add_page(page)
+        except (ArchiveLoadFailed, ValueError, TypeError) as error:
+            raise InputError(f"{filename} cannot be read: {error}.") from error
+        index.cover(filename, path.stat().st_size)
+    return found
+
+
+class _Payload(NamedTuple):
+    digest: str
+    size: int
+
+
+class _Span:
+    """A part of a file, as a stream of its own."""
+
+    def __init__(self, file: BinaryIO, start: int, end: int) -> None:
+        self._file = file
+        self._left = end - start
+        file.seek(start)
+
+    def read(self, count: int) -> bytes:
+        """The next bytes, at most `count`; empty at the part's end."""
+        data = self._file.read(min(count, self._left))
+        self._left -= len(data)
+        return data
+
+
+def _records(
+    path: Path, filename: str, index: CaptureIndex, bucket: str, spans: Iterable[tuple[int, int]]
+) -> Iterator[tuple[Capture, _Payload | None, PageInfo | None]]:
+    """(capture, the payload it brings for dedup, manifest) of each record."""
+    with path.open("rb") as file:
+        for start, end in spans:
+            iterator = ArchiveIterator(_Span(file, start, end))
+            yield from _span_records(iterator, start, filename, index, bucket)
+
+
+def _span_records(
+    iterator: Any, start: int, filename: str, index: CaptureIndex, bucket: str
+) -> Iterator[tuple[Capture, _Payload | None, PageInfo | None]]:
+    for record in iterator:
+        if record.rec_type not in ("response", "revisit", "resource"):
+            continue
+        headers = record.rec_headers
+        page = _page(record)
+        payload = _payload(record) if record.rec_type == "response" else None
+        # Offset and length are known only when the record has been read to its end.
+        offset = start + iterator.get_record_offset()
+        location = RecordLocation(filename, offset, iterator.get_record_length())
+        digest = headers.get_header("WARC-Payload-Digest") or "-"
+        original = index.original_spelled(digest, bucket)
+        capture = _capture(record, location, digest, original)
+        if capture.status != 304:
+            yield capture, None if capture.truncated else payload, page
+
+
+def _payload(record: Any) -> _Payload | None:
+    """What dedup knows the record's payload by: digest and size of the body without its coding."""
+    coding = record.http_headers.get_header("Transfer-Encoding") if record.http_headers else None
+    if not (coding or "").lower().endswith("chunked"):
+        digest = record.rec_headers.get_header("WARC-Payload-Digest")
+        return _Payload(digest, record.payload_length) if digest else None
+    body, payload, size = Body(Framing.CHUNKED), hashlib.sha256(), 0
+    while piece := record.raw_stream.read(READ_BYTES):
+        taken = body.feed(piece)[1]
+        payload.update(taken)
+        size += len(taken)
+    return _Payload(sha256_digest(payload), size) if body.done else None
+
+
+def _page(record: Any) -> PageInfo | None:
+    named = parse_artifact_uri(record.rec_headers.get_header("WARC-Target-URI") or "")
+    if record.rec_type != "resource" or named is None or named[0] is not ArtifactKind.PAGEINFO:
+        return None
+    try:
+        return parse_pageinfo(record.content_stream().read())
+    except InputError:
+        return None  # another tool's manifest: kept, but not ours to read
+
+
+def _capture(
+    record: Any, location: RecordLocation, digest: str, original: Original | None
+) -> Capture:
+    headers, http = record.rec_headers, record.http_headers
+    url = headers.get_header("WARC-Target-URI") or ""
+    content_type = http.get_header("Content-Type") if http else headers.get_header("Content-Type")
+    status = http.get_statuscode() if http else None
+    payload_at = None
+    if record.rec_type == "revisit" and original is not None:
+        payload_at = RecordLocation(original.filename, original.offset, original.length)
+    return Capture(
+        url=url,
+        urlkey=key_or_empty(url),
+        captured_at=to_milliseconds(parse_warc_date(headers.get_header("WARC-Date"))),
+        record_type=RecordType(record.rec_type),
+        mime=(content_type or "").partition(";")[0].strip().lower() or "application/octet-stream",
+        status=int(status) if status and status.isdigit() else None,
+        digest=digest,
+        location=location,
+        original=payload_at,
+        page_id=headers.get_header("WARC-Page-ID"),
+        truncated=headers.get_header("WARC-Truncated"),
+    )
+
+
+def _original_of(capture: Capture) -> Original:
+    """What revisits of the capture's payload refer to."""
+    at, captured_ms = capture.location, milliseconds(capture.captured_at)
+    return Original(capture.digest, capture.url, captured_ms, at.filename, at.offset, at.length)

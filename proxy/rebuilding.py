@@ -1,0 +1,147 @@
+"""`weboid index rebuild`: the captures index made anew from the WARCs, which are the truth."""
+
+import sqlite3
+from collections.abc import Callable, Sequence
+from contextlib import closing, suppress
+from pathlib import Path
+
+from core.errors import InputError
+from core.layout import OPEN_SUFFIX, Layout
+from proxy.checksums import closed_warcs, complete
+from proxy.index import CaptureIndex
+from proxy.indexing import Indexed, index_file
+from proxy.members import Damage, walk
+from proxy.payloads.protocol import PayloadKey, Payloads
+from proxy.recovery import interrupted, is_sound, recover_file, words
+from proxy.warcfile import sync_folder
+
+
+def rebuild(  # noqa: PLR0913 what a profile says of dedup, and whom to tell
+    layout: Layout,
+    *,
+    bucket: str,
+    min_bytes: int = 1,
+    also: Sequence[str] = (),
+    shared: Payloads | None = None,
+    progress: Callable[[str, int], None] | None = None,
+    told: Callable[[str], None] = lambda _text: None,
+) -> dict[str, int]:
+    """Make the captures index anew from the WARCs; the old one stays until the new one is whole.
+
+    Interrupted files are put in order first. What is damaged is passed over. Every closed WARC gets
+    the line in SHA256SUMS that it lacks; lines that are there stay.
+
+    Args:
+        layout: the collection.
+        bucket: the dedup bucket that payloads are filed under.
+        min_bytes: payloads shorter than it are not filed.
+        also: buckets that are read only.
+        shared: the dedup index of several machines: it learns of every payload here, and knows
+            where the payloads of revisits lie that have none here.
+        progress: told each file's name and rows as it is done.
+        told: told in a sentence what could not be read.
+
+    Returns:
+        Rows by table, as `CaptureIndex.counts`.
+
+    Raises:
+        DedupUnavailableError: `shared` does not answer; the old index stays.
+        OSError: a file cannot be read, or not be written; the old index stays.
+    """
+    fresh = layout.captures_db.with_suffix(".rebuilding")
+    _remove(fresh)
+    with closing(CaptureIndex(fresh)) as index:
+        _mend(layout, index, told)
+        for path in sorted((*closed_warcs(layout), *interrupted(layout))):
+            filename = path.name.removesuffix(OPEN_SUFFIX)
+            found = _index_whole(path, filename, index, bucket, min_bytes, told)
+            if shared is not None:
+                shared.add(found.payloads)
+            if progress is not None:
+                progress(filename, found.rows)
+        index.settle()
+        if shared is not None:
+            shared.bury()
+            _adopt_orphans(index, shared, bucket, also)
+        complete(layout, index)
+        counts = index.counts()
+        index.checkpoint()
+    _remove(layout.captures_db)
+    fresh.rename(layout.captures_db)
+    sync_folder(layout.databases)
+    return counts
+
+
+def _mend(layout: Layout, index: CaptureIndex, told: Callable[[str], None]) -> None:
+    """Put interrupted files in order, by what the old index covers; the new one reads them after."""
+    for filename, covered in _covered(layout.captures_db).items():
+        if layout.warc(filename)[1].exists():
+            index.cover(filename, covered)
+    for path in interrupted(layout):
+        recovered = recover_file(layout, path, index, lambda _wreck, _tail: 0)
+        if recovered is not None:
+            told(recovered.text)
+
+
+def _covered(database: Path) -> dict[str, int]:
+    """How far an index covers which file, whatever version made it; nothing when it cannot be read."""
+    with (
+        suppress(sqlite3.Error),
+        closing(sqlite3.connect(f"{database.absolute().as_uri()}?mode=ro", uri=True)) as old,
+    ):
+        return dict(old.execute("SELECT filename, indexed_to FROM files"))
+    return {}
+
+
+def _index_whole(
+    path: Path,
+    filename: str,
+    index: CaptureIndex,
+    bucket: str,
+    min_bytes: int,
+    told: Callable[[str], None],
+) -> Indexed:
+    """Index what of the file can be read; say what cannot."""
+    try:
+        spans, passed_over = _spans(path)
+        if passed_over:
+            places = ", ".join(map(str, passed_over[:5])) + (", …" if passed_over[5:] else "")
+            told(
+                f"{filename} is damaged at {places}: what is there was passed over. `weboid archive"
+                " verify` says more; restore the file from a copy, then rebuild again."
+            )
+        if not spans:
+            return Indexed()
+        return index_file(path, filename, index, bucket=bucket, min_bytes=min_bytes, spans=spans)
+    except InputError as error:
+        told(str(error))
+    except OSError as error:
+        told(f"{filename} was passed over, for it cannot be read: {words(error)}.")
+    return Indexed()
+
+
+def _spans(path: Path) -> tuple[list[tuple[int, int]], list[int]]:
+    """From where to where there are whole records, and where there are none."""
+    spans: list[tuple[int, int]] = []
+    passed_over = []
+    for each in walk(path, digests=False):
+        if isinstance(each, Damage) or not is_sound(each):
+            passed_over.append(each.offset)
+        elif spans and spans[-1][1] == each.offset:
+            spans[-1] = (spans[-1][0], each.offset + each.length)
+        else:
+            spans.append((each.offset, each.offset + each.length))
+    return spans, passed_over
+
+
+def _adopt_orphans(index: CaptureIndex, shared: Payloads, bucket: str, also: Sequence[str]) -> None:
+    """Find the payloads that other machines hold. A chunked one's key is not in the revisit."""
+    orphans = {row: PayloadKey(digest, bucket) for row, digest in index.orphans().items()}
+    found = shared.find(set(orphans.values()), also)
+    with index.transaction():
+        index.adopt({row: found[key] for row, key in orphans.items() if key in found})
+
+
+def _remove(database: Path) -> None:
+    for suffix in ("", "-wal", "-shm"):
+        Path(f"{database}{suffix}").unlink(missing_ok=True)

@@ -1,0 +1,196 @@
+"""`weboid archive verify`: a collection held against all that is known of it. It changes nothing.
+
+Checked are: every closed WARC against its checksum; every record, as `warcio check` does, and that
+it is one gzip member; every row of the index against its record, every payload and every revisit's
+original against the `response` that holds it; that nothing is unknown, missing or without checksum.
+What a living proxy writes is checked as far as the index covers it: that is what was acknowledged.
+(docs/decisions/008-verify.md)
+"""
+
+import multiprocessing
+import signal
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from core.errors import UnavailableError
+from core.layout import Layout
+from proxy.checksums import closed_warcs, read_sums
+from proxy.faults import Fault, Kind
+from proxy.file_check import FileReport, Task, check_file, final_name, find
+from proxy.index_check import (
+    check_elsewhere,
+    check_files,
+    check_others,
+    check_references,
+    check_rows,
+    check_sums,
+    index_uri,
+    references,
+    usable,
+)
+from proxy.recovery import interrupted
+
+ALONE_BYTES = 16 << 20  # fewer are checked sooner than other processes are started
+
+
+@dataclass(slots=True)
+class Verdict:
+    """What was found.
+
+    Attributes:
+        files: WARCs that were looked at, and their bytes.
+        records: that were read; none when it was quick.
+        rows: of the index, that were held against their records.
+        faults: in the order of files and places.
+        notes: what is no fault.
+        more: faults that were not kept, because there are too many.
+    """
+
+    files: int = 0
+    size: int = 0
+    records: int = 0
+    rows: int = 0
+    faults: list[Fault] = field(default_factory=list)
+    notes: list[Fault] = field(default_factory=list)
+    more: int = 0
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether there is no fault."""
+        return not self.faults and not self.more
+
+    def add(self, fault: Fault) -> None:
+        """Note a fault, or a note."""
+        (self.notes if fault.is_note else self.faults).append(fault)
+
+    def take(self, report: FileReport) -> None:
+        """Add what was found of one file."""
+        self.size += report.size
+        self.records += report.records
+        self.rows += report.rows
+        self.more += report.more
+        for fault in report.faults:
+            self.add(fault)
+
+    def to_dict(self) -> dict[str, Any]:
+        """It as JSON values."""
+        return {
+            "sound": self.is_sound,
+            "files": self.files,
+            "bytes": self.size,
+            "records": self.records,
+            "rows": self.rows,
+            "faults": [each.to_dict() for each in self.faults],
+            "faults_not_shown": self.more,
+            "notes": [each.to_dict() for each in self.notes],
+        }
+
+
+def verify(
+    layout: Layout,
+    *,
+    quick: bool = False,
+    live: bool = False,
+    jobs: int = 1,
+    progress: Callable[[int, int], None] = lambda _done, _total: None,
+) -> Verdict:
+    """Check the collection.
+
+    Args:
+        layout: the collection.
+        quick: sizes and index only; no WARC is read.
+        live: whether a process writes it.
+        jobs: processes that read at the same time.
+        progress: told how many bytes of how many are done.
+
+    Raises:
+        UnavailableError: a process that reads was killed, or there is no room for the table of
+            references.
+    """
+    verdict = Verdict()
+    with tempfile.TemporaryDirectory(prefix="weboid-verify-") as folder, ExitStack() as stack:
+        scratch = Path(folder) / "references.sqlite"
+        why = usable(layout, quick=quick, live=live)
+        database = None
+        if why:
+            verdict.add(Fault(Kind.INDEX, "", None, why))
+        else:
+            database = stack.enter_context(references(layout, scratch, live=live))
+        sums = read_sums(layout)
+        filenames = [final_name(path) for path in (*closed_warcs(layout), *interrupted(layout))]
+        filenames = list(dict.fromkeys(filenames))  # one may have been closed while we looked
+        verdict.files = len(filenames)
+        check_sums(layout, sums, live=live, report=verdict.add)
+        check_others(layout, live=live, report=verdict.add)
+        if database is not None:
+            check_files(layout, database, sums, live=live, report=verdict.add)
+            check_elsewhere(layout, database, sums, report=verdict.add)
+            check_rows(layout, database, report=verdict.add)
+            if quick:
+                check_references(database, report=verdict.add)
+        stack.close()  # now the table is written
+        if quick:
+            verdict.size = sum(_size(layout, filename) for filename in filenames)
+        else:
+            uri = "" if why else index_uri(layout, live=live)
+            tasks = [
+                Task(layout.root, filename, sums.by_name.get(filename, ""), uri, scratch)
+                for filename in filenames
+            ]
+            _read_all(layout, tasks, jobs, verdict, progress)
+    verdict.faults.sort(key=lambda each: (each.filename, each.offset or 0))
+    return verdict
+
+
+def _read_all(
+    layout: Layout,
+    tasks: list[Task],
+    jobs: int,
+    verdict: Verdict,
+    progress: Callable[[int, int], None],
+) -> None:
+    """Read every file, several at the same time, the largest first."""
+    sizes = {task.filename: _size(layout, task.filename) for task in tasks}
+    tasks.sort(key=lambda task: -sizes[task.filename])
+    done, total = 0, sum(sizes.values())
+    for report in _reports(tasks, 1 if total < ALONE_BYTES else min(jobs, len(tasks))):
+        verdict.take(report)
+        done += sizes[report.filename]
+        progress(done, total)
+
+
+def _reports(tasks: list[Task], jobs: int) -> Iterator[FileReport]:
+    if jobs < 2:
+        yield from map(check_file, tasks)
+        return
+    # A fork starts at once, but must not happen while other threads hold who knows what.
+    context = multiprocessing.get_context("fork" if threading.active_count() == 1 else "spawn")
+    with ProcessPoolExecutor(jobs, context, initializer=_ignore_interrupts) as pool:
+        try:
+            for future in as_completed([pool.submit(check_file, task) for task in tasks]):
+                yield future.result()
+        except BrokenProcessPool as error:
+            raise UnavailableError(
+                "A process that read WARCs was killed: free some memory, or use --jobs 1."
+            ) from error
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _ignore_interrupts() -> None:
+    """Ctrl-C is the parent's business."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def _size(layout: Layout, filename: str) -> int:
+    try:
+        return find(layout, filename)[0].stat().st_size
+    except OSError:
+        return 0  # it is reported when it is read
