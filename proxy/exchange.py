@@ -383,7 +383,7 @@ class _Relay:
 
     def start(self, head: ResponseHead, *, keep_alive: bool) -> None:
         self.block = hashlib.sha256(head.raw)
-        self._held = forwarded_response_head(head, keep_alive=keep_alive)
+        self._held = _shown(head, keep_alive=keep_alive)
         self._exchange.count(len(head.raw))
 
     def body(self, body: Body, piece: Bytes, connection: Connection) -> None:
@@ -428,6 +428,20 @@ class _Relay:
                 self._browser.send(data)
             except ConnectionLostError:
                 self.browser_listens = False
+
+
+def _shown(head: ResponseHead, *, keep_alive: bool) -> bytes:
+    """The response's head as the browser is shown it.
+
+    An origin's 407 is recorded as it came. The browser would take it for ours and forget the
+    visit's credentials, and with them the archive; without a proxy it fails such a request, and so
+    it does here (RFC 9110, 15.5.8; C-01).
+    """
+    forwarded = forwarded_response_head(head, keep_alive=keep_alive)
+    if head.status != 407:
+        return forwarded
+    first = b"HTTP/1.1 502 Bad Gateway\r\nWeboid-Proxy-Error: origin: 407"
+    return first + forwarded[forwarded.index(b"\r\n") :]
 
 
 def now_ms() -> int:
