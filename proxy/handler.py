@@ -68,6 +68,7 @@ class ArchivingHandler(WarcProxyHandler):  # type: ignore[misc]
         self._wire = Wire(sock)
         self._tunnel: Origin | None = None
         self._visit: Visit | None = None
+        self._borrowed = 0
         self.server.open_handlers.add(self)
 
     def finish(self) -> None:
@@ -143,6 +144,7 @@ class ArchivingHandler(WarcProxyHandler):  # type: ignore[misc]
                 self._fetch_whole(exchange.entry, visit, head, origin, target)
             return keep_alive
         finally:
+            self._return_what_was_borrowed()
             visit.end(exchange)
 
     def _fetch_whole(
@@ -195,6 +197,9 @@ class ArchivingHandler(WarcProxyHandler):  # type: ignore[misc]
             entry.reason = error.reason
             self._answer_error(error.status, error.reason, keep_alive=not error.close)
             return keep_alive and not error.close
+        except (ConnectionLostError, MalformedMessageError) as error:
+            entry.reason = entry.reason or f"request: {error}"
+            raise
         except OSError as error:  # the spool's disk, not the browser
             _fail(exchange, error)
             return False
@@ -230,15 +235,27 @@ class ArchivingHandler(WarcProxyHandler):  # type: ignore[misc]
             self._wire.unread(piece[taken:])
             pieces.append(payload)
             size += len(payload)
-            if size > REQUEST_BODY_LIMIT_BYTES:
+            if size > REQUEST_BODY_LIMIT_BYTES or not self._borrow(len(payload)):
                 raise RefusedError(413, "request-too-large", close=True)
         return b"".join(pieces)
+
+    def _borrow(self, size: int) -> bool:
+        """Take memory for a request's body from what all bodies share; False when there is none."""
+        taken = self.server.exchanges.space.take(size)
+        self._borrowed += size if taken else 0
+        return taken
+
+    def _return_what_was_borrowed(self) -> None:
+        self.server.exchanges.space.give_back(self._borrowed)
+        self._borrowed = 0
 
     def _discard_body(self, head: RequestHead) -> None:
         try:
             self._read_body(head)
         except RefusedError as error:
             raise ConnectionLostError("A body that nobody wanted was too long.") from error
+        finally:
+            self._return_what_was_borrowed()
 
     def _answer_error(self, status: int, reason: str, *, keep_alive: bool) -> None:
         """Answer in our own name, marked so that nobody takes it for the origin's word."""

@@ -1,5 +1,6 @@
 """How much a response, a visit and a run may receive; counted while it comes (C-08, C-10)."""
 
+import contextlib
 import socket
 import threading
 from collections.abc import Callable
@@ -161,6 +162,39 @@ async def test_a_browser_that_takes_nothing_does_not_hold_up_the_seal(
 
     assert entry.truncated == "time"
     assert entry.reason == "cut: the visit ended"
+
+
+@pytest.mark.proxy
+async def test_request_bodies_take_no_more_memory_than_there_is(
+    proxy: Proxy, origin: Origin
+) -> None:
+    """A page that posts without end on many connections is refused, and others go on."""
+    origin.answers["/"] = ok(b"taken")
+    async with proxy.client.visit("p", bucket="b") as visit:
+        browsers = [
+            Browser(proxy.port, visit.credentials.username, visit.credentials.password)
+            for _ in range(4)
+        ]
+        for browser in browsers[:3]:  # 50 MB each, and none of them ends
+            head = "POST http://origin.example/ HTTP/1.1\r\nHost: origin.example\r\n"
+            length = "Content-Length: 60000000\r\n\r\n"
+            with contextlib.suppress(OSError):
+                browser.send_only((head + browser.authorization + length).encode())
+                browser.send_only(bytes(50_000_000))
+        refused = browsers[2].rest()
+        good = browsers[3].ask("POST", "http://origin.example/", body=b"small")
+        for browser in browsers:
+            browser.close()
+        entries = await visit.seal(grace_s=5)
+
+    assert refused.startswith(b"HTTP/1.1 413 ")
+    assert (good.status, good.body) == (200, b"taken")
+    assert sorted(entry.reason for entry in entries) == [
+        "",
+        "request-too-large",
+        "request: The browser left in the midst of a body.",
+        "request: The browser left in the midst of a body.",
+    ]
 
 
 def test_bodies_go_to_a_file_when_the_memory_is_used_up(tmp_path: Path) -> None:
