@@ -13,6 +13,8 @@ from typing import Any
 
 from core.dedup_url import parse_dedup_url
 from core.errors import ConfigError
+from core.hosts import HostPatterns, parse_endpoint, resolve_key
+from core.via import parse_via
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +54,7 @@ class ProxySettings:
 
     processes: int = 1  # proxies that share the load; a visit stays on one
     body_limit_bytes: int = 256 * 1024 * 1024  # a longer body is cut and marked WARC-Truncated
-    connect_timeout_s: float = 15.0  # for each address of a host
+    connect_timeout_s: float = 15.0  # name, addresses and TLS handshake together
     read_timeout_s: float = 30.0  # silence on a connection for so long ends the response
     response_limit_s: float = 600.0  # one response may take so long, then it is cut and marked
     warc_limit_bytes: int = 1_000_000_000  # a WARC is closed when it has reached this size
@@ -76,17 +78,16 @@ class EgressSettings:
     """Where the proxy may connect to."""
 
     allow: tuple[str, ...] = ()  # networks allowed although they are not public, e.g. "127.0.0.0/8"
+    refuse: tuple[str, ...] = ()  # networks refused although public or allowed: your own servers'
     resolve: dict[str, str] = field(
         default_factory=dict
     )  # "host" or "host:port" -> "address" or "address:port", asked before DNS
     ca_file: str = ""  # certificates to trust besides the system's, as a PEM file
     enforce_tls: bool = False  # refuse origins whose certificate does not verify
-    block: tuple[
-        str, ...
-    ] = ()  # hosts never asked: "example.org", or "*.example.org" for all in it
+    block: tuple[str, ...] = ()  # hosts never asked: "example.org", "*.example.org": all in it, too
     via: dict[str, str] = field(
         default_factory=dict
-    )  # host pattern -> "socks5://host:port", "http://host:port" or "direct"; "*" for all others
+    )  # host pattern -> "socks5://…", "socks5h://…", "http://host:port" or "direct"; "*": all others
     connections_per_host: int = 12  # open to one host and port at the same time, by each proxy
 
 
@@ -201,8 +202,24 @@ def _check(settings: Settings, source: str) -> None:
             raise ConfigError(f"{source} [proxy] {positive} must be at least 1.")
     if settings.proxy.dedup_url:
         parse_dedup_url(settings.proxy.dedup_url)
-    for network in settings.egress.allow:
-        try:
-            ipaddress.ip_network(network)
-        except ValueError as error:
-            raise ConfigError(f"{source} [egress] allow: {error}.") from error
+    _check_egress(settings.egress, source)
+
+
+def _check_egress(egress: EgressSettings, source: str) -> None:
+    """Refuse networks, addresses, host patterns and proxies that are none."""
+    if egress.connections_per_host < 1:
+        raise ConfigError(f"{source} [egress] connections_per_host must be at least 1.")
+    for name in ("allow", "refuse"):
+        for network in getattr(egress, name):
+            try:
+                ipaddress.ip_network(network)
+            except ValueError as error:
+                raise ConfigError(f"{source} [egress] {name}: {error}.") from error
+    try:
+        for name, endpoint in egress.resolve.items():
+            resolve_key(name)
+            parse_endpoint(endpoint)
+        HostPatterns(dict.fromkeys(egress.block, True))
+        HostPatterns({pattern: parse_via(via) for pattern, via in egress.via.items()})
+    except ConfigError as error:
+        raise ConfigError(f"{source} [egress]: {error}") from error

@@ -22,6 +22,8 @@ from render.visit import Visit, VisitRequest, visit
 # RFC 9110 10.2.3; a site cannot send us away for longer.
 RETRY_AFTER_LIMIT = timedelta(hours=24)
 _TOO_MANY = (429, 503)
+# Reasons that are the same tomorrow; "origin:" is an answer that no browser takes from a site.
+_PERMANENT = ("address:", "origin:", "net::ERR_UNSAFE_PORT", "net::ERR_INVALID_URL")
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +110,7 @@ def _another_chance(seen: Visit, *, now: datetime) -> tuple[bool, datetime | Non
     """Whether a later attempt may do better, and when the host wants it."""
     if seen.status in _TOO_MANY:
         return True, retry_after(seen.headers.get("retry-after", ""), now=now)
-    permanent = seen.reason.startswith(("address:", "net::ERR_UNSAFE_PORT", "net::ERR_INVALID_URL"))
+    permanent = seen.reason.startswith(_PERMANENT)
     return seen.outcome is Outcome.FAILED and not permanent, None
 
 

@@ -13,6 +13,7 @@ from core.records import RecordType
 from core.timestamps import warc_date_at
 from proxy.exchange import Recorded
 from proxy.gzipping import Part, compress, compress_pieces, is_packed, store_pieces
+from proxy.ledger import LedgerEntry
 
 _END = b"\r\n\r\n"
 # Up to here a record is joined and deflated in one call.
@@ -22,6 +23,15 @@ _ONE_CALL_BYTES = 1 << 20
 REVISIT_PROFILE = "http://netpreserve.org/warc/1.1/revisit/identical-payload-digest"
 RESPONSE_TYPE = "application/http; msgtype=response"
 REQUEST_TYPE = "application/http; msgtype=request"
+
+# As OpenSSL spells them and as the proposed WARC-Protocol does.
+_TLS_VERSIONS = {
+    "TLSv1.3": "tls/1.3",
+    "TLSv1.2": "tls/1.2",
+    "TLSv1.1": "tls/1.1",
+    "TLSv1": "tls/1.0",
+    "SSLv3": "ssl/3",
+}
 
 Headers = list[tuple[str, str]]
 
@@ -103,15 +113,28 @@ def _common(kind: RecordType, recorded: Recorded) -> str:
     entry.record_id = new_record_id()
     page = f"WARC-Page-ID: {page_id}\r\n" if page_id else ""
     digest = f"WARC-Payload-Digest: {entry.digest}\r\n" if entry.digest else ""
+    # Only a proxy on the way may know where the origin is ([egress] via).
+    address = f"WARC-IP-Address: {entry.remote_ip}\r\n" if entry.remote_ip else ""
     truncated = tls = ""
     if entry.truncated and kind is RecordType.RESPONSE:
         truncated = f"WARC-Truncated: {entry.truncated}\r\n"
+    if entry.tls_version:
+        tls = _tls_facts(entry)
     if entry.tls_error:
-        tls = f"WARC-TLS-Verification: failed; {_one_line(entry.tls_error)}\r\n"
+        tls += f"WARC-TLS-Verification: failed; {_one_line(entry.tls_error)}\r\n"
     return (
         f"WARC/1.1\r\nWARC-Type: {kind}\r\nWARC-Record-ID: {entry.record_id}\r\n"
         f"WARC-Date: {warc_date_at(entry.started_ms)}\r\nWARC-Target-URI: {entry.url}\r\n"
-        f"WARC-IP-Address: {entry.remote_ip}\r\n{page}{digest}{truncated}{tls}"
+        f"{address}{page}{digest}{truncated}{tls}"
+    )
+
+
+def _tls_facts(entry: LedgerEntry) -> str:
+    """What was spoken and with whom (C-14); the first two as the WARC proposals have them."""
+    version = _TLS_VERSIONS.get(entry.tls_version, entry.tls_version)
+    return (
+        f"WARC-Protocol: {version}\r\nWARC-Cipher-Suite: {entry.tls_cipher}\r\n"
+        f"WARC-TLS-Certificate: sha256:{entry.tls_certificate}\r\n"
     )
 
 

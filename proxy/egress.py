@@ -2,86 +2,80 @@
 
 A page can name any host, and a host's name server can answer any address (C-03, C-04). So the
 address that was checked is the address connected to, on every new connection, and an address that
-is not globally reachable is refused unless a setting allows its network.
+is not globally reachable is refused unless a setting allows its network. Ports that browsers refuse
+and hosts that the profile blocks are refused before anything is looked up.
 """
 
 import ipaddress
 import socket
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar
 
-from core.errors import PermanentError, TransientError
-from core.settings import EgressSettings
-
-Address = ipaddress.IPv4Address | ipaddress.IPv6Address
-Lookup = Callable[[str, int], list[str]]
-
-_NAT64 = ipaddress.ip_network("64:ff9b::/96")  # RFC 6052
-_NEVER = tuple(  # is_global calls some of these global; none is a web server
-    ipaddress.ip_network(text)
-    for text in ("224.0.0.0/4", "ff00::/8", "192.0.0.0/24", "198.18.0.0/15", "100.64.0.0/10")
+from core.errors import BadUrlError
+from core.hosts import (
+    BAD_PORTS,
+    HostPatterns,
+    canonical_host,
+    is_local_name,
+    parse_endpoint,
+    resolve_key,
 )
-DNS_CACHE_S = 60.0
-DNS_CACHE_SIZE = 4096
+from core.settings import EgressSettings
+from core.via import Via, ViaScheme, parse_via
+from proxy.addresses import Address, AddressRules, is_own, is_public
+from proxy.cuts import Patience
+from proxy.racing import Race
+from proxy.resolver import Addresses, Lookup, Resolver, system_lookup
+from proxy.via import patient, speak_connect, speak_socks
+from proxy.ways_out import (
+    BlockedAddressError,
+    BlockedHostError,
+    BlockedPortError,
+    ConnectError,
+    UnknownHostError,
+)
+
+__all__ = [
+    "BlockedAddressError",
+    "ConnectError",
+    "Egress",
+    "UnknownHostError",
+    "Way",
+    "is_public",
+    "system_lookup",
+]
+
+TRIED_THROUGH_PROXY = 3  # addresses of one host; each costs a connection to the proxy
+# An HTTP proxy resolves by itself; our own look-up, made to refuse what is private, must not hold
+# the request up where only the proxy has a name server.
+LOOKUP_BESIDE_PROXY_S = 3.0
 
 
-class BlockedAddressError(PermanentError):
-    """The host's address is not public, and no setting allows it."""
+@dataclass(frozen=True, slots=True)
+class Way:
+    """An open way to a host.
 
-
-class UnknownHostError(TransientError):
-    """The name does not resolve."""
-
-
-class ConnectError(TransientError):
-    """No address of the host takes the connection."""
-
-
-def system_lookup(host: str, port: int) -> list[str]:
-    """The host's addresses as the system resolves them.
-
-    Raises:
-        UnknownHostError: it has none, or no server answered.
+    Attributes:
+        remote_ip: the host's address; empty when only the proxy on the way knows it.
+        via: the proxy on the way.
+        absolute: whether requests are meant for that proxy, in absolute form (RFC 9112, 3.2.2).
     """
-    try:
-        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    except (OSError, UnicodeError) as error:
-        raise UnknownHostError(f"{host} does not resolve: {error}.") from error
-    return [str(info[4][0]) for info in found]
 
-
-def embedded(address: Address) -> Iterable[Address]:
-    """The address, and every IPv4 address that it carries inside (mapped, NAT64, 6to4, Teredo)."""
-    yield address
-    if isinstance(address, ipaddress.IPv6Address):
-        if address.ipv4_mapped is not None:
-            yield address.ipv4_mapped
-        if address.sixtofour is not None:
-            yield address.sixtofour
-        if address.teredo is not None:
-            yield from address.teredo
-        if address in _NAT64:
-            yield ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
-
-
-def is_public(address: Address) -> bool:
-    """Whether the address, and whatever it carries inside, is reachable by anybody."""
-    carried = list(embedded(address))
-    if isinstance(address, ipaddress.IPv6Address) and (address.ipv4_mapped or address in _NAT64):
-        carried = carried[1:]  # the outer form is only a spelling of the inner
-    return all(
-        each.is_global
-        and not each.is_multicast
-        and not any(each.version == net.version and each in net for net in _NEVER)
-        for each in carried
-    )
+    sock: socket.socket
+    remote_ip: str
+    via: Via | None = None
+    absolute: bool = False
 
 
 class Egress:
-    """Opens connections to the web, and to nothing else.
+    """Opens connections to the web, and to nothing else. Thread-safe."""
 
-    Thread-safe: the cache is a dict of whole entries.
-    """
+    _LOOPBACK: ClassVar[Addresses] = (
+        ipaddress.IPv4Address("127.0.0.1"),
+        ipaddress.IPv6Address("::1"),
+    )
 
     def __init__(
         self,
@@ -89,71 +83,152 @@ class Egress:
         *,
         connect_timeout_s: float,
         lookup: Lookup = system_lookup,
+        is_own: Callable[[Address], bool] = is_own,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._resolve = settings.resolve
-        self._allow = tuple(ipaddress.ip_network(network) for network in settings.allow)
+        self._rules = AddressRules(allow=settings.allow, refuse=settings.refuse, is_own=is_own)
+        self._resolve = {
+            resolve_key(name): parse_endpoint(text) for name, text in settings.resolve.items()
+        }
+        self._block = HostPatterns(dict.fromkeys(settings.block, True))
+        self._via = HostPatterns({host: parse_via(text) for host, text in settings.via.items()})
         self._connect_timeout_s = connect_timeout_s
-        self._lookup = lookup
+        self._resolver = Resolver(lookup, monotonic=monotonic)
         self._monotonic = monotonic
-        self._cache: dict[str, tuple[float, list[str]]] = {}
 
     def connect(self, host: str, port: int) -> socket.socket:
-        """A connection to the host, made to an address that was checked.
+        """A connection to the host, within the connect time-out; raises as `open`."""
+        patience = Patience(self._connect_timeout_s, monotonic=self._monotonic)
+        return self.open(host, port, patience=patience).sock
+
+    def open(self, host: str, port: int, *, patience: Patience, tunnel: bool = False) -> Way:
+        """A way to the host, through no address that was not checked.
+
+        Args:
+            host: as a URL names it.
+            port: the port.
+            patience: how long all of it may take.
+            tunnel: whether bytes must pass as they are (TLS, WebSockets), so that an HTTP proxy on
+                the way is asked for a tunnel.
 
         Raises:
+            BlockedHostError, BlockedPortError, BlockedAddressError: we refuse to go there.
             UnknownHostError: the name does not resolve.
-            BlockedAddressError: one of its addresses is not allowed.
-            ConnectError: none of its addresses answers.
+            ConnectError: none of its addresses answers, or the proxy on the way does not.
+            CutError: the patience was ended.
         """
-        addresses, port = self._addresses(host, port)
-        checked = [self._checked(host, text) for text in addresses]
-        failure: OSError | None = None
-        for address in checked:
+        host = self._permitted(host, port)
+        via = self._via.of(host)
+        if via is None:
+            return self._direct(host, port, patience)
+        if via.scheme is ViaScheme.HTTP:
+            return self._through_http(via, host, port, patience, tunnel=tunnel)
+        return self._through_socks(via, host, port, patience)
+
+    def _permitted(self, host: str, port: int) -> str:
+        """The host in its one spelling, when it may be asked at all."""
+        try:
+            canonical = canonical_host(host)
+        except BadUrlError as error:
+            raise BlockedHostError(str(error)) from error
+        if self._block.of(canonical):
+            raise BlockedHostError(f"[egress] block names {canonical}.")
+        if port in BAD_PORTS:
+            raise BlockedPortError(f"{canonical}:{port} is refused, as browsers refuse it.")
+        return canonical
+
+    def _direct(self, host: str, port: int, patience: Patience) -> Way:
+        addresses, real_port = self._given(host, port) or (
+            self._resolver.addresses(host, port, patience=patience),
+            port,
+        )
+        checked = self._checked(host, addresses)
+        try:
+            sock = Race(patience).run(checked, real_port)
+        except OSError as error:
+            raise ConnectError(f"{host}:{port} cannot be reached: {error}.") from error
+        return Way(sock, _peer(sock))
+
+    def _through_socks(self, via: Via, host: str, port: int, patience: Patience) -> Way:
+        """By SOCKS5: to a checked address, or with ``socks5h`` to the name."""
+        given = self._given(host, port)
+        if given is not None:
+            addresses, port = given
+        elif via.scheme is ViaScheme.SOCKS5:
+            addresses = self._resolver.addresses(host, port, patience=patience)
+        else:
+            sock = self._reach(via, patience)
+            with patient(sock, patience, str(via)):
+                speak_socks(sock, via, host, port)
+            return Way(sock, "", via)
+        failure = ConnectError(f"{host} has no address.")
+        for address in self._checked(host, addresses)[:TRIED_THROUGH_PROXY]:
+            sock = self._reach(via, patience)
             try:
-                connection = socket.create_connection(
-                    (str(address), port), timeout=self._connect_timeout_s
-                )
-            except OSError as error:
+                with patient(sock, patience, str(via)):
+                    speak_socks(sock, via, str(address), port)
+            except ConnectError as error:
                 failure = error
                 continue
-            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            return connection
-        raise ConnectError(f"{host}:{port} cannot be reached: {failure}.") from failure
+            return Way(sock, str(address), via)
+        raise failure
 
-    def _addresses(self, host: str, port: int) -> tuple[list[str], int]:
-        override = self._resolve.get(f"{host}:{port}") or self._resolve.get(host)
-        if override is not None:
-            address, colon, other_port = override.rpartition(":")
-            if colon and "]" not in other_port and ":" not in address.strip("[]"):
-                return [address], int(other_port)
-            if override.startswith("[") and "]:" in override:
-                return [override[1 : override.index("]")]], int(override.rpartition(":")[2])
-            return [override.strip("[]")], port
-        return self._looked_up(host, port), port
+    def _through_http(
+        self, via: Via, host: str, port: int, patience: Patience, *, tunnel: bool
+    ) -> Way:
+        """By an HTTP proxy, which gets the name; what the name means to us must be public, too."""
+        given = self._given(host, port)
+        asked, remote_ip = host, ""
+        if given is not None:
+            (address, *_), port = self._checked(host, given[0]), given[1]
+            asked = f"[{address}]" if address.version == 6 else str(address)
+            remote_ip = str(address)
+            tunnel = tunnel or asked != host  # in absolute form the name would go astray
+        else:
+            self._check_beside(host, port, patience)
+        sock = self._reach(via, patience)
+        if tunnel:
+            with patient(sock, patience, str(via)):
+                speak_connect(sock, via, asked, port)
+        return Way(sock, remote_ip, via, absolute=not tunnel)
 
-    def _looked_up(self, host: str, port: int) -> list[str]:
-        now = self._monotonic()
-        hit = self._cache.get(host)
-        if hit is not None and hit[0] > now:
-            return hit[1]
-        addresses = list(dict.fromkeys(self._lookup(host.strip("[]"), port)))
-        if len(self._cache) >= DNS_CACHE_SIZE:
-            self._cache.clear()
-        self._cache[host] = (now + DNS_CACHE_S, addresses)
-        return addresses
-
-    def _checked(self, host: str, text: str) -> Address:
+    def _check_beside(self, host: str, port: int, patience: Patience) -> None:
+        """Refuse a name that is private as far as we can tell; the proxy knows others."""
         try:
-            address = ipaddress.ip_address(text.partition("%")[0])
-        except ValueError as error:
-            raise UnknownHostError(f"{host} resolves to {text!r}, no address.") from error
-        for each in embedded(address):
-            if any(each.version == net.version and each in net for net in self._allow):
-                return address
-        if not is_public(address):
-            raise BlockedAddressError(
-                f"{host} is at {address}, which is not public; "
-                "allow its network in [egress] allow if you mean it."
-            )
-        return address
+            short = patience.renewed(min(LOOKUP_BESIDE_PROXY_S, patience.left_s))
+            self._checked(host, self._resolver.addresses(host, port, patience=short))
+        except UnknownHostError:
+            return
+
+    def _reach(self, via: Via, patience: Patience) -> socket.socket:
+        """A connection to the proxy. Its address is the operator's word, and not checked."""
+        literal = _literal(via.host)
+        try:
+            addresses = literal or self._resolver.addresses(via.host, via.port, patience=patience)
+            return Race(patience).run(addresses, via.port)
+        except (OSError, UnknownHostError) as error:
+            raise ConnectError(f"The proxy {via} cannot be reached: {error}.") from error
+
+    def _given(self, host: str, port: int) -> tuple[Addresses, int] | None:
+        """Addresses and port that need no look-up: by setting, by spelling, or by RFC 6761."""
+        found = self._resolve.get(f"{host}:{port}") or self._resolve.get(host)
+        if found is not None:
+            return (ipaddress.ip_address(found[0]),), found[1] or port
+        if is_local_name(host):
+            return tuple(filter(self._rules.allows, self._LOOPBACK)) or self._LOOPBACK, port
+        literal = _literal(host)
+        return None if literal is None else (literal, port)
+
+    def _checked(self, host: str, addresses: Addresses) -> Addresses:
+        return tuple(self._rules.check(host, each) for each in addresses)
+
+
+def _literal(host: str) -> Addresses | None:
+    try:
+        return (ipaddress.ip_address(host.strip("[]")),)
+    except ValueError:
+        return None
+
+
+def _peer(sock: socket.socket) -> str:
+    return str(sock.getpeername()[0])

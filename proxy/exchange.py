@@ -6,13 +6,14 @@ to the limits: a download that the browser refuses is kept from the response tha
 
 import hashlib
 import socket
+import ssl
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from core.settings import ProxySettings
-from proxy.egress import BlockedAddressError, ConnectError, UnknownHostError
+from proxy.cuts import Cut, CutError
 from proxy.http1 import HEAD_LIMIT_BYTES as HEAD_LIMIT
 from proxy.http1 import (
     Body,
@@ -30,9 +31,11 @@ from proxy.limits import Limits
 from proxy.spool import Spool, SpoolSpace
 from proxy.upstream import Connection, Origin, Upstream
 from proxy.visits import Visit
+from proxy.ways_out import BlockedError, ConnectError, UnknownHostError
 from proxy.wire import ConnectionLostError, Wire
 
 Bytes = bytes | bytearray
+Answer = tuple[ResponseHead, Connection, bytes]  # and what came of the body together with the head
 # RFC 9110 9.2.2: only these may be sent again when a reused connection closes without an answer.
 _IDEMPOTENT = frozenset(("GET", "HEAD", "OPTIONS", "TRACE"))
 # What has come is hashed and passed on together, up to so much.
@@ -94,7 +97,11 @@ class Exchange:
     Attributes:
         visit: whose it is.
         awaited: whether the seal of the visit waits for it.
+        switches: whether the origin may switch protocols (RFC 9110, 7.8); a seal does not wait
+            for what then goes on without end.
     """
+
+    switches: ClassVar[bool] = False
 
     def __init__(
         self, tools: Exchanges, visit: Visit, url: str, method: str, *, awaited: bool = False
@@ -109,10 +116,12 @@ class Exchange:
         self._browser: Wire | None = None
         self._failure: OSError | ValueError | None = None
         self._cut_for = ""
+        self._waiting = Cut()
 
     def cut(self, reason: str) -> None:
         """End it now; what came so far is recorded as truncated for `reason`."""
         self._cut_for = reason
+        self._waiting.set()
         connection, browser = self._connection, self._browser
         if connection is not None:
             connection.abort()
@@ -138,14 +147,19 @@ class Exchange:
             OSError: the spool's disk.
         """
         self._browser = browser
-        head, connection, rest = self._ask(origin, request)
+        answer = self._ask(origin, request)
+        return self._deliver(answer, request, keep_alive=keep_alive)
+
+    def _deliver(self, answer: Answer, request: bytes, *, keep_alive: bool) -> bool:
+        """Pass the response back and hand the record over; returns and raises as `run`."""
+        head, connection, rest = answer
         try:
             framing, length = response_framing(head, self.entry.method)
         except MalformedMessageError as error:
             connection.close()
             raise NoResponseError(502, f"malformed: {error}") from error
         spool = Spool(self._tools.space)
-        relay = _Relay(self, spool, browser, coded=framing is Framing.CHUNKED)
+        relay = _Relay(self, spool, self._browser, coded=framing is Framing.CHUNKED)
         keep_alive = keep_alive and framing is not Framing.CLOSE
         body = Body(framing, length)
         try:
@@ -175,7 +189,7 @@ class Exchange:
         )
         return keep_alive and body.done and relay.browser_listens
 
-    def _ask(self, origin: Origin, request: bytes) -> tuple[ResponseHead, Connection, bytes]:
+    def _ask(self, origin: Origin, request: bytes) -> Answer:
         """The response's head, the connection, and the bytes of the body that came with it."""
         self.entry.sent = len(request)
         fresh = self.entry.method not in _IDEMPOTENT
@@ -191,17 +205,23 @@ class Exchange:
                     continue
                 timed_out = isinstance(error, TimeoutError)
                 reason = "timeout" if timed_out else f"disconnected: {error}"
+                if isinstance(error, ssl.SSLError):  # such as: it wants a client's certificate
+                    reason = f"tls: {error.reason or error}"
                 if self._cut_for:
                     reason = f"cut: {self._cut_for}"
                 raise NoResponseError(504 if timed_out else 502, reason) from error
             except MalformedMessageError as error:
                 connection.close()
                 raise NoResponseError(502, f"malformed: {error}") from error
+            fault = connection.fault_of(head)
+            if fault:
+                connection.close()
+                raise NoResponseError(502, f"connect: {fault}")
             return head, connection, rest
 
     def _send(self, connection: Connection, request: bytes) -> None:
         try:
-            connection.sock.sendall(request)
+            connection.send(request)
         except OSError:
             # It may have answered before it had all of the request, and hung up (RFC 9112, 9.5).
             if connection.reused or not connection.readable():
@@ -209,16 +229,21 @@ class Exchange:
 
     def _connect(self, origin: Origin, *, fresh: bool) -> Connection:
         try:
-            connection = self._tools.upstream.lend(origin, fresh=fresh)
-        except BlockedAddressError as error:
+            connection = self._tools.upstream.lend(
+                origin, fresh=fresh, tunnel=self.switches, cut=self._waiting
+            )
+        except BlockedError as error:
             self.entry.kept = Kept.BLOCKED
-            raise NoResponseError(403, f"address: {error}") from error
-        except UnknownHostError as error:
-            raise NoResponseError(502, f"dns: {error}") from error
-        except ConnectError as error:
-            raise NoResponseError(502, f"connect: {error}") from error
+            raise NoResponseError(403, f"{error.reason}: {error}") from error
+        except (UnknownHostError, ConnectError) as error:
+            raise NoResponseError(502, f"{error.reason}: {error}") from error
+        except CutError as error:
+            raise NoResponseError(502, f"cut: {self._cut_for}") from error
         self._connection = connection
-        self.entry.tls_error = connection.tls_error
+        self.entry.tls_error = connection.tls.error
+        self.entry.tls_version = connection.tls.version
+        self.entry.tls_cipher = connection.tls.cipher
+        self.entry.tls_certificate = connection.tls.certificate
         self.entry.remote_ip = connection.remote_ip
         if self._cut_for:
             connection.abort()
@@ -233,7 +258,7 @@ class Exchange:
                 searched = 0
                 head = parse_response_head(bytes(buffer[:end]))
                 del buffer[:end]
-                if head.status >= 200:
+                if head.status >= 200 or (head.status == 101 and self.switches):
                     return head, bytes(buffer)
                 interim += 1  # RFC 9110 15.2: interim responses come before the one
                 if head.status == 101 or interim > MAX_INTERIM:
@@ -330,6 +355,7 @@ class Exchange:
         entry.seconds = round(self._tools.monotonic() - self._started, 6)
         if body.malformed and not entry.truncated:
             entry.truncated, entry.reason = "unspecified", "malformed: its chunks make no sense"
+        self._connection = None  # from here on it may be another's
         whole = body.done and not entry.truncated and not relay.surplus
         if whole and reusable(head):
             self._tools.upstream.give_back(connection)
@@ -357,7 +383,7 @@ class _Relay:
 
     def start(self, head: ResponseHead, *, keep_alive: bool) -> None:
         self.block = hashlib.sha256(head.raw)
-        self._held = forwarded_response_head(head, keep_alive=keep_alive)
+        self._held = _shown(head, keep_alive=keep_alive)
         self._exchange.count(len(head.raw))
 
     def body(self, body: Body, piece: Bytes, connection: Connection) -> None:
@@ -402,6 +428,20 @@ class _Relay:
                 self._browser.send(data)
             except ConnectionLostError:
                 self.browser_listens = False
+
+
+def _shown(head: ResponseHead, *, keep_alive: bool) -> bytes:
+    """The response's head as the browser is shown it.
+
+    An origin's 407 is recorded as it came. The browser would take it for ours and forget the
+    visit's credentials, and with them the archive; without a proxy it fails such a request, and so
+    it does here (RFC 9110, 15.5.8; C-01).
+    """
+    forwarded = forwarded_response_head(head, keep_alive=keep_alive)
+    if head.status != 407:
+        return forwarded
+    first = b"HTTP/1.1 502 Bad Gateway\r\nWeboid-Proxy-Error: origin: 407"
+    return first + forwarded[forwarded.index(b"\r\n") :]
 
 
 def now_ms() -> int:

@@ -31,6 +31,7 @@ from proxy.ledger import Kept, LedgerEntry
 from proxy.targets import TargetTooLongError, absolute, authority, spelled, tunnelled
 from proxy.upstream import Origin
 from proxy.visits import Visit
+from proxy.websocket import WebSocketExchange, asks_for_websocket, upgrade_request
 from proxy.wire import ConnectionLostError, Wire
 
 if TYPE_CHECKING:
@@ -116,6 +117,9 @@ class ArchivingHandler(WarcProxyHandler):  # type: ignore[misc]
             raise MalformedMessageError("CONNECT inside a tunnel.")
         host, port = authority(head.target, 443)
         self._send(200, b"", keep_alive=True, length=False)
+        self._tunnel, self._visit = (host, port, self._wire.speaks_tls()), visit
+        if not self._tunnel[2]:  # browsers ask for a tunnel for ws:// too (RFC 6455, 4.1)
+            return True
         context = self.server.ca.context_for(host)
         try:
             secured = context.wrap_socket(self._wire.sock, server_side=True)
@@ -123,13 +127,12 @@ class ArchivingHandler(WarcProxyHandler):  # type: ignore[misc]
             raise ConnectionLostError(f"The browser ended the handshake: {error}.") from error
         self.request = self.connection = secured
         self._wire = Wire(secured)
-        self._tunnel = (host, port, True)
-        self._visit = visit
         return True
 
     def _forward(self, head: RequestHead, visit: Visit, *, keep_alive: bool) -> bool:
         origin, target, url = self._locate(head)
-        exchange = Exchange(self.server.exchanges, visit, url, head.method)
+        kind = WebSocketExchange if asks_for_websocket(head) else Exchange
+        exchange = kind(self.server.exchanges, visit, url, head.method)
         refused = visit.begin(exchange, exchange.entry)
         if refused:
             self._answer_error(403, refused, keep_alive=False)
@@ -171,7 +174,7 @@ class ArchivingHandler(WarcProxyHandler):  # type: ignore[misc]
             entry.kept, entry.reason = Kept.BLOCKED, refusal
             self._answer_error(403, refusal, keep_alive=False)
             return False
-        if head.get(b"upgrade") is not None and head.get(b"sec-websocket-key") is not None:
+        if exchange.switches and not self.server.exchanges.settings.websockets:
             entry.kept, entry.reason = Kept.BLOCKED, "websocket"
             self._answer_error(501, entry.reason, keep_alive=False)
             return False
@@ -181,6 +184,8 @@ class ArchivingHandler(WarcProxyHandler):  # type: ignore[misc]
             request = forwarded_request(
                 head, target=target, host=_host_header(origin), length=length
             )
+            if exchange.switches:
+                request = upgrade_request(head, target=target, host=_host_header(origin))
             return exchange.run(origin, request + (body or b""), self._wire, keep_alive=keep_alive)
         except NoResponseError as error:
             entry.reason = error.reason
@@ -202,8 +207,7 @@ class ArchivingHandler(WarcProxyHandler):  # type: ignore[misc]
         """
         if self._tunnel is None:
             return absolute(head.target)
-        host, port, _ = self._tunnel
-        return self._tunnel, *tunnelled(head.target, host, port)
+        return self._tunnel, *tunnelled(head.target, self._tunnel)
 
     def _read_body(self, head: RequestHead) -> bytes | None:
         """The request's body without its transfer coding; None when it has none.

@@ -439,5 +439,8 @@ def forwarded_response_head(head: ResponseHead, *, keep_alive: bool) -> bytes:
             framing = b""
         elif key not in HOP_BY_HOP and key != b"weboid-proxy-error":
             lines.append(name + b": " + value)
-    lines.append(b"Connection: keep-alive" if keep_alive else b"Connection: close")
+    if not keep_alive:
+        lines.append(b"Connection: close")
+    elif head.get(b"connection") is not None:  # pages see it: it is said only if the origin did
+        lines.append(b"Connection: keep-alive")
     return b"\r\n".join(filter(None, lines)) + b"\r\n\r\n"

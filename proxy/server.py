@@ -52,7 +52,7 @@ class ArchivingProxy(WarcProxy):  # type: ignore[misc]
         now_ms: Callable[[], int],
         spool_folder: Path,
         tally: Tally,
-        host: str = "127.0.0.1",
+        egress: Egress | None = None,
     ) -> None:
         # warcprox's own constructor makes its RSA authority, connection pool and caches; of all
         # that only the pooled server is wanted.
@@ -66,7 +66,8 @@ class ArchivingProxy(WarcProxy):  # type: ignore[misc]
         self.open_handlers: set[ArchivingHandler] = set()
         self.ca = Authority(layout.ca)
         self.archivist = Archivist(layout, settings.proxy, now=lambda: moment(now_ms()))
-        egress = Egress(settings.egress, connect_timeout_s=settings.proxy.connect_timeout_s)
+        if egress is None:
+            egress = Egress(settings.egress, connect_timeout_s=settings.proxy.connect_timeout_s)
         self._upstream = Upstream(egress, settings.proxy, settings.egress)
         self.exchanges = Exchanges(
             upstream=self._upstream,
@@ -76,7 +77,7 @@ class ArchivingProxy(WarcProxy):  # type: ignore[misc]
             hand_over=self.archivist.hand_over,
             now_ms=now_ms,
         )
-        HTTPServer.__init__(self, (host, 0), ArchivingHandler)
+        HTTPServer.__init__(self, ("127.0.0.1", 0), ArchivingHandler)
 
     def server_bind(self) -> None:
         """Bind without asking the DNS for our own name, as HTTPServer would."""

@@ -44,8 +44,8 @@ def absolute(target: str) -> tuple[Origin, str, str]:
     return (host, port, False), path, f"http://{spelled(host, port, 80)}{path}"
 
 
-def tunnelled(target: str, host: str, port: int) -> tuple[str, str]:
-    """(request target, URL) of an origin-form target inside a tunnel to that host and port.
+def tunnelled(target: str, origin: Origin) -> tuple[str, str]:
+    """(request target, URL) of an origin-form target inside a tunnel to that origin.
 
     Raises:
         MalformedMessageError: it is neither a path nor ``*``.
@@ -55,7 +55,9 @@ def tunnelled(target: str, host: str, port: int) -> tuple[str, str]:
     if not target.startswith("/") and target != "*":
         raise MalformedMessageError("A tunnelled request has an origin-form target.")
     path = target.partition("#")[0]
-    return path, f"https://{spelled(host, port, 443)}{'/' if path == '*' else ''}{path}"
+    host, port, tls = origin
+    site = f"https://{spelled(host, port, 443)}" if tls else f"http://{spelled(host, port, 80)}"
+    return path, f"{site}{'/' if path == '*' else ''}{path}"
 
 
 def authority(text: str, default_port: int) -> tuple[str, int]:

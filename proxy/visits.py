@@ -9,7 +9,7 @@ import secrets
 import threading
 import time
 from collections.abc import Callable
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from core.errors import InvariantError, WeboidError
 from proxy.ledger import LedgerEntry
@@ -20,10 +20,12 @@ class Abortable(Protocol):
 
     Attributes:
         awaited: whether a seal waits for it as for the page itself.
+        switches: whether it goes on without end, so that a seal does not even give it its grace.
     """
 
     url: str
     awaited: bool
+    switches: ClassVar[bool]
 
     def cut(self, reason: str) -> None:
         """End it now; it is recorded as truncated for `reason`."""
@@ -106,6 +108,9 @@ class Visit:
         now = monotonic()
         with self._change:
             self._sealed = True
+            for exchange in self._in_flight:
+                if exchange.switches:
+                    exchange.cut("time")
             self._change.wait_for(lambda: not self._in_flight, timeout=grace_s)
             waited = [e for e in self._in_flight if e.awaited or e.url in awaited]
             if waited:

@@ -25,8 +25,27 @@ class Wire:
 
     def abort(self) -> None:
         """Wake whoever reads from it or sends to it, from another thread; never raises."""
-        with suppress(OSError):
-            self.sock.shutdown(socket.SHUT_RDWR)
+        with suppress(
+            OSError
+        ):  # the plain one: that of `ssl` has the reader take ciphertext for data
+            socket.socket.shutdown(self.sock, socket.SHUT_RDWR)
+
+    def speaks_tls(self) -> bool:
+        """Whether what comes next is a TLS handshake; waits for its first byte and leaves it there.
+
+        Raises:
+            ConnectionLostError: the peer went away, or kept silent.
+        """
+        try:
+            first = bytes(self._unread[:1]) or self.sock.recv(1, socket.MSG_PEEK)
+        except OSError as error:
+            raise ConnectionLostError(f"The peer went away: {error}.") from error
+        return first == b"\x16"  # RFC 8446, 5.1: the content type of a handshake
+
+    @property
+    def has_unread(self) -> bool:
+        """Whether something came that nobody has read yet."""
+        return bool(self._unread)
 
     def read_head(self) -> bytes | None:
         """The next message's head, its blank line included; None when the peer is done.

@@ -6,7 +6,7 @@ from types import ModuleType
 
 import pytest
 
-from core import digests, records, replay_keys, timestamps, urls
+from core import digests, hosts, records, replay_keys, timestamps, urls
 from core.errors import ConfigError
 from core.settings import Settings, parse_settings, settings_from
 
@@ -52,6 +52,13 @@ def test_settings_survive_the_way_to_another_process() -> None:
         ("[proxy]\nprocesses = 1.5", "processes"),
         ('[egress]\nallow = ["everything"]', "allow"),
         ("[egress]\nallow = [1]", "allow"),
+        ('[egress]\nrefuse = ["10.0.0.1/8"]', "refuse"),
+        ('[egress]\nblock = ["http://example.org"]', "host pattern"),
+        ('[egress.resolve]\n"a.example" = "b.example"', "no address"),
+        ('[egress.resolve]\n"http://a.example" = "10.0.0.1"', "no host"),
+        ('[egress.via]\n"*" = "socks9://127.0.0.1:1080"', "no proxy"),
+        ('[egress.via]\n"a*b" = "direct"', "host pattern"),
+        ("[egress]\nconnections_per_host = 0", "at least 1"),
         ("[visit\n", "TOML"),
     ],
 )
@@ -69,7 +76,7 @@ def test_settings_are_frozen() -> None:
         Settings().visit.timeout_s = 1.0  # type: ignore[misc]
 
 
-@pytest.mark.parametrize("module", [digests, records, replay_keys, timestamps, urls])
+@pytest.mark.parametrize("module", [digests, hosts, records, replay_keys, timestamps, urls])
 def test_the_examples_in_the_docstrings_are_true(module: ModuleType) -> None:
     """Each `>>>` gives what stands below it."""
     assert doctest.testmod(module).failed == 0

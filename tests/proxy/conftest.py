@@ -30,7 +30,7 @@ Answer = Callable[[socket.socket, bytes], None]
 class Origin:
     """Answers each path with what the test gave it; remembers every request's head and body."""
 
-    def __init__(self, certificate: Path | None = None) -> None:
+    def __init__(self, certificate: Path | None = None, *, address: str = "127.0.0.1") -> None:
         self.answers: dict[str, bytes | Answer] = {}
         self.requests: list[bytes] = []
         self.connections = 0
@@ -39,7 +39,7 @@ class Origin:
         if certificate is not None:
             self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
             self._context.load_cert_chain(certificate)
-        self._listener = socket.create_server(("127.0.0.1", 0))
+        self._listener = socket.create_server((address, 0))
         self.port = self._listener.getsockname()[1]
         self._open: list[socket.socket] = []
         threading.Thread(target=self._accept, daemon=True).start()

@@ -2,13 +2,34 @@
 
 import ipaddress
 import socket
+from functools import partial
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from core.settings import EgressSettings
-from proxy.egress import BlockedAddressError, ConnectError, Egress, UnknownHostError, is_public
+from proxy.addresses import is_own, is_public
+from proxy.egress import Egress
+from proxy.ways_out import (
+    BlockedAddressError,
+    BlockedError,
+    BlockedHostError,
+    BlockedPortError,
+    ConnectError,
+    UnknownHostError,
+)
+
+
+def nobody(host: str, _port: int) -> list[str]:
+    """A name server that must not be asked."""
+    pytest.fail(f"{host} was looked up")
+
+
+def answer(address: str, _host: str, _port: int) -> list[str]:
+    """A name server with one answer."""
+    return [address]
+
 
 PRIVATE = [
     "0.0.0.0",
@@ -46,6 +67,23 @@ PRIVATE = [
     "ff02::1",
     "2001:db8::1",
     "2001:0:a9fe:a9fe::1",
+    "2001:0:0808:0808::7f00:1",
+    "192.88.99.1",
+    "::127.0.0.1",
+    "::8.8.8.8",
+    "::ffff:0:8.8.8.8",
+    "64:ff9b:1::8.8.8.8",
+    "64:ff9b:1:fffe::1",
+    "2002:c0a8:101:1::1",
+    "2606:4700::5efe:192.168.1.1",
+    "2606:4700::200:5efe:127.0.0.1",
+    "fe80::5efe:8.8.8.8",
+    "fec0::1",
+    "100::1",
+    "3fff::1",
+    "5f00::1",
+    "4000::1",
+    "fe80::1%eth0",
 ]
 PUBLIC = [
     "1.1.1.1",
@@ -54,6 +92,29 @@ PUBLIC = [
     "::ffff:8.8.8.8",
     "64:ff9b::808:808",
     "2606:4700::1111",
+    "2002:808:808::1",
+    "2606:4700::5efe:8.8.8.8",
+]
+# Every way to write 127.0.0.1 and its like in a URL.
+SPELLINGS = [
+    "127.0.0.1",
+    "127.0.0.1.",
+    "127.1",
+    "2130706433",
+    "0x7f000001",
+    "0x7f.1",
+    "017700000001",
+    "0177.0.0.1",
+    "0",
+    "\uff11\uff12\uff17.0.0.1",
+    "[::1]",
+    "[::]",
+    "[::ffff:127.0.0.1]",
+    "[64:ff9b::127.0.0.1]",
+    "169.254.169.254",
+    "localhost",
+    "LOCALHOST.",
+    "any.thing.localhost",
 ]
 
 
@@ -63,6 +124,14 @@ def test_an_address_that_is_not_public_is_refused_before_connecting(text: str) -
     egress = Egress(EgressSettings(), connect_timeout_s=0.1, lookup=lambda _host, _port: [text])
     with pytest.raises(BlockedAddressError):
         egress.connect("evil.example", 80)
+
+
+@pytest.mark.parametrize("host", SPELLINGS)
+def test_a_host_that_is_a_private_address_is_refused_however_it_is_written(host: str) -> None:
+    """Nobody is asked for it, so that no name server can have another opinion."""
+    egress = Egress(EgressSettings(), connect_timeout_s=0.1, lookup=nobody)
+    with pytest.raises(BlockedAddressError):
+        egress.connect(host, 80)
 
 
 @pytest.mark.parametrize("text", PUBLIC)
@@ -144,3 +213,79 @@ def test_a_closed_port_is_a_connect_error() -> None:
     settings = EgressSettings(allow=("127.0.0.0/8",), resolve={"a.example": "127.0.0.1:1"})
     with pytest.raises(ConnectError):
         Egress(settings, connect_timeout_s=1).connect("a.example", 80)
+
+
+@pytest.mark.parametrize("host", ["localhost", "web.localhost.", "127.1", "[::ffff:127.0.0.1]"])
+def test_an_allowed_loopback_is_reached_by_each_of_its_names(host: str) -> None:
+    """For tests and intranets: one family allowed is enough, and nobody is asked (RFC 6761)."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        settings = EgressSettings(allow=("127.0.0.0/8",))
+        egress = Egress(settings, connect_timeout_s=5, lookup=nobody)
+        with egress.connect(host, listener.getsockname()[1]) as connection:
+            assert connection.getpeername()[0] == "127.0.0.1"
+
+
+def test_an_allowed_network_does_not_vouch_for_what_an_address_carries() -> None:
+    """6to4 of a private address stays refused when only the outer form is allowed, and Teredo too."""
+    for address in ("2002:7f00:1::", "2001:0:a00:1::ffff:ffff"):
+        egress = Egress(
+            EgressSettings(allow=("2002::/16", "10.0.0.0/8")),
+            connect_timeout_s=0.1,
+            lookup=partial(answer, address),
+        )
+        with pytest.raises(BlockedAddressError):
+            egress.connect("tunnel.example", 80)
+
+
+def test_a_refused_network_is_refused_though_public_or_allowed() -> None:
+    """`refuse` is for servers of one's own that the world may see and a page must not use."""
+    settings = EgressSettings(
+        refuse=("93.184.216.0/24", "127.0.0.9/32", "::/0"), allow=("127.0.0.0/8",)
+    )
+    for host in ("93.184.216.34", "127.0.0.9", "[2606:4700::1111]"):
+        with pytest.raises(BlockedAddressError, match="refuse"):
+            Egress(settings, connect_timeout_s=0.1, lookup=nobody).connect(host, 80)
+
+
+def test_an_address_of_this_machine_is_its_own() -> None:
+    """The kernel's routes say so; what lies elsewhere is not."""
+    assert is_own(ipaddress.ip_address("127.0.0.1"))
+    assert is_own(ipaddress.ip_address("::1"))
+    assert not is_own(ipaddress.ip_address("192.0.2.99"))
+
+
+def test_our_own_public_address_is_refused() -> None:
+    """What listens there may trust this machine (C-03)."""
+    egress = Egress(
+        EgressSettings(),
+        connect_timeout_s=0.1,
+        lookup=lambda _host, _port: ["93.184.216.34"],
+        is_own=lambda _address: True,
+    )
+    with pytest.raises(BlockedAddressError, match="this machine"):
+        egress.connect("ours.example", 80)
+
+
+@pytest.mark.parametrize("port", [0, 22, 25, 6000, 6667])
+def test_ports_that_browsers_refuse_are_refused_before_anything_is_looked_up(port: int) -> None:
+    """An HTTP request must not be able to talk to a mail server (Fetch, 2.9)."""
+    with pytest.raises(BlockedPortError):
+        Egress(EgressSettings(), connect_timeout_s=1, lookup=nobody).connect("a.example", port)
+
+
+@pytest.mark.parametrize(
+    "host",
+    ["ads.example", "ADS.example.", "tracker.example", "a.b.tracker.example", "0x5db8d822"],
+)
+def test_a_blocked_host_is_never_asked(host: str) -> None:
+    """However it is spelled; a star takes all below it."""
+    settings = EgressSettings(block=("ads.example", "*.tracker.example", "93.184.216.34"))
+    with pytest.raises(BlockedHostError):
+        Egress(settings, connect_timeout_s=1, lookup=nobody).connect(host, 80)
+
+
+@pytest.mark.parametrize("host", ["a..b", "example.org..", "[fe80::1%25lo]", "a@b", "1.2.3.4.5"])
+def test_what_is_no_host_is_refused_before_anything_is_looked_up(host: str) -> None:
+    """No second parser may find another meaning in it."""
+    with pytest.raises(BlockedError):
+        Egress(EgressSettings(), connect_timeout_s=1, lookup=nobody).connect(host, 80)

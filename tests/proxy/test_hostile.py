@@ -57,7 +57,8 @@ class Case:
 
     Attributes:
         kept: how it is kept.
-        why: how the reason of a failure begins, or WARC-Truncated of what was kept.
+        why: how the reason of a failure begins, or WARC-Truncated of what was kept; a reset may
+            come before or after we see that we are connected.
         stored: the record's block, when it is known to the byte.
         given: the body that the browser gets, when it is known to the byte.
         request: what the browser sends besides its first line; None for a GET without a body.
@@ -66,7 +67,7 @@ class Case:
 
     behave: Behaviour
     kept: str = "response"
-    why: str = ""
+    why: str | tuple[str, ...] = ""
     stored: bytes | None = None
     given: bytes | None = None
     method: str = "GET"
@@ -288,7 +289,7 @@ SLOW = {
 }
 
 BREAKS = {
-    "reset when connected": Case(resets, kept="failed", why="disconnected"),
+    "reset when connected": Case(resets, kept="failed", why=("disconnected", "connect")),
     "closed when connected": Case(closes, kept="failed", why="disconnected"),
     "reset when asked": Case(says_then(b"", resets), kept="failed", why="disconnected"),
     "reset in the head": Case(says_then(OK, resets), kept="failed", why="disconnected"),
@@ -306,13 +307,13 @@ BREAKS = {
     "half closed after all": Case(
         says_then(OK + b"\r\nok", half_closes), stored=OK + b"\r\nok", given=b"ok"
     ),
-    "reset in the handshake": Case(resets, kept="failed", why="connect", tls=True),
-    "closed in the handshake": Case(closes, kept="failed", why="connect", tls=True),
-    "silence in the handshake": Case(holds, kept="failed", why="connect", tls=True),
+    "reset in the handshake": Case(resets, kept="failed", why=("tls", "connect"), tls=True),
+    "closed in the handshake": Case(closes, kept="failed", why="tls", tls=True),
+    "silence in the handshake": Case(holds, kept="failed", why="tls", tls=True),
     "no handshake at all": Case(
         says_then(OK + b"Content-Length: 2\r\n\r\nok", closes),
         kept="failed",
-        why="connect",
+        why="tls",
         tls=True,
     ),
 }

@@ -389,20 +389,6 @@ async def test_the_origin_sees_no_trace_of_the_proxy(proxy: Proxy, origin: Origi
     assert b"weboid" not in head
 
 
-async def test_a_websocket_is_refused_and_said_so(proxy: Proxy, origin: Origin) -> None:
-    """Its frames cannot be archived; the ledger names it."""
-    async with proxy.client.visit("p", bucket="b") as visit:
-        browser = Browser(proxy.port, visit.credentials.username, visit.credentials.password)
-        answer = browser.get(
-            "http://origin.example/ws",
-            headers="Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Key: eA==\r\n",
-        )
-        (entry,) = await visit.seal(grace_s=1)
-
-    assert answer.status == 501
-    assert (entry.kept, entry.reason) == ("blocked", "websocket")
-
-
 async def test_an_idle_connection_does_not_hold_up_the_end(proxy: Proxy) -> None:
     """The proxy ends when it is told to, whatever browsers leave open."""
     async with proxy.client.visit("p", bucket="b") as visit:

@@ -1,7 +1,7 @@
 """Where a request wants to go: what a target may say, and what is kept of it."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.urls import MAX_URL_LENGTH
@@ -69,12 +69,13 @@ def test_a_target_that_names_no_host_is_refused(target: str) -> None:
 
 def test_a_tunnelled_target_is_a_path() -> None:
     """The tunnel has named the host; ``*`` is the server itself (RFC 9112, 3.2.4)."""
-    assert tunnelled("/x?y#z", "a.example", 443) == ("/x?y", "https://a.example/x?y")
-    assert tunnelled("/", "[::1]", 8443) == ("/", "https://[::1]:8443/")
-    assert tunnelled("*", "a.example", 443) == ("*", "https://a.example/*")
+    assert tunnelled("/x?y#z", ("a.example", 443, True)) == ("/x?y", "https://a.example/x?y")
+    assert tunnelled("/", ("[::1]", 8443, True)) == ("/", "https://[::1]:8443/")
+    assert tunnelled("/ws", ("a.example", 80, False)) == ("/ws", "http://a.example/ws")
+    assert tunnelled("*", ("a.example", 443, True)) == ("*", "https://a.example/*")
     for target in ("https://b.example/", "x", "b.example:80"):
         with pytest.raises(MalformedMessageError):
-            tunnelled(target, "a.example", 443)
+            tunnelled(target, ("a.example", 443, True))
 
 
 def test_a_url_has_a_longest_length() -> None:
@@ -85,9 +86,10 @@ def test_a_url_has_a_longest_length() -> None:
     with pytest.raises(TargetTooLongError):
         absolute(most + "x")
     with pytest.raises(TargetTooLongError):
-        tunnelled("/" * (MAX_URL_LENGTH + 1), "a.example", 443)
+        tunnelled("/" * (MAX_URL_LENGTH + 1), ("a.example", 443, True))
 
 
+@settings(deadline=None)
 @given(st.text(st.characters(min_codepoint=33, max_codepoint=126), max_size=60))
 def test_whatever_is_asked_for_is_refused_or_is_one_url(text: str) -> None:
     """Reading the URL again gives the same origin, path and URL."""

@@ -1,0 +1,153 @@
+"""Hosts and ports by rule: one spelling for each host, patterns of hosts, ports that are no web.
+
+What a page names and what a profile names meet here, so both are spelled the same way first: a
+rule for ``93.184.216.34`` holds for ``0x5db8d822`` and for ``93.184.216.34.`` too.
+"""
+
+import ipaddress
+import re
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Generic, TypeVar
+
+from core.errors import BadUrlError, ConfigError
+from core.urls import UrlFault, host_of
+
+T = TypeVar("T")
+
+MAX_HOST_LENGTH = 253  # RFC 1035 2.3.4: 255 octets on the wire
+# What would end the host inside a URL, and what parsers silently drop.
+_NO_HOST = re.compile(r"[\x00-\x20\x7f/\\?#@\[\]:]")
+_BRACKETED = re.compile(r"\[[0-9A-Fa-f:.]+\]")
+
+# Fetch, 2.9 "port blocking": services that an HTTP request could talk into something.
+# fmt: off
+BAD_PORTS = frozenset((
+    0, 1, 7, 9, 11, 13, 15, 17, 19, 20, 21, 22, 23, 25, 37, 42, 43, 53, 69, 77, 79, 87, 95, 101, 102,
+    103, 104, 109, 110, 111, 113, 115, 117, 119, 123, 135, 137, 139, 143, 161, 179, 389, 427, 465,
+    512, 513, 514, 515, 526, 530, 531, 532, 540, 548, 554, 556, 563, 587, 601, 636, 989, 990, 993,
+    995, 1719, 1720, 1723, 2049, 3659, 4045, 4190, 5060, 5061, 6000, 6566, 6665, 6666, 6667, 6668,
+    6669, 6679, 6697, 10080,
+))
+# fmt: on
+
+
+@lru_cache(maxsize=4096)
+def canonical_host(host: str) -> str:
+    """The host as the WHATWG URL Standard reads it, in its one spelling.
+
+    Lower case, punycode, IPv4 in dotted decimals however it was written, IPv6 in its shortest form
+    and in brackets, no final dot.
+
+    Raises:
+        BadUrlError: it is no host: characters that a host cannot hold, an empty label, a zone id, a
+            number that is no address.
+
+    >>> canonical_host("0x7F.1."), canonical_host("[0:0::0:1]")
+    ('127.0.0.1', '[::1]')
+    """
+    if ":" in host and not host.startswith("["):
+        host = f"[{host}]"
+    if not _BRACKETED.fullmatch(host) and _NO_HOST.search(host):
+        raise _no_host(host)
+    found = host_of(f"http://{host}/")
+    labels = found.split(".")
+    too_long = len(found) > MAX_HOST_LENGTH or any(len(label) > 63 for label in labels)
+    if too_long or not all(labels):
+        raise _no_host(host)
+    return found
+
+
+def is_local_name(host: str) -> bool:
+    """Whether the canonical host means this machine by its name alone (RFC 6761, 6.3)."""
+    return host == "localhost" or host.endswith(".localhost")
+
+
+class HostPatterns(Generic[T]):
+    """Values by host pattern; the most specific pattern that matches decides.
+
+    ``example.org`` is that host alone, ``*.example.org`` that host and all below it, ``*`` every
+    host. An exact host beats a longer domain, that one a shorter, and ``*`` comes last.
+    """
+
+    def __init__(self, patterns: Mapping[str, T]) -> None:
+        """Take the patterns.
+
+        Raises:
+            ConfigError: one of them is no pattern.
+        """
+        self._exact: dict[str, T] = {}
+        self._domains: dict[str, T] = {}
+        self._every: list[T] = []
+        for pattern, value in patterns.items():
+            if pattern == "*":
+                self._every = [value]
+            elif pattern.startswith("*."):
+                self._domains[_pattern_host(pattern, pattern[2:])] = value
+            else:
+                self._exact[_pattern_host(pattern, pattern)] = value
+
+    def of(self, host: str) -> T | None:
+        """The value for the canonical host; None when no pattern matches."""
+        if host in self._exact:
+            return self._exact[host]
+        domain = host
+        while self._domains:
+            if domain in self._domains:
+                return self._domains[domain]
+            _, dot, domain = domain.partition(".")
+            if not dot:
+                break
+        return self._every[0] if self._every else None
+
+
+def parse_endpoint(text: str) -> tuple[str, int | None]:
+    """(address, port or None) of ``address``, ``address:port``, ``[address]:port`` or IPv6 alone.
+
+    Raises:
+        ConfigError: it is none of these.
+
+    >>> parse_endpoint("127.0.0.1:8080"), parse_endpoint("[::1]"), parse_endpoint("::1")
+    (('127.0.0.1', 8080), ('::1', None), ('::1', None))
+    """
+    match = re.fullmatch(r"(?:\[([^\]]+)\]|([^:]+))(?::(\d{1,5}))?", text)
+    address = (match[1] or match[2]) if match else text
+    port = int(match[3]) if match and match[3] else None
+    try:
+        return str(ipaddress.ip_address(address)), port
+    except ValueError as error:
+        raise ConfigError(f"{text!r} is no address: write 192.0.2.7:8080 or [::1]:80.") from error
+
+
+def resolve_key(name: str) -> str:
+    """``host`` or ``host:port``, as `[egress] resolve` names it, with the host in its one spelling.
+
+    Raises:
+        ConfigError: it is neither.
+
+    >>> resolve_key("Example.org.:80"), resolve_key("[::0:1]:80"), resolve_key("::1")
+    ('example.org:80', '[::1]:80', '[::1]')
+    """
+    host, colon, port = name.rpartition(":")
+    alone = not colon or "]" in port or (":" in host and not host.startswith("["))
+    try:
+        if alone:
+            return canonical_host(name)
+        return f"{canonical_host(host)}:{int(port)}"
+    except (BadUrlError, ValueError) as error:
+        raise ConfigError(f"{name!r} is no host: write example.org or example.org:80.") from error
+
+
+def _pattern_host(pattern: str, host: str) -> str:
+    try:
+        if "*" not in host:
+            return canonical_host(host)
+    except BadUrlError:
+        pass
+    raise ConfigError(
+        f"{pattern!r} is no host pattern: write example.org, *.example.org for all in it, or *."
+    )
+
+
+def _no_host(host: str) -> BadUrlError:
+    return BadUrlError(f"{host[:200]!r} is no host.", reason=UrlFault.LABEL.value)

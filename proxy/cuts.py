@@ -1,0 +1,82 @@
+"""Waiting: for how long, and how another thread ends it."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from core.errors import TransientError
+
+
+class CutError(TransientError):
+    """Nobody wants it any more."""
+
+
+class Cut:
+    """A wish to end, made once, by any thread; whoever waits is woken.
+
+    The one who waits says how it is woken (`waking`), so that nothing has to look now and then.
+    """
+
+    __slots__ = ("_lock", "_wakers", "is_set")
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._wakers: list[Callable[[], object]] = []
+        self.is_set = False
+
+    def set(self) -> None:
+        """End it; wakes whoever waits. A waker must neither block nor raise."""
+        with self._lock:
+            self.is_set = True
+            for wake in self._wakers:
+                wake()
+
+    @contextmanager
+    def waking(self, wake: Callable[[], object]) -> Iterator[None]:
+        """While the block runs, `set` calls `wake`.
+
+        Raises:
+            CutError: it is over already, or when the block was left because of it.
+        """
+        with self._lock:
+            if self.is_set:
+                raise CutError("It was ended before it began.")
+            self._wakers.append(wake)
+        try:
+            yield
+        except Exception as error:
+            if self.is_set:  # what failed, failed because of it
+                raise CutError("It was ended.") from error
+            raise
+        finally:
+            with self._lock:
+                self._wakers.remove(wake)
+        if self.is_set:
+            raise CutError("It was ended.")
+
+
+class Patience:
+    """How long somebody waits, all steps together, and the wish that ends it earlier."""
+
+    __slots__ = ("_end", "_monotonic", "cut")
+
+    def __init__(
+        self,
+        timeout_s: float,
+        *,
+        cut: Cut | None = None,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.cut = cut or Cut()
+        self._monotonic = monotonic
+        self._end = monotonic() + timeout_s
+
+    @property
+    def left_s(self) -> float:
+        """What is left; zero when nothing is."""
+        return max(self._end - self._monotonic(), 0.0)
+
+    def renewed(self, timeout_s: float) -> "Patience":
+        """The same wish, a new limit."""
+        return Patience(timeout_s, cut=self.cut, monotonic=self._monotonic)

@@ -1,0 +1,63 @@
+"""Why there is no connection: each class carries the constant that the ledger begins a reason with.
+
+BlockedError            refused by us: asking again changes nothing
+├── BlockedHostError     a rule names the host, or it is no host
+├── BlockedPortError     a port that is no web
+├── BlockedAddressError  the host is at an address that is not public
+└── BlockedTlsError      its certificate does not verify, and a setting insists
+UnknownHostError        its name does not resolve
+ConnectError            no address of it takes the connection
+└── TlsError             it does not speak TLS that we can speak
+"""
+
+from typing import ClassVar
+
+from core.errors import PermanentError, TransientError
+
+
+class BlockedError(PermanentError):
+    """We refuse to go there."""
+
+    reason: ClassVar[str] = "blocked"
+
+
+class BlockedHostError(BlockedError):
+    """`[egress] block` names the host, or it is no host."""
+
+    reason = "host"
+
+
+class BlockedPortError(BlockedError):
+    """A port that browsers refuse, too (Fetch, 2.9)."""
+
+    reason = "port"
+
+
+class BlockedAddressError(BlockedError):
+    """The host's address is not public, and no setting allows it."""
+
+    reason = "address"
+
+
+class BlockedTlsError(BlockedError):
+    """The origin's certificate does not verify, and `[egress] enforce_tls` insists."""
+
+    reason = "tls"
+
+
+class UnknownHostError(TransientError):
+    """The name does not resolve."""
+
+    reason: ClassVar[str] = "dns"
+
+
+class ConnectError(TransientError):
+    """No address of the host takes the connection, or the proxy on the way does not."""
+
+    reason: ClassVar[str] = "connect"
+
+
+class TlsError(ConnectError):
+    """The TLS handshake failed for another reason than verification."""
+
+    reason = "tls"

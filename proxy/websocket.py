@@ -1,0 +1,215 @@
+"""WebSockets (RFC 6455): led through to a checked address, not recorded.
+
+What passes is no HTTP, and WARC/1.1 has no form for it: the ledger says that there was one, how long
+it lasted and how many bytes went each way. An origin that answers the upgrade with an ordinary
+response is recorded like any other.
+"""
+
+import select
+import socket
+import ssl
+import time
+from collections.abc import Callable
+from typing import ClassVar
+
+from proxy.connection import Connection
+from proxy.exchange import Exchange
+from proxy.http1 import HOP_BY_HOP, RequestHead, ResponseHead
+from proxy.ledger import Kept
+from proxy.upstream import Origin
+from proxy.wire import ConnectionLostError, Wire
+
+# Servers ping every 20 to 60 s; who keeps silent longer has gone.
+IDLE_S = 120.0
+BUFFER_BYTES = 1 << 18  # what one side sends faster than the other reads; then it has to wait
+PIECE_BYTES = 1 << 16
+_READ, _WRITE = select.POLLIN, select.POLLOUT
+
+
+def asks_for_websocket(head: RequestHead) -> bool:
+    """Whether the request is a WebSocket's opening handshake (RFC 6455, 4.1)."""
+    upgrade = (head.get(b"upgrade") or b"").lower()
+    return (
+        head.method == "GET"
+        and b"websocket" in (option.strip() for option in upgrade.split(b","))
+        and head.get(b"sec-websocket-key") is not None
+    )
+
+
+def upgrade_request(head: RequestHead, *, target: str, host: str) -> bytes:
+    """The handshake as the origin gets it: as the browser sent it, without what was meant for us."""
+    lines = [f"GET {target} HTTP/1.1".encode()]
+    for key, name, value in head.headers:
+        if key == b"host":  # says where it goes, whatever it said before (RFC 9112, 3.2.2)
+            lines.append(name + b": " + host.encode())
+        elif key == b"connection":
+            lines.append(name + b": Upgrade")
+        elif key == b"upgrade" or key not in HOP_BY_HOP:
+            lines.append(name + b": " + value)
+    return b"\r\n".join(lines) + b"\r\n\r\n"
+
+
+class WebSocketExchange(Exchange):
+    """A handshake, and what follows until either side or a limit ends it."""
+
+    switches: ClassVar[bool] = True
+
+    def run(
+        self, origin: Origin, request: bytes, browser: Wire | None, *, keep_alive: bool
+    ) -> bool:
+        """Lead it through; an answer other than 101 is delivered and recorded as `Exchange` does."""
+        self._browser = browser
+        head, connection, rest = self._ask(origin, request)
+        if head.status != 101 or browser is None:
+            return self._deliver((head, connection, rest), request, keep_alive=keep_alive)
+        entry = self.entry
+        entry.kept, entry.status = Kept.TUNNELLED, head.status
+        entry.size = len(head.raw)
+        try:
+            browser.send(_switching(head))
+            self._relay(connection, browser, rest)
+        except ConnectionLostError:
+            pass  # it ends as any other does: somebody left
+        finally:
+            connection.close()
+            entry.seconds = round(self._tools.monotonic() - self._started, 6)
+        return False
+
+    def _relay(self, connection: Connection, browser: Wire, rest: bytes) -> None:
+        def count(sent: int, received: int) -> str:
+            self.entry.sent += sent
+            self.entry.size += received
+            self.count(received)
+            seconds = self._tools.monotonic() - self._started
+            excess = self._tools.limits.excess(self.visit, self.entry.size, seconds)
+            return "" if excess is None else excess.reason
+
+        relay = Relay(browser.sock, connection.sock, count, monotonic=self._tools.monotonic)
+        reason = relay.run(early=browser.read_piece() if browser.has_unread else b"", rest=rest)
+        self.entry.reason = "cut: the visit ended" if self._cut_for else reason
+
+
+class Relay:
+    """Passes bytes between two sockets until one ends; one thread, since TLS allows no two."""
+
+    def __init__(
+        self,
+        browser: socket.socket,
+        origin: socket.socket,
+        count: Callable[[int, int], str],
+        *,
+        idle_s: float = IDLE_S,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Take the two sides.
+
+        Args:
+            browser: one side.
+            origin: the other.
+            count: told (bytes from the browser, bytes from the origin) of each piece; says which
+                limit is reached, if one is.
+            idle_s: silence of both for so long ends it.
+            monotonic: the clock.
+        """
+        self._browser = _Side(browser)
+        self._origin = _Side(origin)
+        self._count = count
+        self._idle_s = idle_s
+        self._monotonic = monotonic
+
+    def run(self, *, early: bytes = b"", rest: bytes = b"") -> str:
+        """Relay to the end; which limit ended it, empty when a side did.
+
+        Args:
+            early: what the browser has sent already.
+            rest: what the origin has sent already.
+        """
+        self._origin.unsent += early
+        self._browser.unsent += rest
+        reason = self._count(len(early), len(rest))
+        heard = self._monotonic()
+        while not reason:
+            now = self._monotonic()
+            if now - heard > self._idle_s:
+                return "silence: neither side says a word"
+            if self._wait(min(self._idle_s - (now - heard), 1.0)):
+                heard = now
+            from_browser = self._browser.read(self._origin)
+            from_origin = self._origin.read(self._browser)
+            self._origin.unsent += from_browser
+            self._browser.unsent += from_origin
+            reason = self._count(len(from_browser), len(from_origin))
+            self._origin.flush()
+            self._browser.flush()
+            # What a side said before it left still goes to the other.
+            if (self._browser.ended and not self._origin.unsent) or (
+                self._origin.ended and not self._browser.unsent
+            ):
+                break
+        return reason
+
+    def _wait(self, timeout_s: float) -> bool:
+        """Wait until something can be done; whether something can."""
+        poller = select.poll()
+        for side, other in ((self._browser, self._origin), (self._origin, self._browser)):
+            if side.ended:
+                continue
+            if other.has_room and side.has_more:
+                return True
+            wanted = (_READ if other.has_room else 0) | (_WRITE if side.unsent else 0)
+            if wanted:  # poll tells of a hang-up unasked, again and again
+                poller.register(side.sock, wanted)
+        return bool(poller.poll(timeout_s * 1000 + 1))
+
+
+class _Side:
+    """One socket of a relay, and what it has yet to be sent."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        sock.settimeout(0)
+        self.sock = sock
+        self.unsent = bytearray()
+        self.ended = False
+
+    @property
+    def has_room(self) -> bool:
+        """Whether more may be gathered for it."""
+        return len(self.unsent) < BUFFER_BYTES
+
+    @property
+    def has_more(self) -> bool:
+        """Whether TLS has decrypted more than was read."""
+        return isinstance(self.sock, ssl.SSLSocket) and self.sock.pending() > 0
+
+    def read(self, other: "_Side") -> bytes:
+        """What has come for the other; empty when nothing has, or when it has ended."""
+        if self.ended or not other.has_room:
+            return b""
+        try:
+            piece = self.sock.recv(PIECE_BYTES)
+        except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
+            return b""
+        except OSError:
+            piece = b""
+        self.ended = not piece
+        return piece
+
+    def flush(self) -> None:
+        """Send what can be sent at once; to one that has gone, nothing."""
+        while self.unsent:
+            try:
+                sent = self.sock.send(self.unsent[:PIECE_BYTES])
+            except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
+                return
+            except OSError:
+                self.ended, sent = True, len(self.unsent)
+            del self.unsent[:sent]
+
+
+def _switching(head: ResponseHead) -> bytes:
+    """The answer 101 as it came, except that no origin speaks in the proxy's name."""
+    lines = [b"HTTP/1.1 101 Switching Protocols"]
+    lines += [
+        name + b": " + value for key, name, value in head.headers if key != b"weboid-proxy-error"
+    ]
+    return b"\r\n".join(lines) + b"\r\n\r\n"

@@ -1,0 +1,119 @@
+"""Real Chromium in front of a real proxy, as the worker brings them together, and one unguarded."""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from core.clock import SystemClock
+from core.settings import BrowserSettings, VisitSettings
+from proxy.client import Credentials
+from proxy.ledger import LedgerEntry
+from render.browser import Browser, BrowserContext, ProxyEndpoint
+from render.executable import find_browser
+from render.identity import PageOptions
+from render.page import Page
+from render.visit import Visit, VisitRequest, visit
+from tests.proxy.conftest import Proxy
+
+CLOCK = SystemClock()
+QUICK = VisitSettings(
+    timeout_s=40.0,
+    settle_s=0.3,
+    scroll_limit_s=0.0,
+    view=False,
+    full_page=False,
+    thumbnail=False,
+)
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A visit as the browser and as the proxy saw it."""
+
+    page: Visit
+    entries: list[LedgerEntry]
+
+    @property
+    def urls(self) -> list[str]:
+        """What the proxy was asked for."""
+        return [entry.url for entry in self.entries]
+
+
+async def launch(ca_spki: str | None, hosts: Mapping[str, str] | None = None) -> Browser:
+    """A browser that trusts the proxy's authority; `hosts` are names it may resolve by itself."""
+    return await Browser.launch(
+        BrowserSettings(), find_browser(), ca_spki=ca_spki, hosts=hosts, clock=CLOCK
+    )
+
+
+def endpoint(credentials: Credentials, *, port: int | None = None) -> ProxyEndpoint:
+    """The proxy as the browser is told of it; `port` puts somebody in between."""
+    return ProxyEndpoint(
+        credentials.host, port or credentials.port, credentials.username, credentials.password
+    )
+
+
+async def look(browser: Browser, proxy: Proxy, url: str, *, page_id: str = "p") -> Seen:
+    """Visit the URL as the worker does, and seal."""
+    async with proxy.client.visit(page_id, bucket="default") as opened:
+        request = VisitRequest(url, endpoint(opened.credentials))
+        page = await visit(browser, request, QUICK, clock=CLOCK)
+        return Seen(page, await opened.seal(grace_s=1.0))
+
+
+class _Unguarded(Page):
+    """A tab from which nothing of ours is kept away: its service workers run and may answer."""
+
+    def _adopt(self, session: str, kind: str) -> None:
+        self._connection.post("Runtime.runIfWaitingForDebugger", {}, session)
+
+
+@asynccontextmanager
+async def unguarded(browser: Browser, way: ProxyEndpoint | None) -> AsyncIterator[Page]:
+    """A blank tab that shows what the proxy alone holds back."""
+    arrived: asyncio.Future[tuple[str, dict[str, Any]]] = asyncio.get_running_loop().create_future()
+
+    def targeted(session: str, info: dict[str, Any]) -> None:
+        if not arrived.done():
+            arrived.set_result((session, info))
+        else:
+            browser.connection.post("Runtime.runIfWaitingForDebugger", {}, session)
+
+    async with browser.context(way) as context:
+        context.on_target = targeted
+        yield await _tab(context, way, arrived, browser.version)
+
+
+async def _tab(
+    context: BrowserContext,
+    way: ProxyEndpoint | None,
+    arrived: "asyncio.Future[tuple[str, dict[str, Any]]]",
+    version: str,
+) -> Page:
+    new = {"url": "about:blank", "browserContextId": context.id}
+    await context.connection.send("Target.createTarget", new)
+    session, info = await arrived
+    options = PageOptions(800, 600, "test", "en", version)
+    page = _Unguarded(context, info["targetId"], session, proxy=way, options=options, clock=CLOCK)
+    await page.start("0")
+    page.post("Network.setBypassServiceWorker", {"bypass": False})
+    return page
+
+
+async def go(page: Page, url: str) -> None:
+    """Navigate, and wait for the load event."""
+    await page.send("Page.navigate", {"url": url})
+    async with asyncio.timeout(30):
+        while not page.loaded:
+            await page.wait_changed()
+
+
+async def evaluate(page: Page, expression: str) -> Any:
+    """What the expression, or its promise, comes to in the page's own world."""
+    asked = {"expression": expression, "awaitPromise": True, "returnByValue": True}
+    async with asyncio.timeout(60):
+        answer = await page.send("Runtime.evaluate", asked)
+    assert "exceptionDetails" not in answer, answer
+    return answer["result"].get("value")
