@@ -153,7 +153,7 @@ async def _work(
     layout, settings = collection.layout, order.settings
     if not frontier.unfinished(clock.now()):
         if interrupted(layout) or lacking(layout):
-            _put_in_order(collection, settings.proxy, clock, note)
+            await asyncio.to_thread(_put_in_order, collection, settings.proxy, clock, note)
         return
     # An index of another version is refused before anything is started.
     with closing(CaptureIndex(layout.captures_db)) as index:
