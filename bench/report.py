@@ -6,11 +6,16 @@ import statistics
 from collections.abc import Sequence
 
 
+def parser(description: str) -> argparse.ArgumentParser:
+    """For the arguments that every benchmark takes, ``--quick``, and for more."""
+    made = argparse.ArgumentParser(description=description)
+    made.add_argument("--quick", action="store_true", help="honest, smaller numbers within 50 s")
+    return made
+
+
 def arguments(description: str) -> argparse.Namespace:
-    """The arguments that every benchmark takes: ``--quick``."""
-    parser = argparse.ArgumentParser(description=description)
-    parser.add_argument("--quick", action="store_true", help="honest, smaller numbers within 50 s")
-    return parser.parse_args()
+    """The arguments that every benchmark takes."""
+    return parser(description).parse_args()
 
 
 def median(values: Sequence[float]) -> float:

@@ -2,6 +2,10 @@
 
 ``rss_growth``: memory of the worker and of the proxy after many pages over that after some, less one;
 each is the median of what they hold over ten pages.
+
+``lost``, ``bad_warcs``: of what proxies acknowledged before they were killed, what could not be found
+as promised, and files that do not pass ``warcio check`` (`bench.axe`). ``--only kills --rounds 100``
+runs that part alone; its seed is printed.
 """
 
 import sys
@@ -13,12 +17,13 @@ if not __package__:  # run as a file: its folder must not hide our packages
 import json
 import subprocess
 import tempfile
+import time
 from collections import defaultdict
 from dataclasses import dataclass, field
 
 import psutil
 
-from bench import report
+from bench import axe, report
 from tests.crawler.conftest import profile_for
 from tests.sites import hosts
 from tests.sites.web import TestWeb
@@ -39,7 +44,10 @@ class Memory:
         """Note what the run's processes hold now."""
         self.held["worker"].append(process.memory_info().rss)
         for child in process.children():
-            command = child.cmdline()
+            try:
+                command = child.cmdline()
+            except (psutil.NoSuchProcess, psutil.ZombieProcess):
+                continue  # the last page is told while they end
             if command[1:3] == ["-m", "proxy"]:
                 slot = command[command.index("--slot") + 1]
                 self.held[f"proxy {slot}"].append(child.memory_info().rss)
@@ -71,9 +79,8 @@ def crawl(folder: Path, web: TestWeb, pages: int) -> Memory:
     return memory
 
 
-def main() -> None:
-    """Run, print, tell."""
-    quick = report.arguments(__doc__ or "").quick
+def grow(*, quick: bool) -> dict[str, float]:
+    """The part about memory: print, and give its figure."""
     early, pages = (30, 300) if quick else (100, 5000)
     with tempfile.TemporaryDirectory() as folder, TestWeb.start(real=False) as web:
         memory = crawl(Path(folder), web, pages)
@@ -84,7 +91,37 @@ def main() -> None:
         growths.append(late / soon - 1)
         rows.append((name, f"{late / 1e6:.0f}", f"{soon / 1e6:.0f}", f"{growths[-1]:+.2f}"))
     report.table(rows)
-    report.figures("soak", {"rss_growth": max(growths)})
+    return {"rss_growth": max(growths)}
+
+
+def kill(rounds: int, seed: int) -> dict[str, float]:
+    """The part about the axe: print, and give its figures."""
+    with tempfile.TemporaryDirectory() as folder:
+        toll = axe.swing(Path(folder), seed, rounds)
+    rows = [("killed at random moments", f"{toll.rounds} rounds", f"{toll.kills} kills", "wanted")]
+    rows.append(("records acknowledged", f"{len(toll.promises):,}", "", ""))
+    names = ("lost", "bad_warcs", "dangling", "differing", "failed")
+    rows += [(name, str(len(getattr(toll, name))), "", "0") for name in names]
+    report.table(rows)
+    print(f"seed {seed}", *toll.faults[:20], sep="\n")
+    # A digest that refers to nothing is a record that playback has lost.
+    lost = len(toll.lost) + len(toll.dangling) + len(toll.differing) + len(toll.failed)
+    return {"rounds": toll.rounds, "lost": lost, "bad_warcs": len(toll.bad_warcs)}
+
+
+def main() -> None:
+    """Run, print, tell."""
+    parser = report.parser(__doc__ or "")
+    parser.add_argument("--only", choices=("memory", "kills"), help="run one part")
+    parser.add_argument("--rounds", type=int, help="of kills; 100, or 8 with --quick")
+    parser.add_argument("--seed", type=int, default=time.time_ns() % 1_000_000)
+    arguments = parser.parse_args()
+    figures: dict[str, float] = {}
+    if arguments.only != "kills":
+        figures |= grow(quick=arguments.quick)
+    if arguments.only != "memory":
+        figures |= kill(arguments.rounds or (8 if arguments.quick else 100), arguments.seed)
+    report.figures("soak", figures)
 
 
 if __name__ == "__main__":

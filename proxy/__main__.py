@@ -13,7 +13,6 @@ import logging
 import os
 import signal
 import sys
-import tempfile
 import threading
 from pathlib import Path
 
@@ -25,6 +24,7 @@ from proxy.control import ControlServer
 from proxy.exchange import now_ms
 from proxy.recovery import put_in_order
 from proxy.server import ArchivingProxy
+from proxy.spool import spool_folder
 from proxy.tally import Tally
 
 # Blocked threads hand the interpreter over at most this late; the default of 5 ms is an eternity
@@ -53,12 +53,12 @@ def main() -> None:
     except WeboidError as error:
         sys.exit(f"proxy: {error}")
 
-    with tempfile.TemporaryDirectory(prefix=".spool-", dir=layout.root) as spool:
+    with spool_folder(layout.root) as spool:
         proxy = ArchivingProxy(
             layout,
             settings,
             now_ms=now_ms,
-            spool_folder=Path(spool),
+            spool_folder=spool,
             tally=Tally(arguments.tally, arguments.slot),
         )
         control = ControlServer(arguments.control, proxy)

@@ -2,26 +2,33 @@
 
 A connection speaks for one visit at a time: ``open``, any number of ``write``, ``seal``, ``write``
 again, ``close``. When it ends without ``close`` the visit is over all the same. Each message gets
-one answer; an error is answered with its class and text, and the connection goes on.
+one answer; an error is answered with its class and text, and the connection goes on. What is no
+frame is answered, too, and ends the connection: nobody knows where the next one would begin. A
+field is of its type and in its range, or the message is refused: nothing is guessed.
 """
 
 import logging
+import math
 import os
+import re
 import socket
 import socketserver
 import time
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
-from core.errors import InputError, LimitReachedError, WeboidError
+from core.errors import InputError, LimitReachedError, ProxyUnavailableError, WeboidError
 from core.timestamps import parse_warc_date
-from proxy.frames import Message, pack, receive
+from proxy.frames import BODY_LIMIT_BYTES, Message, pack, receive
 from proxy.jobs import Artifact
 from proxy.ledger import to_table
 from proxy.server import ArchivingProxy
 from proxy.visits import Visit
 
 log = logging.getLogger(__name__)
+
+WAIT_LIMIT_S = 86_400.0  # no seal waits for longer
+_CONTROL = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
 
 
 class ControlServer(socketserver.ThreadingUnixStreamServer):
@@ -47,12 +54,19 @@ class _Conversation(socketserver.BaseRequestHandler):
     def handle(self) -> None:
         self._visit: Visit | None = None
         try:
-            while (frame := receive(self.request)) is not None:
+            while (frame := self._next()) is not None:
                 self.request.sendall(pack(self._answer(*frame)))
-        except (OSError, ValueError, WeboidError) as error:
+        except (OSError, ProxyUnavailableError) as error:
             log.debug("control.lost %s", error)
+        except WeboidError as error:
+            with suppress(OSError):
+                self.request.sendall(pack(_told(error)))
         finally:
             self._end()
+
+    def _next(self) -> tuple[Message, bytes] | None:
+        """The next frame. Only who has a visit may fill our memory, with its artifacts."""
+        return receive(self.request, body_limit=BODY_LIMIT_BYTES if self._visit else 0)
 
     def _answer(self, message: Message, body: bytes) -> Message:
         verbs = {
@@ -65,8 +79,8 @@ class _Conversation(socketserver.BaseRequestHandler):
         try:
             return verbs[message["verb"]](message, body)
         except WeboidError as error:
-            return {"error": type(error).__name__, "message": str(error)}
-        except (KeyError, TypeError, ValueError) as error:
+            return _told(error)
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
             return {"error": "InputError", "message": f"A malformed message: {error!r}."}
 
     def _open(self, message: Message, _: bytes) -> Message:
@@ -79,7 +93,8 @@ class _Conversation(socketserver.BaseRequestHandler):
             raise LimitReachedError(
                 "The run has received all that it may; raise [proxy] crawl_limit_bytes, and go on."
             )
-        self._visit = visit = proxy.visits.open(str(message["page_id"]), str(message["bucket"]))
+        page_id, bucket = _text(message, "page_id"), _text(message, "bucket")
+        self._visit = visit = proxy.visits.open(page_id, bucket)
         host, port = proxy.server_address[:2]
         return {
             "host": host,
@@ -92,7 +107,7 @@ class _Conversation(socketserver.BaseRequestHandler):
         visit = self._current()
         artifacts, at = [], 0
         for each in message["artifacts"]:
-            size = int(each["size"])
+            size = _size(each)
             artifacts.append(_artifact(each, visit, body[at : at + size]))
             at += size
         if at != len(body):
@@ -103,9 +118,9 @@ class _Conversation(socketserver.BaseRequestHandler):
     def _seal(self, message: Message, _: bytes) -> Message:
         visit = self._current()
         visit.seal(
-            grace_s=float(message["grace_s"]),
+            grace_s=_seconds(message, "grace_s"),
             awaited=frozenset(message["awaited"]),
-            await_s=float(message["await_s"]),
+            await_s=_seconds(message, "await_s"),
         )
         self.server.proxy.archivist.flush()
         if visit.failure is not None:
@@ -137,17 +152,39 @@ class _Conversation(socketserver.BaseRequestHandler):
             visit.abandon()
 
 
-def _artifact(described: dict[str, Any], visit: Visit, data: bytes) -> Artifact:
-    for name in ("uri", "content_type", "target", "document"):
-        text = described[name]
-        if not isinstance(text, str) or any(ord(char) < 32 or ord(char) == 127 for char in text):
-            raise InputError(f"An artifact's {name} holds control characters.")  # C-12
+def _told(error: WeboidError) -> Message:
+    return {"error": type(error).__name__, "message": str(error)}
+
+
+def _text(message: Message, name: str) -> str:
+    """A text that may stand in a WARC header as it is (C-12)."""
+    text = message[name]
+    if not isinstance(text, str) or _CONTROL.search(text):
+        raise InputError(f"{name} is no text, or holds control characters.")
+    return text
+
+
+def _seconds(message: Message, name: str) -> float:
+    seconds = float(message[name])
+    if not (math.isfinite(seconds) and 0 <= seconds <= WAIT_LIMIT_S):
+        raise InputError(f"{name} is not between 0 and {WAIT_LIMIT_S:.0f} seconds.")
+    return seconds
+
+
+def _size(described: Message) -> int:
+    size = described["size"]
+    if type(size) is not int or size < 0:
+        raise InputError("An artifact's size is no number of bytes.")
+    return size
+
+
+def _artifact(described: Message, visit: Visit, data: bytes) -> Artifact:
     return Artifact(
-        uri=described["uri"],
-        content_type=described["content_type"],
-        date=parse_warc_date(described["date"]),
-        target=described["target"],
-        document=described["document"],
+        uri=_text(described, "uri"),
+        content_type=_text(described, "content_type"),
+        date=parse_warc_date(_text(described, "date")),
+        target=_text(described, "target"),
+        document=_text(described, "document"),
         visit=visit,
         data=data,
     )

@@ -29,7 +29,10 @@ def pack(message: Message, body: bytes = b"") -> bytes:
 
 
 def receive(
-    sock: socket.socket, *, head_limit: int = REQUEST_HEAD_LIMIT_BYTES
+    sock: socket.socket,
+    *,
+    head_limit: int = REQUEST_HEAD_LIMIT_BYTES,
+    body_limit: int = BODY_LIMIT_BYTES,
 ) -> tuple[Message, bytes] | None:
     """The next frame from a blocking socket; None when the peer is done.
 
@@ -42,7 +45,7 @@ def receive(
     if not prefix:
         return None
     message = _message(_exactly(sock, _head_size(prefix, head_limit)))
-    return message, _exactly(sock, _body_size(message))
+    return message, _exactly(sock, _body_size(message, body_limit))
 
 
 async def receive_async(reader: asyncio.StreamReader) -> tuple[Message, bytes]:
@@ -56,7 +59,7 @@ async def receive_async(reader: asyncio.StreamReader) -> tuple[Message, bytes]:
     try:
         prefix = await reader.readexactly(_SIZE.size)
         message = _message(await reader.readexactly(_head_size(prefix, HEAD_LIMIT_BYTES)))
-        return message, await reader.readexactly(_body_size(message))
+        return message, await reader.readexactly(_body_size(message, BODY_LIMIT_BYTES))
     except (asyncio.IncompleteReadError, OSError) as error:
         raise ProxyUnavailableError("The proxy closed its control socket.") from error
 
@@ -78,11 +81,11 @@ def _message(head: bytes) -> Message:
     return message
 
 
-def _body_size(message: Message) -> int:
+def _body_size(message: Message, limit: int) -> int:
     size = message.get("body")
     if type(size) is not int or size < 0:
         raise InputError("A control message does not say how long its body is.")
-    if size > BODY_LIMIT_BYTES:
+    if size > limit:
         raise BodyTooLargeError(f"A control message with a body of {size:,} bytes.")
     return size
 

@@ -247,7 +247,10 @@ class CaptureIndex:
         return 0 if row is None else int(row[0])
 
     def cover(self, filename: str, end: int) -> None:
-        """Say that the index covers the WARC up to `end`."""
+        """Say that the index covers the WARC up to `end`; an empty one, which goes, is forgotten."""
+        if not end:
+            self._db.execute("DELETE FROM files WHERE filename = ?", (filename,))
+            return
         self._db.execute(
             "INSERT INTO files (filename, indexed_to) VALUES (?, ?)"
             " ON CONFLICT (filename) DO UPDATE SET indexed_to = excluded.indexed_to",

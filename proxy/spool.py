@@ -1,14 +1,48 @@
 """Bodies kept until they are written: in memory while there is room, in a file when there is none."""
 
+import fcntl
+import os
+import shutil
 import tempfile
 import threading
 from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
 HELD_BYTES = 16 << 20  # one body in memory
 MEMORY_BYTES = 128 << 20  # all bodies in memory
 READ_BYTES = 1 << 20
+_PREFIX = ".spool-"
+
+
+@contextmanager
+def spool_folder(root: Path) -> Iterator[Path]:
+    """A folder in `root` for spools, gone at the end. Those of processes that were killed go now."""
+    with ExitStack() as used:
+        with _locked(root):  # nobody takes for left behind what is about to be used
+            for left in root.glob(f"{_PREFIX}*"):
+                with (
+                    suppress(BlockingIOError),
+                    _locked(left, wait=False),
+                ):  # it is, if its process lives
+                    shutil.rmtree(left)
+            folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=root))
+            used.enter_context(_locked(folder))
+        try:
+            yield folder
+        finally:
+            shutil.rmtree(folder)
+
+
+@contextmanager
+def _locked(folder: Path, *, wait: bool = True) -> Iterator[None]:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        yield
+    finally:
+        os.close(descriptor)
 
 
 class SpoolSpace:

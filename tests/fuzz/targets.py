@@ -1,0 +1,185 @@
+"""What is fuzzed: each takes any bytes, and raises when a rule of ours does not hold for them.
+
+A refusal (`MalformedMessageError` and the errors that a function names) is an answer like any other.
+"""
+
+import ast
+import re
+import socket
+from collections.abc import Callable
+from contextlib import closing
+from functools import cache
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import TypeVar
+
+from core.errors import BodyTooLargeError, InputError, ProxyUnavailableError
+from proxy.authority import Authority
+from proxy.frames import pack, receive
+from proxy.http1 import (
+    HOP_BY_HOP,
+    Body,
+    Framing,
+    MalformedMessageError,
+    RequestHead,
+    ResponseHead,
+    find_head_end,
+    forwarded_request,
+    forwarded_response_head,
+    parse_request_head,
+    parse_response_head,
+    request_framing,
+    response_framing,
+    reusable,
+)
+from proxy.targets import absolute, authority, spelled, tunnelled
+
+CORPUS = Path(__file__).with_name("corpus")
+Target = Callable[[bytes], None]
+T = TypeVar("T")
+R = TypeVar("R")
+# What may stand in a WARC header and in the index as it is (C-12).
+_VISIBLE = re.compile(r"[!-~]+")
+_BLOCK = 4096  # what a socket takes without anyone reading
+
+
+def request_head(data: bytes) -> None:
+    """A request is refused, or its URL is fit for a record and the origin gets one clear message."""
+    end = find_head_end(data)
+    head = _refusable(parse_request_head, data if end < 0 else data[:end])
+    if head is None:
+        return
+    assert _VISIBLE.fullmatch(head.method)
+    assert _VISIBLE.fullmatch(head.target)
+    framing = _refusable(request_framing, head)
+    for host, where in (
+        ("origin.example", _refusable(lambda text: absolute(text)[1:], head.target)),
+        (
+            "[::1]:8443",
+            _refusable(lambda text: tunnelled(text, ("[::1]", 8443, True)), head.target),
+        ),
+    ):
+        if where is not None and framing is not None:
+            target, url = where
+            assert _VISIBLE.fullmatch(url)
+            _check_forwarded(head, target, host, None if framing[0] is Framing.NONE else 7)
+
+
+def _check_forwarded(head: RequestHead, target: str, host: str, length: int | None) -> None:
+    """What the origin gets is one head that names the host and the length once."""
+    sent = forwarded_request(head, target=target, host=host, length=length)
+    assert find_head_end(sent) == len(sent)
+    again = parse_request_head(sent)
+    names = [name for name, _, _ in again.headers]
+    assert (again.method, again.target) == (head.method, target)
+    assert again.get(b"host") == host.encode()
+    assert [names.count(each) for each in (b"host", b"connection")] == [1, 1]
+    assert request_framing(again) == ((Framing.NONE, 0) if length is None else (Framing.LENGTH, 7))
+    assert not (HOP_BY_HOP - {b"connection"}).intersection(names)
+
+
+def response_head(data: bytes) -> None:
+    """A response is refused, or the browser is sent what we have understood and nothing else."""
+    end = find_head_end(data)
+    head = _refusable(parse_response_head, data if end < 0 else data[:end])
+    if head is None:
+        return
+    assert head.mime == "" or _VISIBLE.fullmatch(head.mime)
+    assert head.is_plain in (True, False)
+    assert reusable(head) in (True, False)
+    for method in ("GET", "HEAD"):
+        _check_passed_on(head, method)
+
+
+def _check_passed_on(head: ResponseHead, method: str) -> None:
+    framing = _refusable(lambda each: response_framing(each, method), head)
+    if framing is None:
+        return
+    for keep_alive in (True, False):
+        sent = forwarded_response_head(head, keep_alive=keep_alive)
+        assert find_head_end(sent) == len(sent)
+        again = parse_response_head(sent)
+        names = [name for name, _, _ in again.headers]
+        assert again.status == head.status
+        assert response_framing(again, method) == framing
+        assert names.count(b"connection") == 1
+        assert names.count(b"content-length") + names.count(b"transfer-encoding") <= 1
+        assert b"weboid-proxy-error" not in names
+
+
+def chunked_body(data: bytes) -> None:
+    """The first byte says where reads end: payload and end do not depend on it."""
+    step, stream = (data[0] % 7 + 1 if data else 1), data[1:]
+    whole = Body(Framing.CHUNKED)
+    taken, payload = whole.feed(stream)
+    assert taken <= len(stream)
+    assert not (whole.done and whole.malformed)
+    pieces, at, got = Body(Framing.CHUNKED), 0, b""
+    while at < len(stream) and not pieces.done and not pieces.malformed:
+        count, more = pieces.feed(stream[at : at + step])
+        at += count
+        got += more
+    assert (pieces.done, pieces.malformed, at) == (whole.done, whole.malformed, taken)
+    assert got == payload
+
+
+def connect_authority(data: bytes) -> None:
+    """An authority is refused, or is a host that a certificate can be made for, and a port."""
+    text = data.decode("latin-1")
+    found = _refusable(lambda each: authority(each, 443), text)
+    if found is None:
+        return
+    host, port = found
+    assert _VISIBLE.fullmatch(host)
+    assert 0 < port < 65_536
+    assert authority(spelled(host, port, 443), 443) == found
+    _ca().context_for(host)
+
+
+def control_frames(data: bytes) -> None:
+    """Frames are refused, or come out as they went in."""
+    ours, theirs = socket.socketpair()
+    with closing(ours), closing(theirs):
+        theirs.sendall(data[:_BLOCK])
+        theirs.shutdown(socket.SHUT_WR)
+        try:
+            while (frame := receive(ours, body_limit=_BLOCK)) is not None:
+                message, body = frame
+                assert message["body"] == len(body)
+                theirs_again, again = socket.socketpair()
+                with closing(theirs_again), closing(again):
+                    theirs_again.sendall(pack(message, body))
+                    assert repr(receive(again)) == repr((message, body))
+        except (ProxyUnavailableError, BodyTooLargeError, InputError):
+            return
+
+
+TARGETS: dict[str, Target] = {
+    each.__name__: each
+    for each in (request_head, response_head, chunked_body, connect_authority, control_frames)
+}
+
+
+def corpus(name: str) -> list[bytes]:
+    """The inputs that are kept for a target: one a line, as Python spells bytes."""
+    lines = (CORPUS / f"{name}.txt").read_text(encoding="ascii").splitlines()
+    return [ast.literal_eval(line) for line in lines if line and not line.startswith("#")]
+
+
+def keep(name: str, data: bytes) -> None:
+    """Add an input to what is kept."""
+    with (CORPUS / f"{name}.txt").open("a", encoding="ascii") as file:
+        file.write(f"{data!r}\n")
+
+
+def _refusable(function: Callable[[T], R], value: T) -> R | None:
+    """What the function gives; None when it refuses the value."""
+    try:
+        return function(value)
+    except MalformedMessageError:
+        return None
+
+
+@cache
+def _ca() -> Authority:
+    return Authority(Path(mkdtemp(prefix="weboid-fuzz-")))
