@@ -20,7 +20,7 @@ from crawler.frontier.sqlite import SqliteFrontier
 from crawler.space import Space
 from crawler.supervisor import FileRecovered, running
 from crawler.worker import Crew, Event, PageDone
-from proxy.checksums import complete
+from proxy.checksums import complete, lacking
 from proxy.index import CaptureIndex
 from proxy.recovery import interrupted, put_in_order
 
@@ -152,8 +152,8 @@ async def _work(
     """Start what is needed and let the crew work; nothing is started when there is nothing to do."""
     layout, settings = collection.layout, order.settings
     if not frontier.unfinished(clock.now()):
-        if interrupted(layout):
-            _put_in_order(collection, settings.proxy, clock, note)
+        if interrupted(layout) or lacking(layout):
+            await asyncio.to_thread(_put_in_order, collection, settings.proxy, clock, note)
         return
     # An index of another version is refused before anything is started.
     with closing(CaptureIndex(layout.captures_db)) as index:

@@ -28,6 +28,7 @@ log = logging.getLogger(__name__)
 
 # As coreutils write it: two spaces, or a space and an asterisk for binary mode.
 _LINE = re.compile(r"([0-9a-f]{64}) [ *](.+)")
+CLOSING_BYTES = 1 << 30  # whoever waits for the end of a process waits for so much reading
 CLOSED_SUFFIX = ".warc.gz"
 
 
@@ -134,6 +135,16 @@ def closed_warcs(layout: Layout) -> list[Path]:
     return sorted(p for p in layout.archive.glob(f"*{CLOSED_SUFFIX}") if p.is_file())
 
 
+def lacking(layout: Layout) -> list[Path]:
+    """The closed WARCs that have no line.
+
+    Raises:
+        OSError: SHA256SUMS cannot be read.
+    """
+    known = read_sums(layout).by_name
+    return [path for path in closed_warcs(layout) if path.name not in known]
+
+
 def complete(layout: Layout, index: CaptureIndex) -> list[str]:
     """Give every closed WARC its line and its row; the names of those that had no line.
 
@@ -182,7 +193,7 @@ class Checksums:
     """Reads closed WARCs in a thread of its own, one after the other. `close` it.
 
     What was closed by this process comes first. What earlier ones left without a line is read when
-    there is nothing else to do, and left to the next process when there is no more time.
+    there is nothing else to do; at the end, what is too much of it is left to the next process.
     """
 
     def __init__(self, layout: Layout) -> None:
@@ -191,6 +202,7 @@ class Checksums:
         self._leftover: deque[str] = deque()
         self._wake = threading.Event()
         self._closing = False
+        self._spare = CLOSING_BYTES
         self._thread = threading.Thread(target=self._run, name="checksums", daemon=True)
         self._thread.start()
 
@@ -200,7 +212,7 @@ class Checksums:
         self._wake.set()
 
     def close(self) -> None:
-        """Read what this process closed, then end."""
+        """Read what this process closed and a part of the rest, then end."""
         self._closing = True
         self._wake.set()
         self._thread.join()
@@ -210,16 +222,16 @@ class Checksums:
         while True:
             self._wake.wait()
             self._wake.clear()
-            while self._closed or (self._leftover and not self._closing):
+            while self._closed or (self._leftover and self._spare > 0):
                 self._attempt((self._closed or self._leftover).popleft())
             if self._closing:
                 return
 
     def _look_for_leftover(self) -> None:
-        known = read_sums(self._layout).by_name
-        self._leftover.extend(
-            path.name for path in closed_warcs(self._layout) if path.name not in known
-        )
+        try:
+            self._leftover.extend(path.name for path in lacking(self._layout))
+        except OSError:
+            log.warning("checksum.failed file=%s", self._layout.checksums.name, exc_info=True)
         if self._leftover:
             self._wake.set()
 
@@ -232,6 +244,8 @@ class Checksums:
 
     def _read(self, filename: str) -> None:
         path = self._layout.archive / filename
+        if self._closing:
+            self._spare -= path.stat().st_size
         known = read_sums(self._layout).by_name.get(filename)  # another proxy may have been quicker
         sha256 = known or sha256_of(path)
         if known is None:

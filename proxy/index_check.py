@@ -221,7 +221,7 @@ def check_elsewhere(
         " SELECT 1 FROM seen.files WHERE files.filename = reference.filename)"
         " FROM reference WHERE filename NOT IN (SELECT value FROM json_each(?))"
     )
-    here = (*closed_warcs(layout), *interrupted(layout))
+    here = (*interrupted(layout), *closed_warcs(layout))  # in this order none is missed
     names = "[" + ",".join(f'"{path.name.removesuffix(OPEN_SUFFIX)}"' for path in here) + "]"
     for filename, offset, content, times, url, ours in database.execute(query, (names,)):
         if content:

@@ -9,19 +9,19 @@ What a living proxy writes is checked as far as the index covers it: that is wha
 
 import multiprocessing
 import signal
+import sqlite3
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from core.errors import UnavailableError
 from core.layout import Layout
-from proxy.checksums import closed_warcs, read_sums
+from proxy.checksums import Sums, closed_warcs, read_sums
 from proxy.faults import Fault, Kind
 from proxy.file_check import FileReport, Task, check_file, final_name, find
 from proxy.index_check import (
@@ -35,7 +35,7 @@ from proxy.index_check import (
     references,
     usable,
 )
-from proxy.recovery import interrupted
+from proxy.recovery import interrupted, words
 
 ALONE_BYTES = 16 << 20  # fewer are checked sooner than other processes are started
 
@@ -111,31 +111,26 @@ def verify(
         progress: told how many bytes of how many are done.
 
     Raises:
-        UnavailableError: a process that reads was killed, or there is no room for the table of
-            references.
+        UnavailableError: a process that reads was killed.
     """
     verdict = Verdict()
-    with tempfile.TemporaryDirectory(prefix="weboid-verify-") as folder, ExitStack() as stack:
+    with tempfile.TemporaryDirectory(prefix="weboid-verify-") as folder:
         scratch = Path(folder) / "references.sqlite"
         why = usable(layout, quick=quick, live=live)
-        database = None
+        sums = _sums(layout, verdict)
+        if not why:
+            try:
+                _check_index(layout, scratch, sums, verdict, quick=quick, live=live)
+            except sqlite3.DatabaseError as error:
+                why = f"The index cannot be read: {error}."
         if why:
             verdict.add(Fault(Kind.INDEX, "", None, why))
-        else:
-            database = stack.enter_context(references(layout, scratch, live=live))
-        sums = read_sums(layout)
-        filenames = [final_name(path) for path in (*closed_warcs(layout), *interrupted(layout))]
-        filenames = list(dict.fromkeys(filenames))  # one may have been closed while we looked
+        # Open ones first: one that is closed meanwhile is then seen twice, and not missed.
+        found = (*interrupted(layout), *closed_warcs(layout))
+        filenames = list(dict.fromkeys(final_name(path) for path in found))
         verdict.files = len(filenames)
         check_sums(layout, sums, live=live, report=verdict.add)
         check_others(layout, live=live, report=verdict.add)
-        if database is not None:
-            check_files(layout, database, sums, live=live, report=verdict.add)
-            check_elsewhere(layout, database, sums, report=verdict.add)
-            check_rows(layout, database, report=verdict.add)
-            if quick:
-                check_references(database, report=verdict.add)
-        stack.close()  # now the table is written
         if quick:
             verdict.size = sum(_size(layout, filename) for filename in filenames)
         else:
@@ -147,6 +142,28 @@ def verify(
             _read_all(layout, tasks, jobs, verdict, progress)
     verdict.faults.sort(key=lambda each: (each.filename, each.offset or 0))
     return verdict
+
+
+def _sums(layout: Layout, verdict: Verdict) -> Sums:
+    try:
+        return read_sums(layout)
+    except OSError as error:
+        text = f"It cannot be read: {words(error)}."
+        verdict.add(Fault(Kind.UNREADABLE, layout.checksums.name, None, text))
+        return Sums()
+
+
+def _check_index(
+    layout: Layout, scratch: Path, sums: Sums, verdict: Verdict, *, quick: bool, live: bool
+) -> None:
+    """Check what the index can be asked, and leave the table of references in `scratch`."""
+    report = verdict.add
+    with references(layout, scratch, live=live) as database:
+        check_files(layout, database, sums, live=live, report=report)
+        check_elsewhere(layout, database, sums, report=report)
+        check_rows(layout, database, report=report)
+        if quick:
+            check_references(database, report=report)
 
 
 def _read_all(

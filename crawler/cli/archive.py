@@ -19,7 +19,7 @@ from crawler.profiles import load_profile
 from crawler.urllist import UrlList, parse_lines, read_list
 
 
-@click.group("archive", cls=GroupWithDefault)
+@click.group("archive", cls=GroupWithDefault, invoke_without_command=True)
 @click.argument("urls", nargs=-1, metavar="[URL]...")
 @click.option("--list", "list_file", metavar="FILE", help="One URL a line; - is standard input.")
 @collection_option

@@ -73,6 +73,7 @@ def test_fifty_pages_survive_any_killing_each_once(weboid: Weboid, seed: int) ->
     ran = weboid.archive(*urls)
     status = weboid.run("status", "--json").events[0]
     check(weboid.collection)
+    assert weboid.run("archive", "verify").code == 0
 
     assert kills == KILLS
     assert ran.code == 0

@@ -385,6 +385,27 @@ async def test_a_collection_that_is_being_written_has_no_fault(
     assert len(read_sums(layout).by_name) == verdict.files == 10
 
 
+def test_a_list_of_checksums_that_cannot_be_read_is_a_fault(layout: Layout) -> None:
+    """Everything else is checked all the same."""
+    layout.checksums.unlink()
+    layout.checksums.mkdir()
+
+    assert kinds(verify(layout)) == {"unreadable", "no-checksum"}
+
+
+def test_an_index_that_breaks_while_it_is_read_is_a_fault(layout: Layout) -> None:
+    """`--quick` does not look at its pages beforehand; the others are named all the same."""
+    size = layout.captures_db.stat().st_size
+    with layout.captures_db.open("r+b") as file:
+        for page in range(2 * 4096, size, 4096):
+            file.seek(page)
+            file.write(b"\xff" * 512)
+    verdict = verify(layout, quick=True)
+
+    assert "index" in kinds(verdict)
+    assert verdict.files == 2
+
+
 def test_faults_without_end_are_counted(layout: Layout) -> None:
     """A wholly wrong index does not fill the memory or the screen."""
     name = captures(layout).name
