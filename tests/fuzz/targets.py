@@ -26,6 +26,7 @@ from proxy.http1 import (
     find_head_end,
     forwarded_request,
     forwarded_response_head,
+    keeps_alive,
     parse_request_head,
     parse_response_head,
     request_framing,
@@ -54,7 +55,10 @@ def request_head(data: bytes) -> None:
     framing = _refusable(request_framing, head)
     for host, where in (
         ("origin.example", _refusable(lambda text: absolute(text)[1:], head.target)),
-        ("[::1]:8443", _refusable(lambda text: tunnelled(text, "[::1]", 8443), head.target)),
+        (
+            "[::1]:8443",
+            _refusable(lambda text: tunnelled(text, ("[::1]", 8443, True)), head.target),
+        ),
     ):
         if where is not None and framing is not None:
             target, url = where
@@ -99,7 +103,8 @@ def _check_passed_on(head: ResponseHead, method: str) -> None:
         names = [name for name, _, _ in again.headers]
         assert again.status == head.status
         assert response_framing(again, method) == framing
-        assert names.count(b"connection") == 1
+        assert names.count(b"connection") <= 1
+        assert keeps_alive(again.version, again.get(b"connection")) == keep_alive
         assert names.count(b"content-length") + names.count(b"transfer-encoding") <= 1
         assert b"weboid-proxy-error" not in names
 
