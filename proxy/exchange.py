@@ -282,6 +282,7 @@ class Exchange:
         excess = limits.excess(self.visit, received, self._tools.monotonic() - self._started)
         if excess is not None:
             entry.truncated, entry.reason = excess.truncated, excess.reason
+            self.visit.failure = self.visit.failure or excess.failure
             return b""
         try:
             if self._failure is not None:

@@ -5,6 +5,7 @@ Counting when a request is over would be too late: the ones that matter never en
 
 from dataclasses import dataclass
 
+from core.errors import DiskFullError, WeboidError
 from core.settings import ProxySettings
 from proxy.disk import Disk
 from proxy.tally import Tally
@@ -21,10 +22,12 @@ class Excess:
     Attributes:
         truncated: the WARC-Truncated of what was kept (WARC/1.1, 5.13).
         reason: which limit, for the ledger.
+        failure: set when the visit as a whole is worth nothing now, and should be made again.
     """
 
     truncated: str
     reason: str
+    failure: WeboidError | None = None
 
 
 class Limits:
@@ -65,7 +68,8 @@ class Limits:
         if self.crawl_is_over():
             return Excess("length", _CRAWL)
         if self._disk.is_low():
-            return Excess("unspecified", "limit: disk_reserve_bytes")
+            failure = DiskFullError("Half of the reserve is gone: free some space, then go on.")
+            return Excess("unspecified", "limit: disk_reserve_bytes", failure)
         return None
 
     def room(self, body_bytes: int) -> int:

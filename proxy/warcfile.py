@@ -151,15 +151,27 @@ class WarcFile(WarcWriter):  # type: ignore[misc]
         self._end = self._synced = self._kept = 0
 
     def _opened(self) -> BinaryIO:
-        if self.f is None:
+        while self.f is None:
             serial = self.serial
             self.serial += 1
-            self.f = file = self.open(serial)
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # it lives: not for recovery
+            file = self.open(serial)
+            if not self._is_ours(file):
+                file.close()
+                self.f = None
+                continue
             sync_folder(Path(self.directory))
+            self._since = self._now()
             self._synced = self._kept = 0
             self._begin()
         return self.f
+
+    def _is_ours(self, file: BinaryIO) -> bool:
+        """Lock the new file against recovery; False when recovery was quicker and took it away."""
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return os.path.samestat(os.fstat(file.fileno()), Path(str(self.path)).stat())
+        except (BlockingIOError, FileNotFoundError):
+            return False
 
     def _begin(self) -> None:
         """Take the record that every file begins with."""
