@@ -26,6 +26,7 @@ from proxy.http1 import (
     find_head_end,
     forwarded_request,
     forwarded_response_head,
+    keeps_alive,
     parse_request_head,
     parse_response_head,
     request_framing,
@@ -102,6 +103,7 @@ def _check_passed_on(head: ResponseHead, method: str) -> None:
         names = [name for name, _, _ in again.headers]
         assert again.status == head.status
         assert response_framing(again, method) == framing
+        assert keeps_alive(again.version, again.get(b"connection")) == keep_alive
         said = head.get(b"connection") is not None or not keep_alive
         assert names.count(b"connection") == int(said)
         assert names.count(b"content-length") + names.count(b"transfer-encoding") <= 1
