@@ -30,6 +30,7 @@ _NEVER: tuple[Network, ...] = tuple(  # is_global calls some of these global; no
         "224.0.0.0/4",  # multicast
         "2001::/23",  # protocol assignments, Teredo among them
         "2001:db8::/32",  # documentation, RFC 3849
+        "2002::/16",  # 6to4, given up by RFC 7526; Pythons disagree about it
         "3fff::/20",  # documentation, RFC 9637
     )
 )
