@@ -21,8 +21,8 @@ from pathlib import Path
 
 from core.errors import WeboidError
 from core.layout import Layout
+from proxy.folders import sync_folder
 from proxy.index import CaptureIndex
-from proxy.warcfile import sync_folder
 
 log = logging.getLogger(__name__)
 

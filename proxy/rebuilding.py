@@ -8,12 +8,12 @@ from pathlib import Path
 from core.errors import InputError
 from core.layout import OPEN_SUFFIX, Layout
 from proxy.checksums import closed_warcs, complete
+from proxy.folders import sync_folder
 from proxy.index import CaptureIndex
 from proxy.indexing import Indexed, index_file
 from proxy.members import Damage, walk
 from proxy.payloads.protocol import PayloadKey, Payloads
 from proxy.recovery import interrupted, is_sound, recover_file, words
-from proxy.warcfile import sync_folder
 
 
 def rebuild(  # noqa: PLR0913 what a profile says of dedup, and whom to tell

@@ -25,13 +25,13 @@ from core.errors import InputError
 from core.layout import OPEN_SUFFIX, Layout
 from core.settings import ProxySettings
 from core.timestamps import parse_warc_date, warc_date
+from proxy.folders import sync_folder
 from proxy.index import CaptureIndex
 from proxy.indexing import index_file
 from proxy.members import Damage, Member, walk
 from proxy.payloads.opening import open_payloads
 from proxy.payloads.protocol import Payloads
 from proxy.recovered import Fate, Recovered, Wreck
-from proxy.warcfile import sync_folder
 
 READ_BYTES = 1 << 20
 _IndexTail = Callable[[Wreck, Sequence[tuple[int, int]]], int]

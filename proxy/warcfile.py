@@ -22,6 +22,7 @@ from core.layout import OPEN_SUFFIX
 from core.settings import ProxySettings
 from core.timestamps import timestamp14, warc_date
 from proxy.builder import warcinfo_member
+from proxy.folders import sync_folder
 from proxy.gzipping import Part
 
 # Gathered before they are written; the system takes at most 1,024 pieces in one call (IOV_MAX).
@@ -193,12 +194,3 @@ class WarcFile(WarcWriter):  # type: ignore[misc]
                     rest = rest[os.write(descriptor, rest) :]
         self._gathered.clear()
         self._waiting = 0
-
-
-def sync_folder(folder: Path) -> None:
-    """Force the folder's entries to disk, so that a name survives a power cut."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
