@@ -36,6 +36,7 @@ from crawler.frontier.sqlite import SqliteFrontier
 from crawler.space import Space
 from crawler.supervisor import running
 from crawler.worker import Crew, Event, PageDone
+from proxy.disk import Disk
 from proxy.index import CaptureIndex
 from render.browser import Browser
 from render.executable import find_browser
@@ -106,7 +107,12 @@ async def archived(load: Load, web: TestWeb, processes: int) -> float:
                     frontier=frontier,
                     supervisor=supervisor,
                     index=index,
-                    space=Space(layout.archive, settings.proxy, clock=CLOCK, report=note),
+                    space=Space(
+                        Disk(layout.archive, settings.proxy.disk_reserve_bytes),
+                        patience_s=settings.proxy.disk_wait_s,
+                        clock=CLOCK,
+                        report=note,
+                    ),
                     settings=settings,
                     clock=CLOCK,
                     name="bench",

@@ -21,6 +21,7 @@ from crawler.space import Space
 from crawler.supervisor import FileRecovered, running
 from crawler.worker import Crew, Event, PageDone
 from proxy.checksums import complete, lacking
+from proxy.disk import Disk
 from proxy.index import CaptureIndex
 from proxy.recovery import interrupted, put_in_order
 
@@ -162,7 +163,12 @@ async def _work(
                 frontier=frontier,
                 supervisor=supervisor,
                 index=index,
-                space=Space(layout.archive, settings.proxy, clock=clock, report=note),
+                space=Space(
+                    Disk(layout.archive, settings.proxy.disk_reserve_bytes),
+                    patience_s=settings.proxy.disk_wait_s,
+                    clock=clock,
+                    report=note,
+                ),
                 settings=settings,
                 clock=clock,
                 name=f"{socket.gethostname()}:{os.getpid()}",

@@ -1,15 +1,12 @@
 """Room on the collection's disk: below the reserve no visit begins, and the run goes on by itself later."""
 
 import asyncio
-import shutil
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 
 from core.clock import Clock
-from core.errors import DiskFullError
-from core.settings import ProxySettings
+from proxy.disk import Disk
 
 LOOK_S = 2.0
 # More than the reserve must be free before a run goes on, or it would stop at the next page.
@@ -41,44 +38,38 @@ class Space:
 
     def __init__(
         self,
-        folder: Path,
-        settings: ProxySettings,
+        disk: Disk,
         *,
+        patience_s: float,
         clock: Clock,
         report: Callable[[Paused | Resumed], None],
-        free_bytes: Callable[[Path], int] = lambda path: shutil.disk_usage(path).free,
     ) -> None:
-        self._folder = folder
-        self._reserve = settings.disk_reserve_bytes
-        self._patience_s = settings.disk_wait_s
+        self._disk = disk
+        self._patience_s = patience_s
         self._clock = clock
         self._report = report
-        self._free_bytes = free_bytes
         self._looking = asyncio.Lock()
 
     def is_low(self) -> bool:
         """Whether less than the reserve is free."""
-        return self._free_bytes(self._folder) < self._reserve
+        return self._disk.free_bytes < self._disk.reserve_bytes
 
     async def wait(self, stopping: asyncio.Event) -> None:
         """Return when there is room, or when `stopping` is set.
 
         Raises:
-            DiskFullError: there was none for `disk_wait_s`.
+            DiskFullError: there was none for as long as the patience lasts.
         """
         async with self._looking:
             if stopping.is_set() or not self.is_low():
                 return
             since = self._clock.monotonic()
-            wanted = int(self._reserve * MARGIN)
+            wanted = int(self._disk.reserve_bytes * MARGIN)
             if self._patience_s:
-                self._report(Paused(self._free_bytes(self._folder), wanted))
-            while (free := self._free_bytes(self._folder)) < wanted:
+                self._report(Paused(self._disk.free_bytes, wanted))
+            while self._disk.free_bytes < wanted:
                 if self._clock.monotonic() - since >= self._patience_s:
-                    raise DiskFullError(
-                        f"{free:,} bytes are free, the reserve is {self._reserve:,}: free some "
-                        "space, or lower [proxy] disk_reserve_bytes."
-                    )
+                    self._disk.require_reserve(MARGIN)
                 with suppress(TimeoutError):
                     await asyncio.wait_for(stopping.wait(), LOOK_S)
                     return

@@ -47,7 +47,6 @@ def main() -> None:
     _tune()
     settings = settings_from(json.loads(sys.stdin.readline()))
     layout = Layout(arguments.collection)
-    layout.archive.mkdir(parents=True, exist_ok=True)
     try:
         recovered = put_in_order(layout, settings.proxy, now=moment(now_ms()))
     except WeboidError as error:

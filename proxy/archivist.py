@@ -72,7 +72,6 @@ class Archivist:
         *,
         now: Callable[[], datetime],
     ) -> None:
-        layout.archive.mkdir(parents=True, exist_ok=True)
         self._settings = settings
         self._index = CaptureIndex(layout.captures_db)
         self._payloads = open_payloads(layout, settings, self._index)
@@ -324,10 +323,12 @@ class Archivist:
         entry = recorded.entry
         original = None if key is None else originals.get(key)
         if original is None:
-            coded = recorded.body is not recorded.payload
-            entry.digest = sha256_digest(recorded.body) if coded or key is None else key[0]
-            if not recorded.head.is_plain:
-                entry.digest = ""  # its reader would take a part of the head for payload
+            if recorded.body is None:
+                entry.digest = ""
+            elif key is not None and recorded.body is recorded.payload:
+                entry.digest = key.digest
+            else:
+                entry.digest = sha256_digest(recorded.body)
             principal, request = response_members(recorded)
         else:
             entry.digest = original.digest
@@ -380,6 +381,7 @@ class Archivist:
 
 
 def _exchange_row(recorded: Recorded, at: RecordLocation, original: Original | None) -> CaptureRow:
+    """The row of a record just written; straight, since there is one for each request."""
     entry = recorded.entry
     return CaptureRow(
         urlkey=key_or_empty(entry.url),

@@ -33,14 +33,14 @@ class Disk:
         """What is free now."""
         return self._free_bytes(self._folder)
 
-    def require_reserve(self) -> None:
+    def require_reserve(self, margin: float = 1.0) -> None:
         """Check that a visit may begin.
 
         Raises:
-            DiskFullError: less than the reserve is free.
+            DiskFullError: less than `margin` times the reserve is free.
         """
         free = self.free_bytes
-        if free < self.reserve_bytes:
+        if free < int(self.reserve_bytes * margin):
             raise DiskFullError(
                 f"{free:,} bytes are free, the reserve is {self.reserve_bytes:,}: free some space, "
                 "or lower [proxy] disk_reserve_bytes."

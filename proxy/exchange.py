@@ -54,7 +54,8 @@ class Recorded:
         block: running SHA-256 of head and body.
         payload: running SHA-256 of the body without its transfer coding; None when the coding was
             broken or cut short, so that nobody could tell the payload.
-        body: running SHA-256 of the body as it came; the same object when it has no coding.
+        body: running SHA-256 of the body as it came; the same object when it has no coding, None
+            after a head that readers end elsewhere: they would take a part of it for payload.
         payload_size: bytes of the body without its transfer coding.
     """
 
@@ -170,6 +171,7 @@ class Exchange:
             connection.close()
             raise
         self._settle(connection, head, body, relay)
+        plain = head.is_plain
         self._tools.hand_over(
             Recorded(
                 entry=self.entry,
@@ -178,12 +180,11 @@ class Exchange:
                 head=head,
                 spool=spool,
                 block=relay.block,
-                # Of a chunked body cut short, or after a head that readers end elsewhere, no two
-                # readers would find the same payload.
+                # A chunked body cut short has no payload that two readers would agree on.
                 payload=relay.payload
-                if head.is_plain and (body.done or framing is not Framing.CHUNKED)
+                if plain and (body.done or framing is not Framing.CHUNKED)
                 else None,
-                body=relay.coded or relay.payload,
+                body=(relay.coded or relay.payload) if plain else None,
                 payload_size=relay.payload_size,
             )
         )

@@ -28,7 +28,7 @@ from proxy.http1 import (
     request_framing,
 )
 from proxy.ledger import Kept, LedgerEntry
-from proxy.targets import TargetTooLongError, absolute, authority, spelled, tunnelled
+from proxy.targets import TargetTooLongError, absolute, authority, host_header, tunnelled
 from proxy.upstream import Origin
 from proxy.visits import Visit
 from proxy.websocket import WebSocketExchange, asks_for_websocket, upgrade_request
@@ -155,7 +155,7 @@ class ArchivingHandler(WarcProxyHandler):  # type: ignore[misc]
             return
         headers = tuple(h for h in head.headers if h[0] not in (b"range", b"if-range"))
         request = forwarded_request(
-            replace(head, headers=headers), target=target, host=_host_header(origin), length=None
+            replace(head, headers=headers), target=target, host=host_header(origin), length=None
         )
         exchange = Exchange(self.server.exchanges, visit, part.url, "GET", awaited=True)
         if not visit.begin(exchange, exchange.entry):
@@ -184,10 +184,10 @@ class ArchivingHandler(WarcProxyHandler):  # type: ignore[misc]
             body = self._read_body(head)
             length = None if body is None else len(body)
             request = forwarded_request(
-                head, target=target, host=_host_header(origin), length=length
+                head, target=target, host=host_header(origin), length=length
             )
             if exchange.switches:
-                request = upgrade_request(head, target=target, host=_host_header(origin))
+                request = upgrade_request(head, target=target, host=host_header(origin))
             return exchange.run(origin, request + (body or b""), self._wire, keep_alive=keep_alive)
         except NoResponseError as error:
             entry.reason = error.reason
@@ -301,8 +301,3 @@ _PHRASES = {
     502: b"Bad Gateway",
     504: b"Gateway Timeout",
 }
-
-
-def _host_header(origin: Origin) -> str:
-    host, port, tls = origin
-    return spelled(host, port, 443 if tls else 80)

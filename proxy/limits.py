@@ -63,10 +63,9 @@ class Limits:
             return Excess("length", "limit: body_limit_bytes")
         if seconds > self._seconds:
             return Excess("time", "limit: response_limit_s")
-        if visit.received >= self._visit_bytes:
-            return Excess("length", _VISIT)
-        if self.crawl_is_over():
-            return Excess("length", _CRAWL)
+        used_up = self.refusal(visit)
+        if used_up:
+            return Excess("length", used_up)
         if self._disk.is_low():
             failure = DiskFullError("Half of the reserve is gone: free some space, then go on.")
             return Excess("unspecified", "limit: disk_reserve_bytes", failure)

@@ -39,9 +39,9 @@ def absolute(target: str) -> tuple[Origin, str, str]:
     found = _ABSOLUTE.fullmatch(target)
     if found is None:
         raise MalformedMessageError("This is a proxy: give it absolute http:// URLs.")
-    host, port = authority(found[1], 80)
+    origin = (*authority(found[1], 80), False)
     path = found[2] if found[2].startswith("/") else f"/{found[2]}"
-    return (host, port, False), path, f"http://{spelled(host, port, 80)}{path}"
+    return origin, path, f"http://{host_header(origin)}{path}"
 
 
 def tunnelled(target: str, origin: Origin) -> tuple[str, str]:
@@ -55,8 +55,7 @@ def tunnelled(target: str, origin: Origin) -> tuple[str, str]:
     if not target.startswith("/") and target != "*":
         raise MalformedMessageError("A tunnelled request has an origin-form target.")
     path = target.partition("#")[0]
-    host, port, tls = origin
-    site = f"https://{spelled(host, port, 443)}" if tls else f"http://{spelled(host, port, 80)}"
+    site = f"{'https' if origin[2] else 'http'}://{host_header(origin)}"
     return path, f"{site}{'/' if path == '*' else ''}{path}"
 
 
@@ -81,6 +80,12 @@ def authority(text: str, default_port: int) -> tuple[str, int]:
         except ValueError as error:
             raise MalformedMessageError(f"No IPv6 address: {text[:80]!r}.") from error
     return host, port
+
+
+def host_header(origin: Origin) -> str:
+    """The origin's host and port as its Host header and its URLs spell them."""
+    host, port, tls = origin
+    return spelled(host, port, 443 if tls else 80)
 
 
 def spelled(host: str, port: int, default_port: int) -> str:

@@ -92,7 +92,7 @@ class WarcFile(WarcWriter):  # type: ignore[misc]
         return self._end
 
     def sync(self) -> None:
-        """Return once all that was appended is on disk; the file rolls over when it is full.
+        """Return once all that was appended is on disk.
 
         Raises:
             OSError: it could not be written; call `take_back`.

@@ -38,6 +38,8 @@ class SqlitePayloads:
         self, keys: Collection[PayloadKey], also: Sequence[str] = ()
     ) -> dict[PayloadKey, Original]:
         """The originals that are known."""
+        if not also:
+            return self._index.originals(keys)
         places = {
             key: [PayloadKey(key.digest, each) for each in (key.bucket, *also)] for key in keys
         }
