@@ -99,6 +99,14 @@ class PolitenessSettings:
     min_delay_s: float = 1.0  # … but at least this
     max_delay_s: float = 30.0  # … and at most this
     visits_per_host: int = 1  # visits to one host at the same time
+    per_address: bool = False  # hosts that resolve to one address take turns as if they were one
+    crawl_delay_limit_s: float = 300.0  # what a robots.txt may ask for between two visits at most
+    host_retry_s: float = (
+        60.0  # a host that refused us or failed rests so long, doubled each time …
+    )
+    host_retry_limit_s: float = 86_400.0  # … and at most so long
+    host_failures: int = 5  # a host that could not be reached so often in a row is given up …
+    host_down_s: float = 86_400.0  # … for so long: what waits for it ends unvisited
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +116,60 @@ class FrontierSettings:
     attempts: int = 3  # a URL that failed so often goes to the dead letters
     lease_s: float = 60.0  # a claim not renewed for so long may be claimed by another
     retry_delay_s: float = 30.0  # before the second attempt; doubles with each
+    order: str = "fifo"  # in a lane: "fifo", or "random"
+    high_every: int = 5  # each so-many-th claim looks in the lane "high" first; 0: never
+    standard_every: int = 10  # each so-many-th looks in the lane "standard" first; 0: never
+
+
+@dataclass(frozen=True, slots=True)
+class ScopeSettings:
+    """Which links a crawl follows."""
+
+    kind: str = "prefix"  # "page", "prefix", "host", "domain" or "any", seen from each seed
+    depth: int = -1  # links followed from a seed at most; -1: any number
+    extra_hops: int = 0  # links followed beyond the scope
+    include: tuple[str, ...] = ()  # patterns (RE2): a URL in which one is found is in scope, too
+    exclude: tuple[str, ...] = ()  # patterns (RE2): a URL in which one is found is never visited
+    sitemaps: bool = False  # read the sitemaps that a seed's host has, and add what is in scope
+    pages: int = 0  # pages that the crawl may archive; 0: no limit
+    bytes: int = 0  # bytes that it may store; 0: no limit
+    seconds: float = 0.0  # how long it may take; 0: no limit
+    host_pages: int = 0  # pages of one host; 0: no limit
+    host_bytes: int = 0  # bytes of one host; 0: no limit
+    host_seconds: float = 0.0  # how long visits may keep one host busy, in all; 0: no limit
+
+
+@dataclass(frozen=True, slots=True)
+class PolicySettings:
+    """What is not archived although it is asked for."""
+
+    robots: str = "ignore"  # robots.txt (RFC 9309): "obey", or "ignore"
+    robots_agent: str = "Weboid"  # the product token that robots.txt is read for
+    robots_lifetime_s: float = (
+        86_400.0  # a robots.txt is asked for again after so long (24 h: RFC 9309, 2.4)
+    )
+    noarchive: str = "ignore"  # noarchive and nocache in a page or its headers: "obey", or "ignore"
+    ban_failures: int = (
+        0  # a site at which so many URLs in a row failed is not asked for a while; 0: never (A07)
+    )
+    ban_s: float = (
+        604_800.0  # how long a site that forbids archiving or keeps failing is left alone
+    )
+    lists: tuple[
+        str, ...
+    ] = ()  # files of hosts, URLs or patterns that are never visited: spam lists
+
+
+@dataclass(frozen=True, slots=True)
+class RecrawlSettings:
+    """When a page is archived again."""
+
+    enabled: bool = False  # queue what was archived again by itself
+    first_s: float = 604_800.0  # after the first capture
+    min_s: float = 86_400.0  # never sooner
+    max_s: float = 7_776_000.0  # never later
+    changed_factor: float = 0.5  # the interval of a page that has changed is multiplied by this …
+    unchanged_factor: float = 1.5  # … and of one that has not by this
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +182,9 @@ class Settings:
     egress: EgressSettings = field(default_factory=EgressSettings)
     politeness: PolitenessSettings = PolitenessSettings()
     frontier: FrontierSettings = FrontierSettings()
+    scope: ScopeSettings = ScopeSettings()
+    policy: PolicySettings = PolicySettings()
+    recrawl: RecrawlSettings = RecrawlSettings()
 
 
 def parse_settings(text: str, *, source: str = "profile") -> Settings:
@@ -193,7 +258,8 @@ def _check(settings: Settings, source: str) -> None:
         for each in fields(group):
             value = getattr(group, each.name)
             number = isinstance(value, int | float) and not isinstance(value, bool)
-            if number and (value < 0 or value != value or value == float("inf")):  # noqa: PLR0124 NaN
+            lowest = -1 if each.name == "depth" else 0
+            if number and not lowest <= value < float("inf"):  # NaN neither
                 raise ConfigError(
                     f"{source} [{group_field.name}] {each.name} must be zero or more."
                 )
