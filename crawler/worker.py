@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from core.errors import WeboidError
-from crawler.errand import ClaimLostError, Errand, Means
+from crawler.errand import ClaimLostError, Errand, Means, give_back
 from crawler.frontier.base import FrontierItem
 
 log = logging.getLogger(__name__)
@@ -157,9 +157,9 @@ class Crew:
             dropping.cancel()
 
     def _give_back(self, item: FrontierItem) -> None:
-        """Release what was begun. When the store is away its lease runs out."""
+        """When the store is away the lease runs out instead."""
         with suppress(WeboidError):
-            self.means.frontier.release(item, now=self.means.clock.now(), reason="stopped")
+            give_back(item, self.means, "stopped")
 
     async def _keep_lease(self, item: FrontierItem) -> None:
         """Renew the lease; return when the claim is lost."""
