@@ -96,7 +96,7 @@ class Errand:
                 moment; the item was given back.
             ClaimLostError: another worker has it.
         """
-        item, frontier = self._item, self._means.frontier
+        item = self._item
         if item.host_down:
             await self._fail(f"host down: {item.host_down}", delay=NO_REST)
             return
@@ -109,8 +109,7 @@ class Errand:
             else:
                 await self._refuse(verdict)
         except (DiskFullError, LimitReachedError, DedupUnavailableError) as error:
-            reason = str(error)
-            await self._ask(lambda: frontier.release(item, now=self._now(), reason=reason))
+            await self._give_back(str(error))
             low = self._means.space is None or self._means.space.is_low()
             if not (isinstance(error, DiskFullError) and low):
                 raise  # waiting for space would not help
@@ -291,14 +290,25 @@ class Errand:
             await self._retry(str(error))
             return
         log.warning("visit.interrupted url=%s reason=%s", item.url, error)
-        reason = str(error)
-        await self._ask(lambda: means.frontier.release(item, now=self._now(), reason=reason))
+        await self._give_back(str(error))
+
+    async def _give_back(self, reason: str) -> None:
+        item, means = self._item, self._means
+        await self._ask(lambda: give_back(item, means, reason))
 
     async def _ask(self, verb: Callable[[], _T]) -> _T:
         return await self._means.patience.ask(verb)
 
     def _now(self) -> datetime:
         return self._means.clock.now()
+
+
+def give_back(item: FrontierItem, means: Means, reason: str) -> None:
+    """Release an item whose visit was broken off: the host may have been asked, so it rests."""
+    now = means.clock.now()
+    rest = timedelta(seconds=means.settings_for(item).politeness.min_delay_s)
+    means.frontier.rest({item.host: now + rest}, now=now)
+    means.frontier.release(item, now=now, reason=reason)
 
 
 def _duration(page: PageInfo | None) -> timedelta | None:

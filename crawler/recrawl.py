@@ -6,6 +6,7 @@ remembers the interval and the digest as the URL's memo.
 """
 
 import json
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -38,9 +39,10 @@ def parse_memo(text: str) -> Memo | None:
     """The memo; None when there is none, or when another version wrote it."""
     try:
         interval_s, digest = json.loads(text)
-        return Memo(float(interval_s), str(digest))
-    except (ValueError, TypeError):
+        memo = Memo(float(interval_s), str(digest))
+    except (ValueError, TypeError, OverflowError):
         return None
+    return memo if math.isfinite(memo.interval_s) else None
 
 
 def next_memo(old: Memo | None, digest: str, settings: RecrawlSettings) -> Memo:

@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from core.errors import WeboidError
-from crawler.errand import ClaimLostError, Errand, Means
+from crawler.errand import ClaimLostError, Errand, Means, give_back
 from crawler.frontier.base import FrontierItem
 
 log = logging.getLogger(__name__)
@@ -24,7 +24,8 @@ class Crew:
         means: what they work with.
         lease_s: how long a claim holds without a sign of life.
         name: of this process, for the books.
-        endless: wait for work when nothing is left, and for the end of a stop order at the start.
+        endless: wait for work when nothing is left; at the start also for the end of a stop order,
+            which another run takes back.
         stopping: set it, and no worker claims another item.
         at_once: set by an order to stop at once; visits under way are given back.
     """
@@ -46,6 +47,7 @@ class Crew:
                 receive no more, or the dedup index does not answer; nothing is lost.
             BrowserUnavailableError, ProxyUnavailableError: they do not start any more.
         """
+        await self._begin()
         watching = asyncio.create_task(self._watch())
         try:
             async with asyncio.TaskGroup() as group:
@@ -53,6 +55,16 @@ class Crew:
                     group.create_task(self._work(f"{self.name}.{number}"))
         finally:
             watching.cancel()
+
+    async def _begin(self) -> None:
+        """A run that was just called for takes an old stop order back; one that stays waits."""
+        means = self.means
+        while self.endless and not self.stopping.is_set():
+            if not await means.patience.ask(lambda: means.frontier.orders(STOP_ORDER)):
+                return
+            await asyncio.sleep(LOOK_S)
+        if not self.endless:
+            await means.patience.ask(lambda: means.frontier.take_back(STOP_ORDER, ""))
 
     async def _watch(self) -> None:
         """Look for orders, which come through the frontier from anywhere."""
@@ -145,9 +157,9 @@ class Crew:
             dropping.cancel()
 
     def _give_back(self, item: FrontierItem) -> None:
-        """Release what was begun. When the store is away its lease runs out."""
+        """When the store is away the lease runs out instead."""
         with suppress(WeboidError):
-            self.means.frontier.release(item, now=self.means.clock.now(), reason="stopped")
+            give_back(item, self.means, "stopped")
 
     async def _keep_lease(self, item: FrontierItem) -> None:
         """Renew the lease; return when the claim is lost."""
