@@ -82,7 +82,7 @@ _LOGS = st.lists(
         lambda host, begin, length: Span(host, begin, begin + length),
         st.sampled_from("ab"),
         _TICKS,
-        st.integers(0, 12),
+        st.integers(1, 12),
     ),
     max_size=12,
 )
