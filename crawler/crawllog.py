@@ -19,7 +19,7 @@ from core.clock import Clock
 from core.errors import DiskFullError, UnavailableError
 from core.pages import Outcome
 from core.timestamps import timestamp14, warc_date
-from crawler.worker import Event, PageDone, PageTriedAgain
+from crawler.events import Event, PageDone, PageSkipped, PageTriedAgain
 
 LIMIT_BYTES = 256 << 20
 RETRY = "retry"  # beside the outcomes: it did not work and will be tried again
@@ -115,33 +115,28 @@ def line_of(event: Event, *, now: datetime) -> dict[str, Any] | None:
     """What the log says of an event: time, outcome, status, URL and why; None for other events."""
     match event:
         case PageTriedAgain():
-            return {
-                "time": warc_date(now),
-                "outcome": RETRY,
-                "status": None,
-                "url": event.url,
-                "attempt": event.attempts,
-                "reason": event.reason,
-            }
+            facts = _facts(RETRY, event.url, event.reason) | {"attempt": event.attempts}
+        case PageSkipped():
+            facts = _facts(Outcome.SKIPPED, event.url, event.reason)
         case PageDone():
-            return _ended(event, now)
+            facts = _ended(event)
         case _:
             return None
+    return {"time": warc_date(now), **facts}
 
 
-def _ended(event: PageDone, now: datetime) -> dict[str, Any]:
+def _facts(outcome: str, url: str, reason: str) -> dict[str, Any]:
+    return {"outcome": str(outcome), "url": url, "reason": reason}
+
+
+def _ended(event: PageDone) -> dict[str, Any]:
     page = event.page
     outcome = Outcome.FAILED if event.error else page.outcome if page else Outcome.COMPLETE
-    line: dict[str, Any] = {
-        "time": warc_date(now),
-        "outcome": str(outcome),
-        "status": page.status if page else None,
-        "url": event.url,
-        "attempt": event.attempts,
-        "reason": event.error or (page.reason if page else ""),
-    }
+    reason = event.error or (page.reason if page else "")
+    facts = _facts(outcome, event.url, reason) | {"attempt": event.attempts}
     if page is not None:
-        line |= {
+        facts |= {
+            "status": page.status,
             "final_url": page.final_url,
             "mime": page.mime,
             "records": page.records,
@@ -149,7 +144,7 @@ def _ended(event: PageDone, now: datetime) -> dict[str, Any]:
             "seconds": page.seconds,
             "page_id": page.page_id,
         }
-    return line
+    return facts
 
 
 def _is_at(file: int, path: Path) -> bool:

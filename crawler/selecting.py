@@ -4,13 +4,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 
-import re2
-
-from core.errors import InputError
+from core.patterns import Pattern
 from crawler.frontier.base import Frontier, ItemRecord, ItemState
 
-PATTERN_LIMIT_CHARS = 2_000
-_MEMORY_BYTES = 8 << 20
 _BATCH = 1_000
 
 
@@ -22,14 +18,14 @@ class Selection:
         host: whose turn it takes.
         job: the crawl that it belongs to; empty: items of plain lists.
         reason: a part of its outcome, in any case.
-        matches: whether its URL is meant (`url_pattern`).
+        pattern: it is found in its URL (`core.patterns.compile_pattern`).
         ended_before: it ended before that moment, so that what ends meanwhile is not met again.
     """
 
     host: str | None = None
     job: str | None = None
     reason: str = ""
-    matches: Callable[[str], bool] | None = None
+    pattern: Pattern | None = None
     ended_before: datetime | None = None
 
     @property
@@ -50,30 +46,7 @@ class Selection:
             record.ended_at is not None and record.ended_at < self.ended_before
         ):
             return False
-        return self.matches is None or self.matches(item.url)
-
-
-def url_pattern(text: str) -> Callable[[str], bool]:
-    """Whether the pattern (RE2, which takes linear time) is found in a URL.
-
-    Raises:
-        InputError: RE2 cannot run it, or it is too long.
-    """
-    if len(text) > PATTERN_LIMIT_CHARS:
-        raise InputError(f"The pattern is longer than {PATTERN_LIMIT_CHARS} characters.")
-    options = re2.Options()
-    options.max_mem = _MEMORY_BYTES
-    options.log_errors = False
-    try:
-        pattern = re2.compile(text, options=options)
-    except re2.error as error:
-        told = error.args[0] if error.args else ""
-        reason = told.decode("utf-8", "replace") if isinstance(told, bytes) else str(told)
-        raise InputError(
-            f"{text[:80]!r} is no pattern that RE2 can run: {reason}. "
-            "It knows no look-around and no back-references."
-        ) from error
-    return lambda url: pattern.search(url) is not None
+        return self.pattern is None or self.pattern.search(item.url) is not None
 
 
 def select(
