@@ -109,7 +109,7 @@ class Overview:
 
     def to_dict(self) -> dict[str, Any]:
         """The overview as JSON values: moments in ISO 8601, lengths in seconds."""
-        return {key: _plain(value) for key, value in asdict(self).items()}
+        return {key: plain(value) for key, value in asdict(self).items()}
 
 
 def overview(frontier: Frontier, *, now: datetime) -> Overview:
@@ -225,16 +225,16 @@ def _lease(record: ItemRecord) -> Lease:
     )
 
 
-def _plain(value: Any) -> Any:
-    """The value as JSON has it."""
+def plain(value: Any) -> Any:
+    """The value as JSON has it: moments in ISO 8601, lengths in seconds."""
     match value:
         case datetime():
             return value.isoformat()
         case timedelta():
             return round(value.total_seconds(), 3)
         case dict():
-            return {str(key): _plain(each) for key, each in value.items()}
+            return {str(key): plain(each) for key, each in value.items()}
         case list() | tuple():
-            return [_plain(each) for each in value]
+            return [plain(each) for each in value]
         case _:
             return value
