@@ -124,6 +124,9 @@ class FrontierSettings:
     order: str = "fifo"  # in a lane: "fifo", or "random"
     high_every: int = 5  # each so-many-th claim looks in the lane "high" first; 0: never
     standard_every: int = 10  # each so-many-th looks in the lane "standard" first; 0: never
+    url: str = (
+        ""  # "redis://host:port/number?frontier=NAME" for several machines; empty: this collection
+    )
 
 
 @dataclass(frozen=True, slots=True)
