@@ -93,6 +93,8 @@ class SitemapRule:
             return result.added
 
         walked = await walk.run(item.url, take)
+        if not walked.reached:
+            return  # nor will the seed be: its next attempt comes here again
         for problem in walked.problems:
             log.warning("sitemap.problem %s", problem)
         log.info("sitemap.read host=%s files=%d pages=%d", key, walked.files, walked.found)

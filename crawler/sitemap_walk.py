@@ -44,12 +44,14 @@ class Walked:
         found: pages that they name.
         added: of these, those that were new to the crawl.
         problems: what was wrong with a file, the first few.
+        reached: whether the site answered at all.
     """
 
     files: int = 0
     found: int = 0
     added: int = 0
     problems: list[str] = field(default_factory=list)
+    reached: bool = True
 
     def note(self, url: str, problem: str) -> None:
         """Keep the problem while there are few."""
@@ -96,7 +98,10 @@ class SitemapWalk:
             ProxyUnavailableError, DiskFullError, LimitReachedError: as the fetcher.
         """
         walked, ends = Walked(), self._monotonic() + TIME_LIMIT_S
-        waiting = deque((url, 0) for url in await self._beginnings(site))
+        beginnings = await self._beginnings(site)
+        if beginnings is None:
+            return Walked(reached=False)
+        waiting = deque((url, 0) for url in beginnings)
         guess = len(waiting) == 1 and waiting[0][0] == _of(site, "/sitemap.xml")
         seen = {identity_key(url) for url, _ in waiting}
         while waiting and walked.files < FILES_LIMIT:
@@ -120,13 +125,16 @@ class SitemapWalk:
         else:
             if waiting:
                 walked.note(site, f"it has more than {FILES_LIMIT} sitemaps")
+        await self._sleep(self._rest_s)  # before whatever is asked for next
         return walked
 
-    async def _beginnings(self, site: str) -> Sequence[str]:
-        """The sitemaps that robots.txt names; the usual place when it names none."""
+    async def _beginnings(self, site: str) -> Sequence[str] | None:
+        """The sitemaps that robots.txt names; the usual place when it names none; None: no answer."""
         robots = await self._fetch.get(
             _of(site, "/robots.txt"), limit_bytes=ROBOTS_BYTES, timeout_s=FILE_TIMEOUT_S
         )
+        if not robots.status:
+            return None
         named = sitemap_lines(robots.body) if 200 <= robots.status < 300 else ()
         return named or (_of(site, "/sitemap.xml"),)
 
