@@ -208,7 +208,7 @@ def parse_settings(text: str, *, source: str = "profile") -> Settings:
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"{source} is no TOML: {error}.") from error
     settings = settings_from(document, source=source)
-    _check(settings, source)
+    check_settings(settings, source=source)
     return settings
 
 
@@ -259,7 +259,7 @@ def parse_sheet(prefix: str, document: Mapping[str, Any], *, source: str = "shee
                 raise ConfigError(f"{within} {key} is said of a crawl as a whole, not of a part.")
         changes[name] = {key: getattr(checked, key) for key in table}
     sheet = Sheet(spelled, **changes)
-    _check(with_sheets(Settings(), (sheet,)), where)
+    check_settings(with_sheets(Settings(), (sheet,)), source=where)
     return sheet
 
 
@@ -328,8 +328,12 @@ def _value(kind: Any, value: object, where: str) -> object:
     raise ConfigError(f"{where} must be of type {getattr(kind, '__name__', kind)}, not {value!r}.")
 
 
-def _check(settings: Settings, source: str) -> None:
-    """Refuse what no part could work with."""
+def check_settings(settings: Settings, *, source: str) -> None:
+    """Refuse what no part could work with.
+
+    Raises:
+        ConfigError: the text names `source`, the key, and what would be right.
+    """
     for group_name in _groups():
         group = getattr(settings, group_name)
         for each in fields(group):

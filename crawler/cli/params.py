@@ -1,5 +1,6 @@
-"""Types of arguments: lengths of time, moments, hosts."""
+"""Types of arguments: lengths of time, moments, hosts, sizes."""
 
+import re
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -58,4 +59,22 @@ class HostType(click.ParamType[str]):
             self.fail(f"{text[:80]!r} is no host: {error}", param, ctx)
 
 
-DURATION, MOMENT, HOST = DurationType(), MomentType(), HostType()
+class SizeType(click.ParamType[int]):
+    """A number of bytes: ``5GB``, ``700 MB``, ``2TiB``, ``1000``."""
+
+    name = "size"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """The number; fails with the reason."""
+        if isinstance(value, int):
+            return value
+        found = _SIZE.fullmatch("".join(str(value).split()).lower())
+        if found is None:
+            self.fail(f"{str(value)[:40]!r} is no size: write 700MB, 5GB or 2TB.", param, ctx)
+        step = 1024 if found[3] else 1000
+        power = "kmgt".find(found[2]) + 1 if found[2] else 0
+        return int(float(found[1]) * step**power)
+
+
+_SIZE = re.compile(r"(\d{1,12}(?:\.\d{1,6})?)(?:([kmgt])(i?))?b?", re.ASCII)
+DURATION, MOMENT, HOST, SIZE = DurationType(), MomentType(), HostType(), SizeType()
