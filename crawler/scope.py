@@ -133,6 +133,11 @@ class Scope:
         self._settings = settings
         self._include, self._exclude = _patterns(settings.include, settings.exclude)
 
+    @property
+    def extra_hops(self) -> int:
+        """Links that are followed beyond the scope."""
+        return self._settings.extra_hops
+
     def holds(self, url: str) -> bool:
         """Whether the fetch key is in scope: neither excluded nor outside. Depth does not count."""
         return self.excluded(url) is None and self._why_in(url) is not None
