@@ -11,9 +11,9 @@ import typing
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from core.dedup_url import parse_dedup_url
 from core.errors import ConfigError
 from core.hosts import HostPatterns, parse_endpoint, resolve_key
+from core.redis_url import RedisUse, parse_redis_url
 from core.via import parse_via
 
 
@@ -119,6 +119,9 @@ class FrontierSettings:
     order: str = "fifo"  # in a lane: "fifo", or "random"
     high_every: int = 5  # each so-many-th claim looks in the lane "high" first; 0: never
     standard_every: int = 10  # each so-many-th looks in the lane "standard" first; 0: never
+    url: str = (
+        ""  # "redis://host:port/number?frontier=NAME" for several machines; empty: this collection
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,7 +270,9 @@ def _check(settings: Settings, source: str) -> None:
         if getattr(settings.proxy, positive) < 1:
             raise ConfigError(f"{source} [proxy] {positive} must be at least 1.")
     if settings.proxy.dedup_url:
-        parse_dedup_url(settings.proxy.dedup_url)
+        parse_redis_url(settings.proxy.dedup_url, RedisUse.DEDUP)
+    if settings.frontier.url:
+        parse_redis_url(settings.frontier.url, RedisUse.FRONTIER)
     _check_egress(settings.egress, source)
 
 
