@@ -65,7 +65,6 @@ def compose(
         clock: the time.
         report: told what happens.
     """
-
     frontier, patience = stores.frontier, Patience(clock, report)
     jobs = Jobs(frontier, settings, clock=clock)
 
