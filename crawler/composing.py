@@ -12,6 +12,7 @@ from crawler.courtesy import CourtesyRule
 from crawler.errand import Means
 from crawler.events import Event
 from crawler.frontier.base import Frontier, FrontierItem
+from crawler.network import Network
 from crawler.patience import Patience
 from crawler.recrawl import RecrawlRule
 from crawler.space import Space
@@ -50,6 +51,10 @@ def compose(
     def settings_for(_item: FrontierItem) -> Settings:
         return settings
 
+    async def reach(host: str, port: int) -> bool:
+        async with stores.supervisor.proxy() as proxy:
+            return await proxy.client.reach(host, port)
+
     recrawl = RecrawlRule(settings_for)
     space = None
     if stores.disk is not None:
@@ -64,6 +69,7 @@ def compose(
         recrawl=recrawl,
         turns=turns_for(settings),
         space=space,
+        network=Network(reach, clock, report),
         patience=Patience(clock, report),
         clock=clock,
         report=report,

@@ -30,6 +30,7 @@ from core.pages import Outcome, PageInfo
 from core.settings import Settings
 from crawler.events import Event, LinksAdded, PageDone, PageSkipped, PageTriedAgain
 from crawler.frontier.base import Frontier, FrontierItem, ItemState
+from crawler.network import Network, NetworkAwayError
 from crawler.patience import Patience
 from crawler.recrawl import RecrawlRule
 from crawler.rules import VISIT, Action, Aftermath, Rule, Verdict
@@ -62,6 +63,7 @@ class Means:
         recrawl: the one of the rules that says when a page is due again.
         turns: says whose turn a link takes.
         space: the collection's disk; None when proxies elsewhere look after theirs.
+        network: tells a dead host from a dead network.
         report: told what happens, as it happens.
     """
 
@@ -73,6 +75,7 @@ class Means:
     recrawl: RecrawlRule
     turns: Turns
     space: Space | None
+    network: Network
     patience: Patience
     clock: Clock
     report: Callable[[Event], None]
@@ -117,6 +120,8 @@ class Errand:
             await self._survive(error)
         except ClaimLostError:
             raise
+        except NetworkAwayError as error:
+            await self._give_back(str(error))
         except WeboidError as error:
             log.warning("visit.failed url=%s error=%s", item.url, error)
             await self._retry(str(error))
@@ -184,7 +189,7 @@ class Errand:
         """Make safe what follows from the visit; the manifest may be written when this returns.
 
         Raises:
-            ClaimLostError: it must not be written.
+            ClaimLostError, NetworkAwayError: it must not be written.
         """
         await self._carry_out(Captured(page))
         item, frontier = self._item, self._means.frontier
@@ -195,6 +200,7 @@ class Errand:
         """Ask the rules what follows, and do all of it but the item's own end."""
         item, means, aftermath = self._item, self._means, self._aftermath
         frontier = means.frontier
+        await means.network.judge(captured.page)
         for rule in means.rules:
             await rule.after(item, captured, aftermath, now=self._now())
         added = 0

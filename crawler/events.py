@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 
 from core.pages import PageInfo
-from crawler.patience import StoreAway, StoreBack
 from crawler.space import Paused, Resumed
 from crawler.supervisor import FileRecovered
+from crawler.waiting import GoingOn, Waiting
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ Event = (
     | LinksAdded
     | Paused
     | Resumed
-    | StoreAway
-    | StoreBack
+    | Waiting
+    | GoingOn
     | FileRecovered
 )

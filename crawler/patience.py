@@ -7,11 +7,11 @@ twice; every verb of the frontier and of the index allows for that.
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TypeVar
 
 from core.clock import Clock
 from core.errors import TransientError
+from crawler.waiting import GoingOn, Waiting
 
 _T = TypeVar("_T")
 
@@ -19,28 +19,10 @@ FIRST_PAUSE_S = 0.2
 LONGEST_PAUSE_S = 5.0
 
 
-@dataclass(frozen=True, slots=True)
-class StoreAway:
-    """A store does not answer; work waits for it.
-
-    Attributes:
-        text: which one, and why, in a sentence.
-    """
-
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class StoreBack:
-    """It answers again, after so many seconds."""
-
-    seconds: float
-
-
 class Patience:
     """Asks stores on behalf of everyone in a process. One event for all who wait."""
 
-    def __init__(self, clock: Clock, report: Callable[[StoreAway | StoreBack], None]) -> None:
+    def __init__(self, clock: Clock, report: Callable[[Waiting | GoingOn], None]) -> None:
         self._clock = clock
         self._report = report
         self._away_since: float | None = None
@@ -66,9 +48,9 @@ class Patience:
     def _note_away(self, error: TransientError) -> None:
         if self._away_since is None:
             self._away_since = self._clock.monotonic()
-            self._report(StoreAway(str(error)))
+            self._report(Waiting("store", str(error)))
 
     def _note_back(self) -> None:
         if self._away_since is not None:
             away_s, self._away_since = self._clock.monotonic() - self._away_since, None
-            self._report(StoreBack(away_s))
+            self._report(GoingOn("store", away_s))

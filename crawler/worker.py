@@ -86,8 +86,9 @@ class Crew:
         while not self.stopping.is_set():
             if means.space is not None:
                 await means.space.wait(self.stopping)
-                if self.stopping.is_set():
-                    break
+            await means.network.wait(self.stopping)
+            if self.stopping.is_set():
+                break
             claimed = await means.patience.ask(
                 lambda: means.frontier.claim(now=means.clock.now(), worker=worker)
             )

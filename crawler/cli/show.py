@@ -23,10 +23,16 @@ from core.pages import Outcome
 from crawler.archiving import Account
 from crawler.events import Event, LinksAdded, PageDone, PageSkipped, PageTriedAgain
 from crawler.frontier.base import AddResult
-from crawler.patience import StoreAway, StoreBack
 from crawler.space import Paused, Resumed
 from crawler.supervisor import FileRecovered
+from crawler.waiting import GoingOn, Waiting
 
+_NAMES: dict[type, str] = {
+    Waiting: "waiting",
+    GoingOn: "going_on",
+    PageSkipped: "skipped",
+    LinksAdded: "links",
+}
 _COLOURS = {
     Outcome.COMPLETE: "green",
     Outcome.PARTIAL: "yellow",
@@ -80,14 +86,8 @@ class Machine:
                 self._say({"event": "resumed", **asdict(event)})
             case FileRecovered():
                 self._say({"event": "recovered", **event.facts})
-            case StoreAway():
-                self._say({"event": "away", "reason": event.text})
-            case StoreBack():
-                self._say({"event": "back", **asdict(event)})
-            case PageSkipped():
-                self._say({"event": "skipped", **asdict(event)})
-            case LinksAdded():
-                self._say({"event": "links", **asdict(event)})
+            case Waiting() | GoingOn() | PageSkipped() | LinksAdded():
+                self._say({"event": _NAMES[type(event)], **asdict(event)})
             case PageDone():
                 self._say_page(event)
 
@@ -213,7 +213,7 @@ class Terminal:
             self._progress.advance(self._task)
             return
         if not isinstance(event, PageDone):
-            waits = isinstance(event, Paused | StoreAway)
+            waits = isinstance(event, Paused | Waiting)
             self._progress.update(self._task, description="waiting" if waits else "archiving")
             style = "bold red" if isinstance(event, FileRecovered) and event.lost else "dim"
             self._console.print(escape(aside_for(event)), style=style, soft_wrap=True)
@@ -263,7 +263,7 @@ def line_for(event: PageDone | PageSkipped) -> str:
 
 
 def aside_for(
-    event: PageTriedAgain | Paused | Resumed | StoreAway | StoreBack | FileRecovered,
+    event: PageTriedAgain | Paused | Resumed | Waiting | GoingOn | FileRecovered,
 ) -> str:
     """What happens between pages, in one line."""
     match event:
@@ -276,10 +276,10 @@ def aside_for(
             )
         case Resumed():
             return f"going on  after {event.seconds:.0f} s: there is space again"
-        case StoreAway():
+        case Waiting():
             return f"waiting   {event.text} It goes on by itself."
-        case StoreBack():
-            return f"going on  after {event.seconds:.0f} s: it answers again"
+        case GoingOn():
+            return f"going on  after {event.seconds:.0f} s: the {event.reason} is there again"
         case FileRecovered():
             return f"recovered {event.text}"
 

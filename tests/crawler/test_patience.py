@@ -5,7 +5,8 @@ import pytest
 from core.clock import SystemClock
 from core.errors import TransientError, UnavailableError
 from crawler import patience
-from crawler.patience import Patience, StoreAway, StoreBack
+from crawler.patience import Patience
+from crawler.waiting import GoingOn, Waiting
 
 
 @pytest.fixture(autouse=True)
@@ -15,7 +16,7 @@ def short(monkeypatch: pytest.MonkeyPatch) -> None:
 
 async def test_a_store_that_is_away_is_asked_until_it_answers() -> None:
     """It is told once that it is away, and once that it is back."""
-    told: list[StoreAway | StoreBack] = []
+    told: list[Waiting | GoingOn] = []
     failures = [TransientError("Redis does not answer."), TransientError("Nor now.")]
 
     def verb() -> str:
@@ -26,8 +27,8 @@ async def test_a_store_that_is_away_is_asked_until_it_answers() -> None:
     asking = Patience(SystemClock(), told.append)
 
     assert await asking.ask(verb) == "answer"
-    assert [type(each) for each in told] == [StoreAway, StoreBack]
-    assert told[0] == StoreAway("Redis does not answer.")
+    assert [type(each) for each in told] == [Waiting, GoingOn]
+    assert told[0] == Waiting("store", "Redis does not answer.")
 
 
 async def test_a_store_that_cannot_be_used_is_not_waited_for() -> None:
