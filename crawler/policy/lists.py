@@ -180,8 +180,7 @@ def _patterns(path: str) -> Iterator[tuple[int, Pattern | LineProblem]]:
 
 def _fragment(text: str) -> Pattern:
     """A line of MediaWiki's Spam blacklist as a regular expression of its own."""
-    check_regex(text)  # else brackets of the line could pair with ours
-    return Pattern(Form.REGEX, f"{MEDIAWIKI_BEFORE}{text})")
+    return Pattern(Form.REGEX, check_regex(text, before=MEDIAWIKI_BEFORE, after=")"))
 
 
 def _lines(path: str) -> Iterator[tuple[int, str | None]]:

@@ -149,24 +149,29 @@ def parse_pattern(text: str) -> Pattern:
         raise _bad(text, str(error).removesuffix(".")) from error
 
 
-def check_regex(expression: str) -> str:
-    """The expression when RE2 can run it, in time that grows with the URL's length alone.
+def check_regex(expression: str, *, before: str = "", after: str = "") -> str:
+    """The expression, with what is put around it, when RE2 can run it.
+
+    RE2 takes time that grows with the length of the URL alone, whatever the expression.
 
     Raises:
-        InputError: it cannot, or the expression is empty or too long.
+        InputError: RE2 cannot run it, or it is empty or too long.
     """
+    named = f"{REGEX_PREFIX}{expression}"
     if not expression or len(expression) > REGEX_LIMIT_CHARS:
-        raise _bad(f"{REGEX_PREFIX}{expression}", f"it has 1 to {REGEX_LIMIT_CHARS} characters")
+        raise _bad(named, f"an expression has 1 to {REGEX_LIMIT_CHARS} characters")
+    whole = f"{before}{expression}{after}"
     try:
-        re2.compile(expression, _options(REGEX_LIMIT_BYTES))
+        for each in (expression, whole):  # by itself first: its brackets must not pair with ours
+            re2.compile(each, _options(REGEX_LIMIT_BYTES))
     except re2.error as error:
         said = error.args[0] if error.args else ""
         said = said.decode(errors="replace") if isinstance(said, bytes) else str(said)
         raise _bad(
-            f"{REGEX_PREFIX}{expression}",
+            named,
             f"RE2 cannot run it ({said[:200]}); it knows no look-ahead and no back references",
         ) from error
-    return expression
+    return whole
 
 
 def _plain(text: str) -> Pattern:
@@ -242,7 +247,7 @@ class PatternTable(Generic[T]):
         self._trees: dict[str, T | _Several[T]] = {}
         self._prefixes: dict[str, _Prefixes[T]] = {}
         self._regexes: list[tuple[str, T]] = []
-        self._sets: list[_RegexSet] | None = []
+        self._sets: list[_RegexSet | _Alone] | None = []
         self.size = 0
 
     def add(self, pattern: Pattern, value: T) -> None:
@@ -376,10 +381,15 @@ class _RegexSet:
     this tells it from a text in which nothing does, and then each is searched for by itself.
     """
 
-    def __init__(self, expressions: list[str], first: int) -> None:
+    def __init__(self, expressions: list[str], first: int, limit_bytes: int) -> None:
+        """Compile them.
+
+        Raises:
+            re2.error: together they are too large.
+        """
         self._first = first
         self._expressions = expressions
-        self._set = re2.Set.SearchSet(_options(SET_LIMIT_BYTES))
+        self._set = re2.Set.SearchSet(_options(limit_bytes))
         for expression in ("", *expressions):
             self._set.Add(expression)
         self._set.Compile()
@@ -389,23 +399,50 @@ class _RegexSet:
         found = self._set.Match(text) or []
         if 0 in found:
             yield from (self._first + number - 1 for number in sorted(found) if number)
-            return
-        for number, expression in enumerate(self._expressions):
-            if re2.search(expression, text, _options(REGEX_LIMIT_BYTES)):
-                yield self._first + number
+        else:
+            yield from _each_alone(self._expressions, self._first, text)
 
 
-def _sets_of(expressions: list[str]) -> list[_RegexSet]:
-    sets: list[_RegexSet] = []
+class _Alone:
+    """An expression that is too large for a set."""
+
+    def __init__(self, expression: str, first: int) -> None:
+        self._expression = expression
+        self._first = first
+
+    def search(self, text: str) -> Iterator[int]:
+        """Its number when it is found in the text."""
+        return _each_alone([self._expression], self._first, text)
+
+
+def _each_alone(expressions: list[str], first: int, text: str) -> Iterator[int]:
+    for number, expression in enumerate(expressions, start=first):
+        if re2.search(expression, text, _options(REGEX_LIMIT_BYTES)):
+            yield number
+
+
+def _sets_of(expressions: list[str]) -> list[_RegexSet | _Alone]:
+    sets: list[_RegexSet | _Alone] = []
     start, chars = 0, 0
     for number, expression in enumerate(expressions):
         chars += len(expression)
         if chars > SET_CHARS or number - start >= SET_PATTERNS:
-            sets.append(_RegexSet(expressions[start:number], start))
+            sets += _compiled(expressions[start:number], start)
             start, chars = number, len(expression)
-    if start < len(expressions):
-        sets.append(_RegexSet(expressions[start:], start))
-    return sets
+    return sets + _compiled(expressions[start:], start)
+
+
+def _compiled(expressions: list[str], first: int) -> list[_RegexSet | _Alone]:
+    """They in one set, or in several when one would be too large."""
+    if not expressions:
+        return []
+    try:
+        return [_RegexSet(expressions, first, SET_LIMIT_BYTES)]
+    except re2.error:
+        half = len(expressions) // 2
+        if not half:
+            return [_Alone(expressions[0], first)]
+        return _compiled(expressions[:half], first) + _compiled(expressions[half:], first + half)
 
 
 def _options(limit_bytes: int) -> re2.Options:
