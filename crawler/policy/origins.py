@@ -237,9 +237,12 @@ class OriginRobots:
         fetched = await fetcher.get(origin + PATH, limit_bytes=LIMIT_BYTES + 1, timeout_s=TIMEOUT_S)
         answer = read_answer(fetched, policy.robots_agent, now=now)
         if answer.robots is not None:
-            lifetime = max(timedelta(seconds=policy.robots_lifetime_s), AGAIN_AT_LEAST)
             found = Known(
-                answer.robots, policy.robots_agent, now + lifetime, read_at=now, why=answer.why
+                answer.robots,
+                policy.robots_agent,
+                now + _lifetime(policy),
+                read_at=now,
+                why=answer.why,
             )
         else:
             found = await self._without(answer, policy, old, origin=origin, host=host, now=now)
@@ -260,23 +263,29 @@ class OriginRobots:
         host: str,
         now: datetime,
     ) -> Known:
-        """It could not be had: block the host, and keep what is known."""
+        """It could not be had: block the host, and keep what is known.
+
+        After `UNREACHABLE_LIMIT` the host is not to blame any more, and is asked like any other.
+        """
         if answer.down and self._judge is not None:
             await self._judge(_failed(origin + PATH, answer.why, now))
+        found = Known(
+            robots=old.robots if old is not None else None,
+            agent=policy.robots_agent,
+            next_at=now + _lifetime(policy),
+            read_at=old.read_at if old is not None else None,
+            since=(old.since if old is not None else None) or now,
+            why=answer.why,
+        )
+        if found.holds(now=now) is not None:
+            return found
         reason = f"robots.txt cannot be had: {answer.why}"[:500]
         until = await self._ask(
             lambda: self._frontier.back_off(
                 host, reason, now=now, at_least=answer.not_before, down=answer.down
             )
         )
-        return Known(
-            robots=old.robots if old is not None else None,
-            agent=policy.robots_agent,
-            next_at=max(until, now + AGAIN_AT_LEAST),
-            read_at=old.read_at if old is not None else None,
-            since=(old.since if old is not None else None) or now,
-            why=answer.why,
-        )
+        return replace(found, next_at=max(until, now + AGAIN_AT_LEAST))
 
     @asynccontextmanager
     async def _alone(self, origin: str) -> AsyncIterator[None]:
@@ -335,6 +344,10 @@ def origin_of(url: str) -> str:
     """
     scheme = "https" if url[:6].lower() == "https:" else "http"
     return f"{scheme}://{authority_of(url)}"
+
+
+def _lifetime(policy: PolicySettings) -> timedelta:
+    return max(timedelta(seconds=policy.robots_lifetime_s), AGAIN_AT_LEAST)
 
 
 def _failed(url: str, reason: str, now: datetime) -> PageInfo:
