@@ -23,7 +23,7 @@ from crawler.frontier.base import Frontier, FrontierItem, ItemState
 from crawler.space import Paused, Resumed, Space
 from crawler.supervisor import FileRecovered, Supervisor
 from crawler.visiting import Captured, capture
-from proxy.index import CaptureIndex
+from proxy.index.protocol import CaptureIndex
 
 log = logging.getLogger(__name__)
 
