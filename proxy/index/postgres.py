@@ -68,30 +68,35 @@ class PostgresCaptureIndex:
             raise
 
     def _prepare(self, schema: str) -> None:
-        version = self._version()
+        version = self._version(schema)
         if version is None:
             with self._server.transaction():
                 self._server.execute(
                     "SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", (f"weboid.{schema}",)
                 )
-                if self._version() is None:  # nobody was quicker
+                if self._version(schema) is None:  # nobody was quicker
                     # Whoever may not make a schema may still use one that was made for it.
-                    if not self._one("SELECT to_regnamespace(%s) IS NOT NULL", (schema,)):
+                    if not self._one(
+                        "SELECT EXISTS (SELECT FROM pg_namespace WHERE nspname = %s)", (schema,)
+                    ):
                         self._server.execute(f'CREATE SCHEMA "{schema}"')
                     self._server.execute(POSTGRES_DDL)
-            version = self._version()
+            version = self._version(schema)
         if version != SCHEMA_VERSION:
             raise CollectionVersionError(
                 f"The captures index at {self._address} has schema {version}, this version reads"
                 f" {SCHEMA_VERSION}; run `weboid index rebuild`."
             )
 
-    def _version(self) -> int | None:
+    def _version(self, schema: str) -> int | None:
         """The version of the tables; None when there are none."""
-        if not self._one("SELECT to_regclass('version') IS NOT NULL"):
+        # The catalogue is read as it is now; a name would be looked up in what was seen before.
+        query = (
+            "SELECT EXISTS (SELECT FROM pg_tables WHERE schemaname = %s AND tablename = 'version')"
+        )
+        if not self._one(query, (schema,)):
             return None
-        version = self._one("SELECT number FROM version")
-        return None if version is None else int(version)
+        return int(self._one("SELECT max(number) FROM version") or 0)
 
     def close(self) -> None:
         """End the connection."""

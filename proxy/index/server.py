@@ -125,7 +125,8 @@ class PostgresServer:
         if not patient:
             self._deadline = self._monotonic() + ANSWER_TIMEOUT_S
         try:
-            return connection.execute(query.encode(), values)
+            # What has no values is too short to be worth a plan that is kept.
+            return connection.execute(query.encode(), values, prepare=None if values else False)
         except (psycopg.Error, OSError) as error:
             raise self._as_ours(error) from None
         finally:
