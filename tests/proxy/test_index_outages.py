@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.services.redis import RedisServer, wait_until
+from tests.services.redis_server import RedisServer, wait_until
 
 from core.errors import ConfigError, IndexUnavailableError
 from core.index_url import parse_index_url
