@@ -14,6 +14,7 @@ from typing import Any
 
 from core.errors import ConfigError
 from core.hosts import HostPatterns, parse_endpoint, resolve_key
+from core.index_url import parse_index_url
 from core.patterns import Patterns
 from core.redis_url import RedisUse, parse_redis_url
 from core.sheets import NOT_IN_SHEETS, SHEET_GROUPS, Sheet, surt_prefix
@@ -76,6 +77,14 @@ class ProxySettings:
     crawl_limit_bytes: int = 0  # all that one run may receive, through all proxies; 0: no limit
     whole_ranges: bool = True  # when a page asks for a part (206), fetch the whole once, too
     websockets: bool = True  # lead them through, unrecorded; false: refuse them
+
+
+@dataclass(frozen=True, slots=True)
+class IndexSettings:
+    """The captures index: what was captured, and in which WARC it lies."""
+
+    url: str = ""  # "postgresql://user:password@host:port/name", with [proxy] dedup_url; empty: this collection
+    patience_s: float = 60.0  # wait so long for a database that is gone, then visits are made again
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,6 +196,7 @@ class Settings:
     visit: VisitSettings = VisitSettings()
     browser: BrowserSettings = BrowserSettings()
     proxy: ProxySettings = ProxySettings()
+    index: IndexSettings = IndexSettings()
     egress: EgressSettings = field(default_factory=EgressSettings)
     politeness: PolitenessSettings = PolitenessSettings()
     frontier: FrontierSettings = FrontierSettings()
@@ -208,7 +218,7 @@ def parse_settings(text: str, *, source: str = "profile") -> Settings:
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"{source} is no TOML: {error}.") from error
     settings = settings_from(document, source=source)
-    _check(settings, source)
+    check_settings(settings, source=source)
     return settings
 
 
@@ -259,7 +269,7 @@ def parse_sheet(prefix: str, document: Mapping[str, Any], *, source: str = "shee
                 raise ConfigError(f"{within} {key} is said of a crawl as a whole, not of a part.")
         changes[name] = {key: getattr(checked, key) for key in table}
     sheet = Sheet(spelled, **changes)
-    _check(with_sheets(Settings(), (sheet,)), where)
+    check_settings(with_sheets(Settings(), (sheet,)), source=where)
     return sheet
 
 
@@ -328,8 +338,12 @@ def _value(kind: Any, value: object, where: str) -> object:
     raise ConfigError(f"{where} must be of type {getattr(kind, '__name__', kind)}, not {value!r}.")
 
 
-def _check(settings: Settings, source: str) -> None:
-    """Refuse what no part could work with."""
+def check_settings(settings: Settings, *, source: str) -> None:
+    """Refuse what no part could work with.
+
+    Raises:
+        ConfigError: the text names `source`, the key, and what would be right.
+    """
     for group_name in _groups():
         group = getattr(settings, group_name)
         for each in fields(group):
@@ -346,6 +360,13 @@ def _check(settings: Settings, source: str) -> None:
     if settings.frontier.url:
         parse_redis_url(settings.frontier.url, RedisUse.FRONTIER)
     _check_scope(settings.scope, source)
+    if settings.index.url:
+        parse_index_url(settings.index.url)
+        if not settings.proxy.dedup_url:
+            raise ConfigError(
+                f"{source} [index] url needs [proxy] dedup_url: machines that share an index also"
+                " share a dedup index, which is in Redis."
+            )
     _check_egress(settings.egress, source)
 
 

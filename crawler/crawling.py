@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from core.clock import Clock
+from core.durations import told
 from core.errors import ConfigError
 from core.settings import ScopeSettings, Settings
 from core.urls import identity_key
@@ -199,14 +200,14 @@ def _sum(one: AddResult, other: AddResult) -> AddResult:
     )
 
 
-def budgets_in_words(scope: ScopeSettings) -> list[str]:
-    """The budgets that are set, each as a phrase."""
+def budgets_in_words(scope: ScopeSettings, size: Callable[[float], str]) -> list[str]:
+    """The budgets that are set, each as a phrase; `size` writes bytes."""
     found = []
-    for whose, pages, size, seconds in (
+    for whose, pages, stored, seconds in (
         ("", scope.pages, scope.bytes, scope.seconds),
         (" of one host", scope.host_pages, scope.host_bytes, scope.host_seconds),
     ):
         found += [f"{pages} pages{whose}"] if pages else []
-        found += [f"{size} bytes{whose}"] if size else []
-        found += [f"{seconds:.0f} s{whose}"] if seconds else []
+        found += [f"{size(stored)}{whose}"] if stored else []
+        found += [f"{told(seconds)}{whose}"] if seconds else []
     return found

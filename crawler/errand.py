@@ -22,6 +22,7 @@ from core.errors import (
     BrowserUnavailableError,
     DedupUnavailableError,
     DiskFullError,
+    IndexUnavailableError,
     LimitReachedError,
     ProxyUnavailableError,
     WeboidError,
@@ -38,12 +39,18 @@ from crawler.space import Space
 from crawler.supervisor import Supervisor
 from crawler.turns import Turns
 from crawler.visiting import Captured, Wanted, capture
-from proxy.index import CaptureIndex
+from proxy.index.protocol import CaptureIndex
 
 log = logging.getLogger(__name__)
 
 DEATHS = 5  # browsers or proxies that a page may see die before it counts as an attempt
 NO_REST = timedelta(0)  # the host was not asked
+NOT_THE_PAGES_FAULT = (
+    DiskFullError,
+    LimitReachedError,
+    DedupUnavailableError,
+    IndexUnavailableError,
+)
 LINKS_AT_ONCE = 1_000  # a store is not kept from others for longer
 
 _T = TypeVar("_T")
@@ -95,8 +102,8 @@ class Errand:
         """Do what is to be done with the item, and end its claim.
 
         Raises:
-            DiskFullError, LimitReachedError, DedupUnavailableError: no page can be kept at the
-                moment; the item was given back.
+            DiskFullError, LimitReachedError, DedupUnavailableError, IndexUnavailableError: no page
+                can be kept at the moment; the item was given back.
             ClaimLostError: another worker has it.
         """
         item = self._item
@@ -111,7 +118,7 @@ class Errand:
                 await self._visit()
             else:
                 await self._refuse(verdict)
-        except (DiskFullError, LimitReachedError, DedupUnavailableError) as error:
+        except NOT_THE_PAGES_FAULT as error:
             await self._give_back(str(error))
             low = self._means.space is None or self._means.space.is_low()
             if not (isinstance(error, DiskFullError) and low):

@@ -6,6 +6,7 @@ import os
 import shutil
 import threading
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -14,9 +15,10 @@ from typing import Any
 from core.clock import Clock
 from core.errors import UnavailableError
 from core.layout import OPEN_SUFFIX, Layout
+from core.settings import Settings
 from crawler.frontier.base import Frontier
 from crawler.overview import Overview, overview
-from proxy.index import CaptureIndex
+from proxy.index.opening import open_index
 
 KEPT_S = 0.5  # who asks twice within so long is told the same
 HOLDINGS_SHARE = 20
@@ -77,14 +79,14 @@ class Status:
 
 
 def status_of(
-    layout: Layout | None, frontier: Frontier | None, *, reserve_bytes: int, now: datetime
+    layout: Layout | None, frontier: Frontier | None, *, settings: Settings, now: datetime
 ) -> Status:
     """The status at `now`.
 
     Args:
         layout: of a collection that exists; None when there is none here.
         frontier: its own, or a shared one; None when there is none yet.
-        reserve_bytes: as the profile says.
+        settings: the profile: where the index is, and what is kept free.
         now: the moment.
 
     Raises:
@@ -93,7 +95,7 @@ def status_of(
     """
     return Status(
         at=now,
-        holdings=None if layout is None else holdings(layout, reserve_bytes=reserve_bytes),
+        holdings=None if layout is None else holdings(layout, settings),
         frontier=None if frontier is None else overview(frontier, now=now),
     )
 
@@ -110,13 +112,13 @@ class StatusReader:
         layout: Layout | None,
         frontier: Callable[[], Frontier | None],
         *,
-        reserve_bytes: int,
+        settings: Settings,
         clock: Clock,
     ) -> None:
         """Take what `status_of` takes; `frontier` is asked each time, for it may come later."""
         self._layout = layout
         self._frontier = frontier
-        self._reserve_bytes = reserve_bytes
+        self._settings = settings
         self._clock = clock
         self._lock = threading.Lock()
         self._status: Status | None = None
@@ -149,7 +151,7 @@ class StatusReader:
         if self._layout is None:
             return None
         if self._holdings is None or began >= self._holdings_until:
-            self._holdings = holdings(self._layout, reserve_bytes=self._reserve_bytes)
+            self._holdings = holdings(self._layout, self._settings)
             ended = self._clock.monotonic()
             self._holdings_until = ended + HOLDINGS_SHARE * (ended - began)
             return self._holdings
@@ -160,14 +162,14 @@ class StatusReader:
         )
 
 
-def holdings(layout: Layout, *, reserve_bytes: int) -> Holdings:
+def holdings(layout: Layout, settings: Settings) -> Holdings:
     """What lies in the collection.
 
     Raises:
         CollectionVersionError: its index was made by another version.
-        UnavailableError: the folder is gone.
+        UnavailableError: the folder is gone, or the index does not answer.
     """
-    counts, outcomes = _captured(layout)
+    counts, outcomes = _captured(layout, settings)
     sizes = [_size(path) for path in layout.archive.glob("*.warc.gz*")]
     return Holdings(
         root=str(layout.root),
@@ -179,7 +181,7 @@ def holdings(layout: Layout, *, reserve_bytes: int) -> Holdings:
         warcs=len(sizes),
         warc_bytes=sum(sizes),
         free_bytes=_free(layout),
-        reserve_bytes=reserve_bytes,
+        reserve_bytes=settings.proxy.disk_reserve_bytes,
     )
 
 
@@ -217,11 +219,8 @@ def in_use(layout: Layout) -> bool:
         os.close(descriptor)
 
 
-def _captured(layout: Layout) -> tuple[dict[str, int], dict[str, int]]:
-    if not layout.captures_db.exists():
+def _captured(layout: Layout, settings: Settings) -> tuple[dict[str, int], dict[str, int]]:
+    if not settings.index.url and not layout.captures_db.exists():
         return {}, {}
-    index = CaptureIndex(layout.captures_db)
-    try:
+    with closing(open_index(layout, settings.index)) as index:
         return index.counts(), index.outcomes()
-    finally:
-        index.close()

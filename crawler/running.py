@@ -10,30 +10,33 @@ import signal
 import socket
 from collections import Counter
 from collections.abc import Awaitable, Callable
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 
 from core.clock import Clock
+from core.errors import TransientError
 from core.layout import Layout
 from core.pages import Outcome
-from core.settings import ProxySettings, Settings
+from core.settings import Settings
 from crawler.collection import Collection, open_collection
 from crawler.composing import Stores, compose
 from crawler.crawllog import CrawlLog
-from crawler.events import Event, LinksAdded, PageDone, PageSkipped
+from crawler.events import Event, LinksAdded, PageDone, PageSkipped, Standing
 from crawler.fetching import CA_FILE
 from crawler.frontier.base import AddResult, Frontier, ItemState
 from crawler.frontier.opening import open_frontier
+from crawler.overview import rate
 from crawler.supervisor import FileRecovered, running
 from crawler.worker import STOP_ORDER, Crew
 from proxy.checksums import complete, lacking
 from proxy.disk import Disk
-from proxy.index import CaptureIndex
+from proxy.index.opening import open_index
 from proxy.recovery import interrupted, put_in_order
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
+TELL_S = 2.0
 FAILED_KEPT = 10_000  # of a run of months the rest is in the frontier's dead letters
 
 # Adds to the frontier, and says what became of it.
@@ -191,9 +194,11 @@ async def _perform_here(  # noqa: PLR0913, PLR0917 each is a hand of its own
                     account.added = await prepare(frontier)
                     account.left = frontier.unfinished(clock.now())
                     started(account.added, account.left)
+                    telling = asyncio.create_task(_tell(frontier, clock, report))
                     try:
                         await _work(run, collection, frontier, clock, note, stop)
                     finally:
+                        telling.cancel()
                         account.left = frontier.unfinished(clock.now())
         except asyncio.CancelledError:
             if not stop.at_once:
@@ -202,6 +207,27 @@ async def _perform_here(  # noqa: PLR0913, PLR0917 each is a hand of its own
             assert task is not None
             task.uncancel()
         account.stopped = stop.event.is_set()
+
+
+async def _tell(frontier: Frontier, clock: Clock, report: Callable[[Event], None]) -> None:
+    """Say how the frontier stands, until cancelled."""
+    while True:
+        await asyncio.sleep(TELL_S)
+        with suppress(TransientError):
+            now = clock.now()
+            stats, minutes = frontier.stats(now), frontier.minutes(now)
+            per_minute = round(rate(minutes, 1, now=now), 1)
+            report(
+                Standing(
+                    stats.queued,
+                    stats.claimed,
+                    stats.done,
+                    stats.skipped,
+                    stats.dead,
+                    per_minute,
+                    stats.paused,
+                )
+            )
 
 
 async def _work(
@@ -216,10 +242,10 @@ async def _work(
     layout, settings = collection.layout, run.settings
     if not run.endless and not frontier.unfinished(clock.now()):
         if interrupted(layout) or lacking(layout):
-            await asyncio.to_thread(_put_in_order, collection, settings.proxy, clock, note)
+            await asyncio.to_thread(_put_in_order, collection, settings, clock, note)
         return
     # An index of another version is refused before anything is started.
-    with closing(CaptureIndex(layout.captures_db)) as index:
+    with closing(open_index(layout, settings.index)) as index:
         async with running(collection, settings, clock=clock, report=note) as supervisor:
             name = f"{socket.gethostname()}:{os.getpid()}"
             stores = Stores(
@@ -245,12 +271,13 @@ async def _work(
 
 
 def _put_in_order(
-    collection: Collection, settings: ProxySettings, clock: Clock, note: Callable[[Event], None]
+    collection: Collection, settings: Settings, clock: Clock, note: Callable[[Event], None]
 ) -> None:
     """Do what a proxy does at its start: there is nothing to archive, but a crash left something."""
-    for each in put_in_order(collection.layout, settings, now=clock.now()):
+    done = put_in_order(collection.layout, settings.proxy, now=clock.now(), index=settings.index)
+    for each in done:
         note(FileRecovered.of(each.to_dict()))
-    with closing(CaptureIndex(collection.layout.captures_db)) as index:
+    with closing(open_index(collection.layout, settings.index)) as index:
         complete(collection.layout, index)
 
 

@@ -196,6 +196,27 @@ def link_key(text: str) -> str:
     return fetch_key(text, allow_single_label=True)
 
 
+def span(kind: str, seed: str) -> str:
+    """What belongs to a crawl for this seed's sake, as a person writes it.
+
+    >>> span("prefix", "https://example.org/docs/intro"), span("domain", "http://www.example.org/")
+    ('example.org/docs/…', 'example.org and *.example.org')
+    """
+    match kind:
+        case "page":
+            return "this page alone"
+        case "prefix":
+            authority, folder = _folder(seed)
+            return f"{authority}{folder}…"
+        case "host":
+            return f"{authority_of(seed)}/…"
+        case "domain":
+            host = _without_www(host_of(seed))
+            return f"{host} and *.{host}"
+        case _:
+            return "anything"
+
+
 def in_words(settings: ScopeSettings, seeds: int) -> str:
     """The scope as a sentence.
 

@@ -14,6 +14,7 @@ from crawler.cli.exits import Exit, exit_for
 # or what stands behind the colon.
 _COMMANDS = {
     "archive": "crawler.cli.archive",
+    "crawl": "crawler.cli.crawl",
     "doctor": "crawler.cli.doctor",
     "enqueue": "crawler.cli.enqueue",
     "frontier": "crawler.cli.frontier",

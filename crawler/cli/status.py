@@ -66,7 +66,7 @@ def reader_of(where: Where) -> Iterator[StatusReader]:
         yield StatusReader(
             layout if layout.marker.exists() else None,
             frontier,
-            reserve_bytes=where.settings.proxy.disk_reserve_bytes,
+            settings=where.settings,
             clock=SystemClock(),
         )
 
