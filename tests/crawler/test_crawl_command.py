@@ -117,7 +117,7 @@ def test_scope_options_say_what_is_archived(
 
 def test_the_same_command_does_nothing_twice_and_a_wider_budget_goes_on(start: Start) -> None:
     """A budget of pages is kept exactly; a larger one finishes what it had left over."""
-    weboid, site = start(SITE, politeness={"visits_per_host": 4})
+    weboid, _site = start(SITE, politeness={"visits_per_host": 4})
 
     first = crawl(weboid, SEED, "--pages", "3", "--workers", "4")
     again = crawl(weboid, SEED, "--pages", "3")
