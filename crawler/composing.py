@@ -20,6 +20,7 @@ from crawler.jobs import Jobs
 from crawler.linklog import LinkLog
 from crawler.network import Network
 from crawler.patience import Patience
+from crawler.plain import PlainVisits
 from crawler.recrawl import RecrawlRule
 from crawler.rules import Rule
 from crawler.sitemap_rule import SitemapRule
@@ -81,12 +82,14 @@ def compose(
         ScopeRule(jobs, frontier, patience, name=stores.name, record=record),
         BudgetRule(jobs, frontier, patience),
     ]
+    plain = None
     if stores.ca is not None:
         fetch = Fetcher(
             visits_at(stores.supervisor, bucket=settings.proxy.dedup_bucket),
             ca=stores.ca,
             agent=agent_of(stores.supervisor, settings.visit),
         )
+        plain = PlainVisits(fetch, clock)
         rules.append(SitemapRule(jobs, frontier, patience, fetch, turns=turns, clock=clock))
     recrawl = RecrawlRule(settings_for)
     space = None
@@ -103,6 +106,7 @@ def compose(
         turns=turns,
         space=space,
         network=Network(reach, clock, report),
+        plain=plain,
         patience=patience,
         clock=clock,
         report=report,
