@@ -19,14 +19,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from core.errors import ConfigError, InputError
-from crawler.policy.patterns import (
-    Form,
-    Pattern,
-    PatternTable,
-    Target,
-    check_regex,
-    parse_pattern,
-)
+from crawler.policy.expressions import check_regex
+from crawler.policy.patterns import Form, Pattern, Target, parse_pattern
+from crawler.policy.table import PatternTable
 from crawler.urllist import TEXT_SHOWN_CHARS, LineProblem
 
 MEDIAWIKI_SUFFIX = ".spamlist"
