@@ -26,6 +26,7 @@ _COMMANDS = {
     "resume": "crawler.cli.steer:resume",
     "resume-host": "crawler.cli.hosts:resume_host",
     "serve": "crawler.cli.serve",
+    "sheet": "crawler.cli.sheet",
     "status": "crawler.cli.status",
     "stop": "crawler.cli.steer:stop",
 }

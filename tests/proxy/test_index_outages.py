@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.services.redis_server import RedisServer, wait_until
 
 from core.errors import ConfigError, IndexUnavailableError
 from core.index_url import parse_index_url
@@ -28,6 +27,7 @@ from tests.proxy.conftest import Browser, Origin, Proxy, check, ok, records
 from tests.proxy.relay import Relay
 from tests.proxy.test_index import DIGESTS, FILES, contents, original, page, row
 from tests.services.postgres import PostgresServer
+from tests.services.redis_server import RedisServer, wait_until
 
 pytestmark = pytest.mark.proxy
 

@@ -1,5 +1,6 @@
 """The implementations that the contract is held against, and moments to hold it at."""
 
+import itertools
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from datetime import UTC, datetime
@@ -9,9 +10,10 @@ import pytest
 
 from core.settings import FrontierSettings, PolitenessSettings
 from crawler.frontier.base import Frontier
-from crawler.frontier.sqlite import SqliteFrontier
+from tests.crawler.frontier.support import Place, SqlitePlace
 
 OpenFrontier = Callable[..., Frontier]
+NewPlace = Callable[[], Place]
 
 
 @pytest.fixture
@@ -21,19 +23,23 @@ def now() -> datetime:
 
 
 @pytest.fixture(params=["sqlite"])
-def open_frontier(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[OpenFrontier]:
+def new_place(request: pytest.FixtureRequest, tmp_path: Path) -> NewPlace:
+    """Makes places for frontiers, of every implementation in turn."""
+    assert request.param == "sqlite"
+    numbers = itertools.count()
+    return lambda: SqlitePlace(tmp_path / f"frontier-{next(numbers)}.sqlite")
+
+
+@pytest.fixture
+def open_frontier(new_place: NewPlace) -> Iterator[OpenFrontier]:
     """Opens the same frontier as often as it is called, as processes would; closes all."""
+    place = new_place()
     with ExitStack() as stack:
 
         def opened(
             politeness: PolitenessSettings | None = None, settings: FrontierSettings | None = None
         ) -> Frontier:
-            assert request.param == "sqlite"
-            return stack.enter_context(
-                SqliteFrontier(
-                    tmp_path / "frontier.sqlite", politeness=politeness, settings=settings
-                )
-            )
+            return stack.enter_context(place.open(politeness, settings))
 
         yield opened
 
