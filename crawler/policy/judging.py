@@ -21,6 +21,7 @@ from crawler.policy.origins import Known, OriginRobots
 from crawler.policy.patterns import Target, target_of
 from crawler.rules import VISIT, Action, Verdict
 
+NOT_KNOWN = "not known yet; it is asked for before a visit"
 FAILED_LINKS = "failed-link"  # the kind of note that a 404 leaves (A06)
 
 
@@ -186,7 +187,7 @@ class Judge:
         url = subject.url
         known = await self.robots.of(url, policy, host=subject.host, now=now)
         if known is None:
-            return _nothing("robots.txt", "not known; --fetch asks for it")
+            return _nothing("robots.txt", NOT_KNOWN)
         robots = known.holds(now=now)
         if robots is None:
             reason = f"robots: it cannot be had ({known.why})"

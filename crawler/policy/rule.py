@@ -13,7 +13,7 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 
 from core.clock import Clock
-from core.errors import BadUrlError
+from core.errors import BadUrlError, InvariantError
 from core.pages import Outcome, PageInfo
 from core.settings import PolicySettings, Settings
 from core.urls import host_of
@@ -22,6 +22,7 @@ from crawler.policy.book import Ask
 from crawler.policy.directives import HEADER, forbidden
 from crawler.policy.judging import (
     FAILED_LINKS,
+    NOT_KNOWN,
     Judge,
     Opinion,
     Subject,
@@ -77,6 +78,10 @@ class PolicyRule:
         await self.refresh()
         asked = False
         async for opinion in self._judge.opinions(self._subject(item), now=now):
+            if opinion.text == NOT_KNOWN:
+                raise InvariantError(
+                    "robots.txt is to be obeyed, and nothing is there to fetch it."
+                )
             asked = asked or opinion.verdict.asked
             if opinion.closes_site:
                 await self._ban(item.url, item, CLOSED, now=now)
