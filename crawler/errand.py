@@ -34,6 +34,7 @@ from crawler.frontier.base import Frontier, FrontierItem, ItemState
 from crawler.network import Network, NetworkAwayError
 from crawler.patience import Patience
 from crawler.plain import PlainVisits, is_rendered
+from crawler.policy.rule import PolicyRule
 from crawler.recrawl import RecrawlRule
 from crawler.rules import VISIT, Action, Aftermath, Rule, Verdict
 from crawler.space import Space
@@ -68,6 +69,7 @@ class Means:
     Attributes:
         rules: asked in this order.
         settings_for: the settings that hold for an item.
+        policy: the one of the rules that says whether what was seen may be kept.
         recrawl: the one of the rules that says when a page is due again.
         turns: says whose turn a link takes.
         space: the collection's disk; None when proxies elsewhere look after theirs.
@@ -81,6 +83,7 @@ class Means:
     index: CaptureIndex
     rules: Sequence[Rule]
     settings_for: Callable[[FrontierItem], Settings]
+    policy: PolicyRule
     recrawl: RecrawlRule
     turns: Turns
     space: Space | None
@@ -185,6 +188,7 @@ class Errand:
             settings=self._settings,
             clock=means.clock,
             before_manifest=self._follow,
+            forbids=means.policy.forbids(item),
         )
         page = captured.page
         if captured.again:
