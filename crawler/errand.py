@@ -22,6 +22,7 @@ from core.errors import (
     BrowserUnavailableError,
     DedupUnavailableError,
     DiskFullError,
+    IndexUnavailableError,
     LimitReachedError,
     ProxyUnavailableError,
     WeboidError,
@@ -120,7 +121,7 @@ class Errand:
             await self._survive(error)
         except ClaimLostError:
             raise
-        except NetworkAwayError as error:
+        except (NetworkAwayError, IndexUnavailableError) as error:
             await self._give_back(str(error))
         except WeboidError as error:
             log.warning("visit.failed url=%s error=%s", item.url, error)
