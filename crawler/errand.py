@@ -51,7 +51,6 @@ NOT_THE_PAGES_FAULT = (
     DiskFullError,
     LimitReachedError,
     DedupUnavailableError,
-    IndexUnavailableError,
 )
 LINKS_AT_ONCE = 1_000  # a store is not kept from others for longer
 
@@ -108,7 +107,7 @@ class Errand:
         """Do what is to be done with the item, and end its claim.
 
         Raises:
-            DiskFullError, LimitReachedError, DedupUnavailableError, IndexUnavailableError: no page
+            DiskFullError, LimitReachedError, DedupUnavailableError: no page
                 can be kept at the moment; the item was given back.
             ClaimLostError: another worker has it.
         """
@@ -133,7 +132,7 @@ class Errand:
             await self._survive(error)
         except ClaimLostError:
             raise
-        except NetworkAwayError as error:
+        except (NetworkAwayError, IndexUnavailableError) as error:
             await self._give_back(str(error))
         except WeboidError as error:
             log.warning("visit.failed url=%s error=%s", item.url, error)
