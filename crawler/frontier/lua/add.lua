@@ -1,0 +1,111 @@
+-- Queue the URLs that are new. Arguments: moment, age at which known ones are queued again (nil:
+-- never), identities one after the other, names of hosts, of jobs, then for each item the number of
+-- its host, its lane, the number of its job (0: none), what it says; random places (or nil).
+-- Answers how many were new, and how many were queued again.
+local a = unpack_message(ARGV[3])
+local now, again, ids, names, jobs = unpack(a, 1, 5)
+local which, lanes, of_job, bodies, places = unpack(a, 6, 10)
+local found = call('HMGET', T .. 'n', unpack(names))
+local last = call('HINCRBY', totals, 'number', #which)
+local number = last - #which
+local groups, fresh, requeued = {}, 0, 0
+if places then math.randomseed(places[1] * 2147483647) end
+
+for place, name in ipairs(jobs) do
+  local job = call('HGET', T .. 'jobs', name)
+  if not job then
+    job = call('HINCRBY', totals, 'jobs', 1)
+    call('HSET', T .. 'jobs', name, job)
+    call('HSET', T .. 'j' .. job, 'name', name, 'began', now)
+  end
+  jobs[place] = tonumber(job)
+end
+
+-- Read the slots that will change at once.
+do
+  local wanted = {}
+  for _, host in ipairs(found) do
+    if host then wanted[#wanted + 1] = host end
+  end
+  if #wanted > 0 then
+    for place, packed in ipairs(call('HMGET', T .. 's', unpack(wanted))) do
+      keep_slot(wanted[place], packed)
+    end
+  end
+end
+local touched = {}
+
+local function enqueue(i, id, host, lane, number)
+  touched[host] = true
+  local slot = slot_of(host)
+  if places then
+    to_front(host, slot, lane, id, places[i])
+    return
+  end
+  local group = groups[host .. lane]
+  if not group then
+    group = { host, lane }
+    groups[host .. lane] = group
+  end
+  group[#group + 1] = id
+end
+
+local function move_up(r, lane)
+  if r.state == QUEUED then
+    take_out(r, now)
+    r.lane = lane
+    come_back(r, now)
+    touched[r.host] = true
+  else
+    r.lane = lane
+  end
+  write_record(r)
+end
+
+local function known(i, id, lane, job)
+  local r = read_record(id)
+  if r.state >= DONE then
+    if r.ended > now - again then return end
+    unfinish(r)
+    moved(r.job, r.state, nil)
+    r.state, r.lane, r.job, r.number, r.added, r.body = QUEUED, lane, job, number + i, now, bodies[i]
+    r.host = found[which[i]] or new_host(names[which[i]], places and -places[i] or 0)
+    found[which[i]] = r.host
+    moved(job, nil, QUEUED)
+    write_record(r)
+    enqueue(i, id, r.host, lane, r.number)
+    requeued = requeued + 1
+  elseif lane < r.lane then
+    move_up(r, lane)
+  end
+end
+
+for i = 1, #which do
+  local id, lane, body = string.sub(ids, 16 * i - 15, 16 * i), lanes[i], bodies[i]
+  local job = of_job[i] == 0 and 0 or jobs[of_job[i]]
+  local shard, host = shard_of(id), found[which[i]]
+  if not host and call('HEXISTS', shard, id) == 0 then
+    host = new_host(names[which[i]], places and -places[i] or 0)
+    found[which[i]] = host
+  end
+  if host and call('HSETNX', shard, id,
+      pack_head(QUEUED, lane, host, number + i, now, 0, 0, 0, job, body) .. body) == 1 then
+    fresh = fresh + 1
+    moved(job, nil, QUEUED)
+    enqueue(i, id, host, lane, number + i)
+  elseif again then
+    known(i, id, lane, job)
+  end
+end
+
+for _, group in pairs(groups) do
+  local host, lane = group[1], group[2]
+  call('RPUSH', queue_key(host, lane), unpack(group, 3))
+  more(host, slot_of(host), lane, #group - 2)
+end
+for host in pairs(slots) do
+  if touched[host] then settle(host, slots[host], now) else slots[host] = nil end
+end
+count('duplicates', #which - fresh - requeued)
+write()
+return { fresh, requeued }
