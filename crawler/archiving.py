@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
+from datetime import timedelta
 from pathlib import Path
 from typing import Self
 
@@ -124,7 +125,9 @@ async def archive(
                 ) as frontier:
                     _take_over(frontier, clock)
                     items = (NewItem(url) for url in order.urls)
-                    account.added = frontier.add(items, now=clock.now(), again=order.again)
+                    account.added = frontier.add(
+                        items, now=clock.now(), again=timedelta(0) if order.again else None
+                    )
                     account.left = frontier.unfinished(clock.now())
                     started(account.added, account.left)
                     try:
