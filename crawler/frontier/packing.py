@@ -35,6 +35,9 @@ STATES = {
 }
 CODES = {state: code for code, state in STATES.items() if code != LATER}
 
+# Records are kept in hashes by the first byte of their identity.
+LAST_SHARD = 255
+
 _ERRORS = "surrogatepass"
 
 

@@ -173,9 +173,7 @@ class RedisStore:
 
 def _settings(politeness: PolitenessSettings, settings: FrontierSettings) -> list[object]:
     """What every script is told, as common.lua reads it."""
-    longest = max(
-        politeness.max_delay_s, politeness.min_delay_s, politeness.crawl_delay_limit_s
-    )
+    longest = max(politeness.max_delay_s, politeness.min_delay_s, politeness.crawl_delay_limit_s)
     return [
         max(politeness.visits_per_host, 1),
         politeness.delay_factor,

@@ -29,6 +29,11 @@ class ServerClock:
         self._checked = 0.0
         self._offset = timedelta(0)
 
+    @property
+    def last(self) -> timedelta:
+        """The last `offset`, for verbs to which no moment is told."""
+        return self._offset
+
     def offset(self, now: datetime) -> timedelta:
         """What to add to our moments; `now` is the present one.
 

@@ -1,10 +1,11 @@
 -- Queue the URLs that are new. Arguments: moment, age at which known ones are queued again (nil:
 -- never), identities one after the other, names of hosts, of jobs, then for each item the number of
--- its host, its lane, the number of its job (0: none), what it says; random places (or nil).
+-- its host, its lane, the number of its job, what it says; random places (or nil); how many equal URLs
+-- were left out.
 -- Answers how many were new, and how many were queued again.
 local a = unpack_message(ARGV[3])
 local now, again, ids, names, jobs = unpack(a, 1, 5)
-local which, lanes, of_job, bodies, places = unpack(a, 6, 10)
+local which, lanes, of_job, bodies, places, equal = unpack(a, 6, 11)
 local found = call('HMGET', T .. 'n', unpack(names))
 local last = call('HINCRBY', totals, 'number', #which)
 local number = last - #which
@@ -65,7 +66,7 @@ end
 local function known(i, id, lane, job)
   local r = read_record(id)
   if r.state >= DONE then
-    if r.ended > now - again then return end
+    if again > 0 and r.ended > now - again then return end
     unfinish(r)
     moved(r.job, r.state, nil)
     r.state, r.lane, r.job, r.number, r.added, r.body = QUEUED, lane, job, number + i, now, bodies[i]
@@ -82,7 +83,7 @@ end
 
 for i = 1, #which do
   local id, lane, body = string.sub(ids, 16 * i - 15, 16 * i), lanes[i], bodies[i]
-  local job = of_job[i] == 0 and 0 or jobs[of_job[i]]
+  local job = jobs[of_job[i]]
   local shard, host = shard_of(id), found[which[i]]
   if not host and call('HEXISTS', shard, id) == 0 then
     host = new_host(names[which[i]], places and -places[i] or 0)
@@ -106,6 +107,6 @@ end
 for host in pairs(slots) do
   if touched[host] then settle(host, slots[host], now) else slots[host] = nil end
 end
-count('duplicates', #which - fresh - requeued)
+count('duplicates', #which + equal - fresh - requeued)
 write()
 return { fresh, requeued }

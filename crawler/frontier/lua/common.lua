@@ -33,7 +33,6 @@ local function count(name, by)
 end
 
 local function count_job(job, name, by)
-  if job == 0 then return end
   local changes = job_counted[job] or {}
   changes[name] = (changes[name] or 0) + by
   job_counted[job] = changes
@@ -316,6 +315,7 @@ local function free(claim, now_us, took_us, delay_us, asked)
       delay_us = math.max(took_us, 0) * delay_factor
       delay_us = math.floor(math.max(math.min(delay_us, max_delay_us), min_delay_us) + 0.5)
     end
+    delay_us = math.min(delay_us, longest_rest * 1000)
     slot[NEXT] = math.max(slot[NEXT], math.ceil((now_us + delay_us) / 1000))
   end
   return slot, math.max(math.floor(took_us / 1000), 0)
@@ -328,7 +328,7 @@ end
 local function claim_to_end(a)
   local token, id, _, _, _, resent = unpack(a, 1, 6)
   local claim = held(token, id)
-  if claim or not resent then return claim end
+  if claim or resent ~= 1 then return claim end
   local r = read_record(id)
   return nil, r and r.token == token and r.state ~= CLAIMED and r or nil
 end
@@ -346,7 +346,6 @@ end
 local told_names = {}
 
 local function job_name(job)
-  if job == 0 then return '' end
   local name = told_names[job] or call('HGET', T .. 'j' .. job, 'name')
   told_names[job] = name
   return name

@@ -4,12 +4,16 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 
+from core.redis_url import RedisAddress, RedisUse, parse_redis_url
 from core.settings import FrontierSettings, PolitenessSettings
 from crawler.frontier.base import Frontier
+from crawler.frontier.redis import RedisFrontier
 from crawler.frontier.sqlite import SqliteFrontier
+from tests.services.redis_server import RedisServer
 
 OpenFrontier = Callable[..., Frontier]
 
@@ -20,15 +24,36 @@ def now() -> datetime:
     return datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 
 
-@pytest.fixture(params=["sqlite"])
+@pytest.fixture(scope="session")
+def redis_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
+    """A Redis for frontiers that do not meet."""
+    server = RedisServer(tmp_path_factory.mktemp("redis"))
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def redis_address(redis_server: RedisServer) -> RedisAddress:
+    """Where an empty frontier may be."""
+    return parse_redis_url(f"{redis_server.url}?frontier={uuid4()}", RedisUse.FRONTIER)
+
+
+@pytest.fixture(params=["sqlite", "redis"])
 def open_frontier(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[OpenFrontier]:
     """Opens the same frontier as often as it is called, as processes would; closes all."""
+    redis = request.param == "redis"
+    address = request.getfixturevalue("redis_address") if redis else None
     with ExitStack() as stack:
 
         def opened(
             politeness: PolitenessSettings | None = None, settings: FrontierSettings | None = None
         ) -> Frontier:
-            assert request.param == "sqlite"
+            if address is not None:
+                return stack.enter_context(
+                    RedisFrontier(
+                        address, politeness=politeness, settings=settings, server_time=False
+                    )
+                )
             return stack.enter_context(
                 SqliteFrontier(
                     tmp_path / "frontier.sqlite", politeness=politeness, settings=settings
