@@ -42,8 +42,8 @@ _ERRORS = "surrogatepass"
 
 
 def pack(value: object) -> bytes:
-    """A message for a script."""
-    packed: bytes = msgpack.packb(value, unicode_errors=_ERRORS)
+    """A message for a script; Redis's own MessagePack knows no type for bytes but that of texts."""
+    packed: bytes = msgpack.packb(value, unicode_errors=_ERRORS, use_bin_type=False)
     return packed
 
 
