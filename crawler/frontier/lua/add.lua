@@ -9,7 +9,7 @@ local which, lanes, of_job, bodies, places, equal = unpack(a, 6, 11)
 local found = call('HMGET', T .. 'n', unpack(names))
 local last = call('HINCRBY', totals, 'number', #which)
 local number = last - #which
-local groups, fresh, requeued = {}, 0, 0
+local groups, fresh_of, fresh, requeued = {}, {}, 0, 0
 if places then math.randomseed(places[1] * 2147483647) end
 
 for place, name in ipairs(jobs) do
@@ -22,33 +22,20 @@ for place, name in ipairs(jobs) do
   jobs[place] = tonumber(job)
 end
 
--- Read the slots that will change at once.
-do
-  local wanted = {}
-  for _, host in ipairs(found) do
-    if host then wanted[#wanted + 1] = host end
-  end
-  if #wanted > 0 then
-    for place, packed in ipairs(call('HMGET', T .. 's', unpack(wanted))) do
-      keep_slot(wanted[place], packed)
-    end
-  end
-end
-local touched = {}
-
-local function enqueue(i, id, host, lane, number)
-  touched[host] = true
-  local slot = slot_of(host)
+local function enqueue(i, id, host, lane)
   if places then
+    local slot = slot_of(host)
     to_front(host, slot, lane, id, places[i])
+    settle(host, slot, now)
     return
   end
-  local group = groups[host .. lane]
-  if not group then
-    group = { host, lane }
-    groups[host .. lane] = group
+  local name = lane .. host
+  local group = groups[name]
+  if group then
+    group[#group + 1] = id
+  else
+    groups[name] = { host, lane, id }
   end
-  group[#group + 1] = id
 end
 
 local function move_up(r, lane)
@@ -56,7 +43,6 @@ local function move_up(r, lane)
     take_out(r, now)
     r.lane = lane
     come_back(r, now)
-    touched[r.host] = true
   else
     r.lane = lane
   end
@@ -74,7 +60,7 @@ local function known(i, id, lane, job)
     found[which[i]] = r.host
     moved(job, nil, QUEUED)
     write_record(r)
-    enqueue(i, id, r.host, lane, r.number)
+    enqueue(i, id, r.host, lane)
     requeued = requeued + 1
   elseif lane < r.lane then
     move_up(r, lane)
@@ -92,8 +78,8 @@ for i = 1, #which do
   if host and call('HSETNX', shard, id,
       pack_head(QUEUED, lane, host, number + i, now, 0, 0, 0, job, body) .. body) == 1 then
     fresh = fresh + 1
-    moved(job, nil, QUEUED)
-    enqueue(i, id, host, lane, number + i)
+    fresh_of[job] = (fresh_of[job] or 0) + 1
+    enqueue(i, id, host, lane)
   elseif again then
     known(i, id, lane, job)
   end
@@ -102,10 +88,11 @@ end
 for _, group in pairs(groups) do
   local host, lane = group[1], group[2]
   call('RPUSH', queue_key(host, lane), unpack(group, 3))
-  more(host, slot_of(host), lane, #group - 2)
+  if more(host, lane, #group - 2) then settle(host, slot_of(host), now) end
 end
-for host in pairs(slots) do
-  if touched[host] then settle(host, slots[host], now) else slots[host] = nil end
+for job, number_of in pairs(fresh_of) do
+  count('queued', number_of)
+  count_job(job, 'queued', number_of)
 end
 count('duplicates', #which + equal - fresh - requeued)
 write()

@@ -105,7 +105,7 @@ end
 
 local function take(host, slot, order)
   for _, lane in ipairs(order) do
-    if slot[WAITING + lane] > 0 then
+    if call('HEXISTS', T .. 'w' .. lane, host) == 1 then
       local r = pull(host, slot, lane)
       if not r then return false end
       fewer(host, slot, lane)

@@ -106,34 +106,43 @@ end
 
 -- ----------------------------------------------------------------------------------------- hosts
 
--- The fields of a slot. WAITING and FRONT have one for each lane: how many items wait in it, and how
--- many entries its front (see below) has. PLACE: 0 nowhere, lane + 1 ready, 4 held back by a block.
-local NAME, NEXT, BLOCKED, REASON, DOWN, ACTIVE, WAITING, FRONT = 1, 2, 3, 4, 5, 6, 7, 10
-local FAILURES, VISITED, BYTES, BUSY, MEAN, PLACE, SCORE = 13, 14, 15, 16, 17, 18, 19
+-- The fields of a slot as a table. FRONT has one for each lane: how many entries its front (see below)
+-- has. PLACE: 0 nowhere, lane + 1 ready, 4 held back by a block. How much waits is kept apart, by lane,
+-- so that an addition to a lane that is not empty leaves the slot alone.
+local NAME, REASON, NEXT, BLOCKED, DOWN, ACTIVE, FRONT = 1, 2, 3, 4, 5, 6, 7
+local FAILURES, VISITED, BYTES, BUSY, MEAN, PLACE, SCORE = 10, 11, 12, 13, 14, 15, 16
+local NAME_LENGTH = 17
+local SLOT = '>dI6I6I4I4I4I4I4I5I6I6dBdI3' -- the fields from NEXT to NAME_LENGTH; name and reason follow
+local SLOT_SIZE = struct.size(SLOT)
 local NOWHERE, HELD = 0, 4
-local slots, long_before = {}, {}
+local slots = {}
 
 local function ready_key(lane) return T .. 'r' .. lane end
 local function front_key(host, lane) return T .. 'f' .. lane .. host end
 local function queue_key(host, lane) return T .. 'q' .. lane .. host end
 local function place_key(place) return place == HELD and T .. 'h' or ready_key(place - 1) end
 
-local function waiting_in(slot)
-  return slot[WAITING] + slot[WAITING + 1] + slot[WAITING + 2]
-end
-
-local function keep_slot(host, packed)
-  local slot = unpack_message(packed)
-  slots[host], long_before[host] = slot, waiting_in(slot)
-  return slot
-end
-
 local function slot_of(host)
   local slot = slots[host]
   if slot then return slot end
-  local packed = call('HGET', T .. 's', host)
-  if not packed then broken('an item names a host that has no slot') end
-  return keep_slot(host, packed)
+  local raw = call('HGET', T .. 's', host)
+  if not raw then broken('an item names a host that has no slot') end
+  slot = { '', '', struct.unpack(SLOT, raw) }
+  local reason = SLOT_SIZE + slot[NAME_LENGTH] + 1
+  slot[NAME], slot[REASON] = string.sub(raw, SLOT_SIZE + 1, reason - 1), string.sub(raw, reason)
+  slots[host] = slot
+  return slot
+end
+
+local function write_slot(host, slot)
+  slot[NAME_LENGTH] = #slot[NAME]
+  call('HSET', T .. 's', host,
+    struct.pack(SLOT, unpack(slot, NEXT, NAME_LENGTH)) .. slot[NAME] .. slot[REASON])
+end
+
+-- How much waits in a lane of a host; 0 or more.
+local function waiting_in(host, lane)
+  return tonumber(call('HGET', T .. 'w' .. lane, host) or 0)
 end
 
 -- The host's four bytes, nil when it has no slot.
@@ -144,8 +153,7 @@ end
 local function new_host(name, next_ms)
   local host = struct.pack('>I4', call('HINCRBY', totals, 'hosts', 1))
   call('HSET', T .. 'n', name, host)
-  slots[host] = { name, next_ms, 0, '', 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, -1, NOWHERE, 0 }
-  long_before[host] = 0
+  slots[host] = { name, '', next_ms, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, -1, NOWHERE, 0, 0 }
   return host
 end
 
@@ -154,7 +162,7 @@ local function settle(host, slot, now)
   local place, score = NOWHERE, 0
   if slot[ACTIVE] < visits then
     for lane = NOW, STANDARD do
-      if slot[WAITING + lane] > 0 then
+      if call('HEXISTS', T .. 'w' .. lane, host) == 1 then
         if slot[DOWN] > now then
           place, score = lane + 1, 0
         elseif slot[BLOCKED] > now then
@@ -175,24 +183,7 @@ end
 
 -- Write all slots that were looked at, and the counts.
 local function write()
-  local rows, long = {}, {}
-  for host, slot in pairs(slots) do
-    rows[#rows + 1], rows[#rows + 2] = host, pack_message(slot)
-    local waiting = waiting_in(slot)
-    if waiting ~= long_before[host] then
-      if waiting == 0 then
-        call('ZREM', T .. 'longest', host)
-      else
-        long[#long + 1], long[#long + 2] = waiting, host
-      end
-    end
-  end
-  for first = 1, #rows, 2000 do
-    call('HSET', T .. 's', unpack(rows, first, math.min(first + 1999, #rows)))
-  end
-  for first = 1, #long, 2000 do
-    call('ZADD', T .. 'longest', unpack(long, first, math.min(first + 1999, #long)))
-  end
+  for host, slot in pairs(slots) do write_slot(host, slot) end
   write_counts()
 end
 
@@ -200,28 +191,43 @@ end
 
 -- A host's lane is a list, to whose end new items go, and a sorted set before it, the front: items
 -- that came back, by number; in random order all items. Entries are hints; the record decides: an
--- item waits where its record says, and contributes one to the slot's count. What moved away leaves
+-- item waits where its record says, and is counted once. What moved away leaves
 -- its entry in the list behind, which is dropped when it is met or when nothing waits any more.
 
-local function more(host, slot, lane, by)
-  if slot[WAITING + lane] == 0 then call('SADD', T .. 'w' .. lane, host) end
-  slot[WAITING + lane] = slot[WAITING + lane] + by
+-- The length of a number in bits: what hosts with long queues are found by, since it changes seldom.
+local function bits(number)
+  local _, exponent = math.frexp(number)
+  return exponent
+end
+
+local function resized(host, lane, before, after)
+  local size = bits(after)
+  if size ~= bits(before) then call('ZADD', T .. 'longest', size, lane .. host) end
+end
+
+-- So many more wait in a lane; whether it was empty.
+local function more(host, lane, by)
+  local after = call('HINCRBY', T .. 'w' .. lane, host, by)
+  resized(host, lane, after - by, after)
+  return after == by
 end
 
 local function fewer(host, slot, lane)
-  local left = slot[WAITING + lane] - 1
-  slot[WAITING + lane] = left
-  if left == 0 then
-    call('SREM', T .. 'w' .. lane, host)
+  local left = call('HINCRBY', T .. 'w' .. lane, host, -1)
+  if left > 0 then
+    resized(host, lane, left + 1, left)
+  elseif left == 0 then
+    call('HDEL', T .. 'w' .. lane, host)
+    call('ZREM', T .. 'longest', lane .. host)
     call('UNLINK', queue_key(host, lane), front_key(host, lane))
     slot[FRONT + lane] = 0
-  elseif left < 0 then
+  else
     broken('a lane gave more items than waited in it')
   end
 end
 
 local function to_front(host, slot, lane, id, score)
-  more(host, slot, lane, 1)
+  more(host, lane, 1)
   slot[FRONT + lane] = slot[FRONT + lane] + call('ZADD', front_key(host, lane), score, id)
 end
 
@@ -366,7 +372,9 @@ local function tell(r)
 end
 
 -- All that is known of a host.
-local function report(slot)
-  return { slot[NAME], waiting_in(slot), slot[ACTIVE], slot[NEXT], slot[BLOCKED], slot[DOWN],
+local function report(host)
+  local slot, waiting = slot_of(host), 0
+  for lane = NOW, STANDARD do waiting = waiting + waiting_in(host, lane) end
+  return { slot[NAME], waiting, slot[ACTIVE], slot[NEXT], slot[BLOCKED], slot[DOWN],
     slot[REASON], slot[VISITED], slot[BYTES], slot[BUSY], math.max(slot[MEAN], 0), slot[FAILURES] }
 end

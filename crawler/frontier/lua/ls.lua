@@ -48,8 +48,9 @@ local function lanes()
     repeat
       local hosts = { only }
       if not only then
-        local page = call('SSCAN', T .. 'w' .. lane, cursor, 'COUNT', 100)
-        cursor, hosts = page[1], page[2]
+        local page = call('HSCAN', T .. 'w' .. lane, cursor, 'COUNT', 100)
+        cursor, hosts = page[1], {}
+        for place = 1, #page[2], 2 do hosts[#hosts + 1] = page[2][place] end
       end
       for _, host in ipairs(hosts) do
         if looked < 10 * AT_ONCE then
