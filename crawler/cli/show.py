@@ -20,12 +20,27 @@ from rich.progress import (
 )
 
 from core.pages import Outcome
-from crawler.archiving import Account
+from crawler.events import (
+    Event,
+    LinksAdded,
+    PageDone,
+    PageSkipped,
+    PageTriedAgain,
+    Standing,
+)
 from crawler.frontier.base import AddResult
+from crawler.running import Account
 from crawler.space import Paused, Resumed
 from crawler.supervisor import FileRecovered
-from crawler.worker import Event, PageDone, PageTriedAgain
+from crawler.waiting import GoingOn, Waiting
 
+_NAMES: dict[type, str] = {
+    Waiting: "waiting",
+    GoingOn: "going_on",
+    PageSkipped: "skipped",
+    LinksAdded: "links",
+    Standing: "progress",
+}
 _COLOURS = {
     Outcome.COMPLETE: "green",
     Outcome.PARTIAL: "yellow",
@@ -79,6 +94,8 @@ class Machine:
                 self._say({"event": "resumed", **asdict(event)})
             case FileRecovered():
                 self._say({"event": "recovered", **event.facts})
+            case Waiting() | GoingOn() | PageSkipped() | LinksAdded() | Standing():
+                self._say({"event": _NAMES[type(event)], **asdict(event)})
             case PageDone():
                 self._say_page(event)
 
@@ -118,6 +135,9 @@ class Machine:
                 "duplicates": account.added.duplicates,
                 "outcomes": {str(key): count for key, count in account.outcomes.items()},
                 "failed": [{"url": url, "reason": reason} for url, reason in account.failed],
+                "failures": account.failures,
+                "skipped": dict(account.skipped),
+                "links": account.links,
                 "records": account.records,
                 "bytes": account.stored_bytes,
                 "left": account.left,
@@ -145,7 +165,11 @@ class Plain:
 
     def event(self, event: Event) -> None:
         """One line."""
-        if isinstance(event, PageDone):
+        if isinstance(event, LinksAdded):
+            self._todo += event.count
+        elif isinstance(event, Standing):
+            self._todo = self._done + event.queued + event.claimed
+        elif isinstance(event, PageDone | PageSkipped):
             self._done += 1
             click.echo(f"[{self._done}/{self._todo}] {line_for(event)}")
         else:
@@ -172,12 +196,14 @@ class Terminal:
             TextColumn("{task.description}"),
             BarColumn(),
             MofNCompleteColumn(),
+            TextColumn("{task.fields[standing]}", style="dim"),
             TimeElapsedColumn(),
             TimeRemainingColumn(),
             console=self._console,
             transient=True,
         )
-        self._task = self._progress.add_task("archiving", total=None)
+        self._task = self._progress.add_task("archiving", total=None, standing="")
+        self._todo = 0
         # Warnings must not tear the bar.
         logging.getLogger().handlers[:] = [_Above(self._console)]
 
@@ -185,14 +211,26 @@ class Terminal:
         """Show the bar."""
         known = f", {added.duplicates} known already" if added.duplicates else ""
         self._console.print(f"{added.added} added{known}; {todo} to archive.")
+        self._todo = todo
         self._progress.update(self._task, total=todo)
         if todo:
             self._progress.start()
 
     def event(self, event: Event) -> None:
         """One line above the bar."""
+        if isinstance(event, LinksAdded):
+            self._todo += event.count
+            self._progress.update(self._task, total=self._todo)
+            return
+        if isinstance(event, Standing):
+            self._stand(event)
+            return
+        if isinstance(event, PageSkipped):
+            self._console.print(escape(line_for(event)), style="cyan", soft_wrap=True)
+            self._progress.advance(self._task)
+            return
         if not isinstance(event, PageDone):
-            waits = isinstance(event, Paused)
+            waits = isinstance(event, Paused | Waiting)
             self._progress.update(self._task, description="waiting" if waits else "archiving")
             style = "bold red" if isinstance(event, FileRecovered) and event.lost else "dim"
             self._console.print(escape(aside_for(event)), style=style, soft_wrap=True)
@@ -201,6 +239,12 @@ class Terminal:
         colour = "red" if event.error else _COLOURS[outcome]
         self._console.print(f"[{colour}]{escape(line_for(event))}[/{colour}]", soft_wrap=True)
         self._progress.advance(self._task)
+
+    def _stand(self, event: Standing) -> None:
+        """Show how the whole stands; what was skipped together or added elsewhere counts here."""
+        done = int(self._progress.tasks[0].completed)
+        self._todo = done + event.queued + event.claimed
+        self._progress.update(self._task, total=self._todo, standing=standing(event))
 
     def stopping(self) -> None:
         """Say what happens now."""
@@ -225,8 +269,10 @@ class _Above(logging.Handler):
         self._console.print(f"[dim]{escape(record.getMessage())}[/dim]", soft_wrap=True)
 
 
-def line_for(event: PageDone) -> str:
+def line_for(event: PageDone | PageSkipped) -> str:
     """A page in one line: outcome, status, records, bytes, seconds, URL, and why it is not whole."""
+    if isinstance(event, PageSkipped):
+        return f"skipped   {'':>3} {event.url}  ({event.reason})"
     page = event.page
     if page is None:
         why = event.error or "finished by an earlier run"
@@ -239,7 +285,18 @@ def line_for(event: PageDone) -> str:
     )
 
 
-def aside_for(event: PageTriedAgain | Paused | Resumed | FileRecovered) -> str:
+def standing(event: Standing) -> str:
+    """How the frontier stands, in few words."""
+    parts = [f"{event.claimed} in work", f"{event.queued} queued"]
+    if event.dead:
+        parts.append(f"{event.dead} dead")
+    parts.append(f"{event.per_minute:.0f}/min" if event.paused is None else "paused")
+    return " · ".join(parts)
+
+
+def aside_for(
+    event: PageTriedAgain | Paused | Resumed | Waiting | GoingOn | FileRecovered,
+) -> str:
     """What happens between pages, in one line."""
     match event:
         case PageTriedAgain():
@@ -251,20 +308,31 @@ def aside_for(event: PageTriedAgain | Paused | Resumed | FileRecovered) -> str:
             )
         case Resumed():
             return f"going on  after {event.seconds:.0f} s: there is space again"
+        case Waiting():
+            return f"waiting   {event.text} It goes on by itself."
+        case GoingOn():
+            return f"going on  after {event.seconds:.0f} s: the {event.reason} is there again"
         case FileRecovered():
             return f"recovered {event.text}"
 
 
 def summary(account: Account) -> list[str]:
     """The run in a few lines."""
+    if account.handed_over:
+        return [f"{account.left} pages wait in the shared frontier; `weboid worker` takes them."]
     pages = ", ".join(f"{count} {outcome}" for outcome, count in sorted(account.outcomes.items()))
     rate = sum(account.outcomes.values()) / account.seconds * 60 if account.seconds else 0.0
     lines = [
         f"Pages: {pages or 'none'}. {account.records} records, {size(account.stored_bytes)},"
         f" {account.seconds:.1f} s, {rate:.0f} pages/min."
     ]
-    if account.failed:
-        lines.append(f"Given up: {len(account.failed)}.")
+    if account.links:
+        lines.append(f"Links that joined: {account.links}.")
+    if account.skipped:
+        why = ", ".join(f"{count} {word}" for word, count in account.skipped.most_common(10))
+        lines.append(f"Skipped: {account.skipped.total()} ({why}).")
+    if account.failures:
+        lines.append(f"Given up: {account.failures}.")
     if account.left:
         lines.append(f"Left: {account.left}. The same command goes on with them.")
     return lines

@@ -69,7 +69,7 @@ class RedisFrontier:
         UnavailableError: it cannot be used.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 settings, and what a test sets in the machine's place
         self,
         address: RedisAddress,
         *,

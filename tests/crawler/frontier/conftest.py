@@ -1,21 +1,21 @@
 """The implementations that the contract is held against, and moments to hold it at."""
 
+import itertools
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
-from uuid import uuid4
 
 import pytest
 
-from core.redis_url import RedisAddress, RedisUse, parse_redis_url
 from core.settings import FrontierSettings, PolitenessSettings
 from crawler.frontier.base import Frontier
-from crawler.frontier.redis import RedisFrontier
-from crawler.frontier.sqlite import SqliteFrontier
+from tests.crawler.frontier.redis_place import RedisPlace, redis_address
+from tests.crawler.frontier.support import Place, SqlitePlace
 from tests.services.redis_server import RedisServer
 
 OpenFrontier = Callable[..., Frontier]
+NewPlace = Callable[[], Place]
 
 
 @pytest.fixture
@@ -32,33 +32,26 @@ def redis_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServ
     server.stop()
 
 
-@pytest.fixture
-def redis_address(redis_server: RedisServer) -> RedisAddress:
-    """Where an empty frontier may be."""
-    return parse_redis_url(f"{redis_server.url}?frontier={uuid4()}", RedisUse.FRONTIER)
-
-
 @pytest.fixture(params=["sqlite", "redis"])
-def open_frontier(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[OpenFrontier]:
+def new_place(request: pytest.FixtureRequest, tmp_path: Path) -> NewPlace:
+    """Makes places for frontiers, of every implementation in turn."""
+    if request.param == "redis":
+        server = request.getfixturevalue("redis_server")
+        return lambda: RedisPlace(redis_address(server))
+    numbers = itertools.count()
+    return lambda: SqlitePlace(tmp_path / f"frontier-{next(numbers)}.sqlite")
+
+
+@pytest.fixture
+def open_frontier(new_place: NewPlace) -> Iterator[OpenFrontier]:
     """Opens the same frontier as often as it is called, as processes would; closes all."""
-    redis = request.param == "redis"
-    address = request.getfixturevalue("redis_address") if redis else None
+    place = new_place()
     with ExitStack() as stack:
 
         def opened(
             politeness: PolitenessSettings | None = None, settings: FrontierSettings | None = None
         ) -> Frontier:
-            if address is not None:
-                return stack.enter_context(
-                    RedisFrontier(
-                        address, politeness=politeness, settings=settings, server_time=False
-                    )
-                )
-            return stack.enter_context(
-                SqliteFrontier(
-                    tmp_path / "frontier.sqlite", politeness=politeness, settings=settings
-                )
-            )
+            return stack.enter_context(place.open(politeness, settings))
 
         yield opened
 
