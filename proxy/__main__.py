@@ -14,14 +14,16 @@ import os
 import signal
 import sys
 import threading
+import time
 from pathlib import Path
 
-from core.errors import WeboidError
+from core.errors import IndexUnavailableError, WeboidError
 from core.layout import Layout
-from core.settings import settings_from
+from core.settings import Settings, settings_from
 from core.timestamps import moment
 from proxy.control import ControlServer
 from proxy.exchange import now_ms
+from proxy.recovered import Recovered
 from proxy.recovery import put_in_order
 from proxy.server import ArchivingProxy
 from proxy.spool import spool_folder
@@ -33,6 +35,7 @@ SWITCH_INTERVAL_S = 0.0005
 # Nothing here is in cycles but exceptions now and then; looking for them every 700 objects, through
 # all that a visit has gathered, was a tenth of the work.
 GC_THRESHOLD = 50_000
+RETRY_S = 1.0  # between two looks whether the index is back
 
 
 def main() -> None:
@@ -48,7 +51,7 @@ def main() -> None:
     settings = settings_from(json.loads(sys.stdin.readline()))
     layout = Layout(arguments.collection)
     try:
-        recovered = put_in_order(layout, settings.proxy, now=moment(now_ms()))
+        recovered = _put_in_order(layout, settings)
     except WeboidError as error:
         sys.exit(f"proxy: {error}")
 
@@ -77,6 +80,18 @@ def main() -> None:
         proxy.shutdown()
         proxy.close()
         logging.shutdown()
+
+
+def _put_in_order(layout: Layout, settings: Settings) -> list[Recovered]:
+    """Recover; an index of several machines that does not answer yet is waited for."""
+    deadline = time.monotonic() + settings.index.patience_s
+    while True:
+        try:
+            return put_in_order(layout, settings.proxy, now=moment(now_ms()), index=settings.index)
+        except IndexUnavailableError:
+            if time.monotonic() >= deadline:
+                raise
+        threading.Event().wait(RETRY_S)
 
 
 def _tune() -> None:

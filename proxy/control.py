@@ -89,7 +89,7 @@ class _Conversation(socketserver.BaseRequestHandler):
             raise InputError("This connection has a visit already.")
         proxy = self.server.proxy
         proxy.disk.require_reserve()
-        proxy.archivist.require_dedup()
+        proxy.archivist.require_stores()
         if proxy.limits.crawl_is_over():
             raise LimitReachedError(
                 "The run has received all that it may; raise [proxy] crawl_limit_bytes, and go on."
