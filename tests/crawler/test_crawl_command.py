@@ -53,7 +53,9 @@ def start(web: TestWeb, tmp_path: Path) -> Iterator[Start]:
 
 def crawl(weboid: Weboid, *arguments: str) -> Ran:
     """`weboid crawl --json` with the profile."""
-    return weboid.run("crawl", "--json", "--profile", str(weboid.profile), *arguments)
+    ran = weboid.run("crawl", "--json", "--profile", str(weboid.profile), *arguments)
+    assert ran.code == 0, ran.out[-2000:] + ran.err
+    return ran
 
 
 def paths(ran: Ran, host: str = "a.example") -> set[str]:
