@@ -31,12 +31,12 @@ from core.settings import (
     VisitSettings,
 )
 from crawler.collection import open_collection
+from crawler.composing import Stores, compose
+from crawler.events import Event, PageDone
 from crawler.frontier.base import NewItem
 from crawler.frontier.sqlite import SqliteFrontier
-from crawler.space import Space
 from crawler.supervisor import running
-from crawler.worker import Crew, Event, PageDone
-from proxy.disk import Disk
+from crawler.worker import Crew
 from proxy.index import CaptureIndex
 from render.browser import Browser
 from render.executable import find_browser
@@ -103,21 +103,9 @@ async def archived(load: Load, web: TestWeb, processes: int) -> float:
             with SqliteFrontier(
                 layout.frontier_db, settings=settings.frontier, politeness=settings.politeness
             ) as frontier:
-                crew = Crew(
-                    frontier=frontier,
-                    supervisor=supervisor,
-                    index=index,
-                    space=Space(
-                        Disk(layout.archive, settings.proxy.disk_reserve_bytes),
-                        patience_s=settings.proxy.disk_wait_s,
-                        clock=CLOCK,
-                        report=note,
-                    ),
-                    settings=settings,
-                    clock=CLOCK,
-                    name="bench",
-                    report=note,
-                )
+                stores = Stores(frontier, supervisor, index, disk=None)
+                means = compose(stores, settings, clock=CLOCK, report=note)
+                crew = Crew(means, lease_s=settings.frontier.lease_s, name="bench")
                 start = time.perf_counter()
                 frontier.add((NewItem(url) for url in load.urls), now=CLOCK.now())
                 await crew.run(AT_A_TIME)

@@ -68,6 +68,8 @@ class PageInfo:
         console: error lines the page printed, shortened.
         redirects: URLs passed on the way to `final_url`.
         tls_verified: False when the final document's certificate did not verify; None for http.
+        text_digest: of the visible text, white space aside; for what has none, of the document's
+            payload; empty when neither was kept. Equal ones mean that a reader sees no change.
     """
 
     page_id: str
@@ -89,6 +91,7 @@ class PageInfo:
     console: tuple[str, ...] = ()
     redirects: tuple[str, ...] = ()
     tls_verified: bool | None = None
+    text_digest: str = ""
 
     def to_json(self) -> bytes:
         """The manifest as UTF-8 JSON, newline at its end."""

@@ -15,11 +15,12 @@ from core.clock import Clock
 from core.pages import Outcome
 from core.settings import ProxySettings, Settings
 from crawler.collection import Collection, open_collection
+from crawler.composing import Stores, compose
+from crawler.events import Event, PageDone
 from crawler.frontier.base import AddResult, Frontier, ItemState, NewItem
 from crawler.frontier.sqlite import SqliteFrontier
-from crawler.space import Space
 from crawler.supervisor import FileRecovered, running
-from crawler.worker import Crew, Event, PageDone
+from crawler.worker import Crew
 from proxy.checksums import complete, lacking
 from proxy.disk import Disk
 from proxy.index import CaptureIndex
@@ -159,20 +160,13 @@ async def _work(
     # An index of another version is refused before anything is started.
     with closing(CaptureIndex(layout.captures_db)) as index:
         async with running(collection, settings, clock=clock, report=note) as supervisor:
+            stores = Stores(
+                frontier, supervisor, index, Disk(layout.archive, settings.proxy.disk_reserve_bytes)
+            )
             crew = Crew(
-                frontier=frontier,
-                supervisor=supervisor,
-                index=index,
-                space=Space(
-                    Disk(layout.archive, settings.proxy.disk_reserve_bytes),
-                    patience_s=settings.proxy.disk_wait_s,
-                    clock=clock,
-                    report=note,
-                ),
-                settings=settings,
-                clock=clock,
+                compose(stores, settings, clock=clock, report=note),
+                lease_s=settings.frontier.lease_s,
                 name=f"{socket.gethostname()}:{os.getpid()}",
-                report=note,
                 stopping=stop.event,
             )
             try:

@@ -2,9 +2,11 @@
 
 from collections import defaultdict, deque
 from collections.abc import Iterable, Sequence
+from hashlib import sha256
 
 from core.captures import RecordLocation
 from core.pages import Outcome, PageInfo, PageResource
+from core.records import ArtifactKind
 from core.timestamps import warc_date
 from proxy.ledger import Kept, LedgerEntry
 from render.network import RequestLog
@@ -59,6 +61,7 @@ def page_info(
         console=visit.console,
         redirects=visit.redirects,
         tls_verified=_tls_verified(main),
+        text_digest=_text_digest(visit, main),
     )
 
 
@@ -127,3 +130,10 @@ def _tls_verified(main: LedgerEntry | None) -> bool | None:
     if main is None or not main.url.startswith("https:"):
         return None
     return not main.tls_error
+
+
+def _text_digest(visit: Visit, main: LedgerEntry | None) -> str:
+    for artifact in visit.artifacts:
+        if artifact.kind is ArtifactKind.TEXT and (words := artifact.data.split()):
+            return f"text:{sha256(b' '.join(words)).hexdigest()}"
+    return main.digest if main is not None else ""

@@ -5,6 +5,7 @@
 Done means durable: `capture` returns when everything it reports is on disk and in the index.
 """
 
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from email.utils import parsedate_to_datetime
@@ -41,24 +42,38 @@ class Captured:
     not_before: datetime | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What to visit.
+
+    Attributes:
+        url: a fetch key.
+        page_id: identifies the page in every record.
+        last_attempt: keep a failure, too: there will be no other attempt.
+    """
+
+    url: str
+    page_id: str
+    last_attempt: bool
+
+
 async def capture(
-    url: str,
-    page_id: str,
+    wanted: Wanted,
     *,
     supervisor: Supervisor,
     settings: Settings,
     clock: Clock,
-    last_attempt: bool,
+    before_manifest: Callable[[PageInfo], Awaitable[None]],
 ) -> Captured:
     """Visit the URL and keep what there is.
 
     Args:
-        url: a fetch key.
-        page_id: identifies the page in every record.
+        wanted: what.
         supervisor: lends proxy and browser.
         settings: how.
         clock: the time.
-        last_attempt: keep a failure, too: there will be no other attempt.
+        before_manifest: awaited when all but the manifest is on disk. Once the manifest is, the page
+            is never visited again, so what follows from the visit must be safe by then.
 
     Raises:
         BrowserUnavailableError, ProxyUnavailableError: one of them died; try again.
@@ -66,21 +81,33 @@ async def capture(
     """
     async with (
         supervisor.proxy() as proxy,
-        proxy.client.visit(page_id, bucket=settings.proxy.dedup_bucket) as kept,
+        proxy.client.visit(wanted.page_id, bucket=settings.proxy.dedup_bucket) as kept,
     ):
         given = kept.credentials
         endpoint = ProxyEndpoint(given.host, given.port, given.username, given.password)
         async with supervisor.browser() as browser:
-            seen = await visit(browser, VisitRequest(url, endpoint), settings.visit, clock=clock)
+            seen = await visit(
+                browser, VisitRequest(wanted.url, endpoint), settings.visit, clock=clock
+            )
         again, not_before = _another_chance(seen, now=clock.now())
-        if again and not last_attempt:
+        if again and not wanted.last_attempt:
             await kept.seal(grace_s=0.0)
-            return Captured(page_info(page_id, seen, (), ()), again=True, not_before=not_before)
-        return Captured(await _keep(kept, page_id, seen, settings))
+            return Captured(
+                page_info(wanted.page_id, seen, (), ()), again=True, not_before=not_before
+            )
+        page = await _keep(kept, wanted.page_id, seen, settings)
+        await before_manifest(page)
+        manifest = NewArtifact(
+            artifact_uri(ArtifactKind.PAGEINFO, seen.url), "application/json", page.to_json()
+        )
+        await kept.write(
+            [manifest], page_url=seen.url, document=seen.final_url, date=seen.started_at
+        )
+        return Captured(page)
 
 
 async def _keep(kept: ProxyVisit, page_id: str, seen: Visit, settings: Settings) -> PageInfo:
-    """Write the artifacts, seal, and write the manifest."""
+    """Write the artifacts and seal; the manifest that is still to be written."""
     written = []
     if seen.artifacts:
         written = await kept.write(
@@ -98,12 +125,7 @@ async def _keep(kept: ProxyVisit, page_id: str, seen: Visit, settings: Settings)
         awaited=() if seen.artifacts else (seen.final_url,),
         await_s=max(settings.visit.timeout_s - seen.seconds, 0.0),
     )
-    page = page_info(page_id, seen, ledger, written, refused=kept.refused)
-    manifest = NewArtifact(
-        artifact_uri(ArtifactKind.PAGEINFO, seen.url), "application/json", page.to_json()
-    )
-    await kept.write([manifest], page_url=seen.url, document=seen.final_url, date=seen.started_at)
-    return page
+    return page_info(page_id, seen, ledger, written, refused=kept.refused)
 
 
 def _another_chance(seen: Visit, *, now: datetime) -> tuple[bool, datetime | None]:

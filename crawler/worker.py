@@ -1,86 +1,43 @@
-"""Workers: claim, visit, complete, until nothing is left or somebody says stop."""
+"""Workers: claim, run the errand, until nothing is left or somebody says stop."""
 
 import asyncio
 import logging
-from collections import Counter
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import timedelta
 
-from core.clock import Clock
-from core.errors import (
-    BrowserUnavailableError,
-    DedupUnavailableError,
-    DiskFullError,
-    LimitReachedError,
-    ProxyUnavailableError,
-    WeboidError,
-)
-from core.pages import Outcome, PageInfo
-from core.settings import Settings
-from crawler.frontier.base import Frontier, FrontierItem, ItemState
-from crawler.space import Paused, Resumed, Space
-from crawler.supervisor import FileRecovered, Supervisor
-from crawler.visiting import Captured, capture
-from proxy.index import CaptureIndex
+from core.errors import WeboidError
+from crawler.errand import ClaimLostError, Errand, Means, give_back
+from crawler.frontier.base import FrontierItem
 
 log = logging.getLogger(__name__)
 
-DEATHS = 5  # browsers or proxies that a page may see die before it counts as an attempt
-WAIT_LIMIT_S = 5.0  # other processes may add or finish: look again at least so often
-
-
-@dataclass(frozen=True, slots=True)
-class PageDone:
-    """A page is over: archived, or given up.
-
-    Attributes:
-        url: the page.
-        page: its manifest; None when there is none.
-        error: why it was given up; empty when it was not.
-        attempts: how often it was tried.
-    """
-
-    url: str
-    page: PageInfo | None
-    error: str
-    attempts: int
-
-
-@dataclass(frozen=True, slots=True)
-class PageTriedAgain:
-    """A page did not work and will be tried again."""
-
-    url: str
-    reason: str
-    attempts: int
-
-
-Event = PageDone | PageTriedAgain | Paused | Resumed | FileRecovered
+WAIT_LIMIT_S = 1.0  # other processes may add, finish or unblock: look again at least so often
+LOOK_S = 0.5  # an order reaches us within so long
+STOP_ORDER = "stop"  # its kind; the value "now" stops at once
 
 
 @dataclass(slots=True)
 class Crew:
-    """Several workers on one frontier, one supervisor, one index.
+    """Several workers of one process.
 
     Attributes:
-        space: where workers wait when the disk is nearly full.
-        report: told what happens, as it happens.
+        means: what they work with.
+        lease_s: how long a claim holds without a sign of life.
+        name: of this process, for the books.
+        endless: wait for work when nothing is left; at the start also for the end of a stop order,
+            which another run takes back.
         stopping: set it, and no worker claims another item.
+        at_once: set by an order to stop at once; visits under way are given back.
     """
 
-    frontier: Frontier
-    supervisor: Supervisor
-    index: CaptureIndex
-    space: Space
-    settings: Settings
-    clock: Clock
+    means: Means
+    lease_s: float
     name: str
-    report: Callable[[Event], None]
+    endless: bool = False
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
+    at_once: asyncio.Event = field(default_factory=asyncio.Event)
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
-    _deaths: Counter[str] = field(default_factory=Counter)
+    _version: int = -1
 
     async def run(self, workers: int) -> None:
         """Work until nothing is left, or `stopping` is set and what was begun is over.
@@ -90,33 +47,75 @@ class Crew:
                 receive no more, or the dedup index does not answer; nothing is lost.
             BrowserUnavailableError, ProxyUnavailableError: they do not start any more.
         """
-        async with asyncio.TaskGroup() as group:
-            for number in range(workers):
-                group.create_task(self._work(f"{self.name}.{number}"))
+        await self._begin()
+        watching = asyncio.create_task(self._watch())
+        try:
+            async with asyncio.TaskGroup() as group:
+                for number in range(workers):
+                    group.create_task(self._work(f"{self.name}.{number}"))
+        finally:
+            watching.cancel()
+
+    async def _begin(self) -> None:
+        """A run that was just called for takes an old stop order back; one that stays waits."""
+        means = self.means
+        while self.endless and not self.stopping.is_set():
+            if not await means.patience.ask(lambda: means.frontier.orders(STOP_ORDER)):
+                return
+            await asyncio.sleep(LOOK_S)
+        if not self.endless:
+            await means.patience.ask(lambda: means.frontier.take_back(STOP_ORDER, ""))
+
+    async def _watch(self) -> None:
+        """Look for orders, which come through the frontier from anywhere."""
+        means = self.means
+        while True:
+            stats = await means.patience.ask(lambda: means.frontier.stats(means.clock.now()))
+            if stats.version != self._version:
+                self._version = stats.version
+                orders = await means.patience.ask(lambda: means.frontier.orders(STOP_ORDER))
+                if orders:
+                    self.stopping.set()
+                    if "now" in orders.values():
+                        self.at_once.set()
+                self._tell_others()
+            await asyncio.sleep(LOOK_S)
 
     async def _work(self, worker: str) -> None:
+        means = self.means
         while not self.stopping.is_set():
-            await self.space.wait(self.stopping)
+            if means.space is not None:
+                await means.space.wait(self.stopping)
+            await means.network.wait(self.stopping)
             if self.stopping.is_set():
                 break
-            now = self.clock.now()
-            claimed = self.frontier.claim(now=now, worker=worker)
-            if not claimed:
-                if self.frontier.unfinished(now) == 0:
-                    break
+            claimed = await means.patience.ask(
+                lambda: means.frontier.claim(now=means.clock.now(), worker=worker)
+            )
+            if claimed:
+                await self._handle(claimed[0])
+                self._tell_others()
+            elif not self.endless and not await self._unfinished():
+                break
+            else:
                 await self._wait()
-                continue
-            await self._handle(claimed[0])
-            self._tell_others()
         self._tell_others()
+
+    async def _unfinished(self) -> int:
+        means = self.means
+        return await means.patience.ask(lambda: means.frontier.unfinished(means.clock.now()))
 
     async def _wait(self) -> None:
         """Wait for another worker to finish something, for a host's turn, or for the end."""
-        now = self.clock.now()
-        wakeup = self.frontier.next_wakeup(now)
+        means = self.means
+        changed = self._changed
+        now = means.clock.now()
+        wakeup = await means.patience.ask(lambda: means.frontier.next_wakeup(now))
         left = WAIT_LIMIT_S if wakeup is None else (wakeup - now).total_seconds()
-        changed, stopping = self._changed, asyncio.create_task(self.stopping.wait())
-        waiting = {asyncio.create_task(changed.wait()), stopping}
+        waiting = {
+            asyncio.create_task(changed.wait()),
+            asyncio.create_task(self.stopping.wait()),
+        }
         try:
             await asyncio.wait(
                 waiting,
@@ -128,103 +127,54 @@ class Crew:
                 task.cancel()
 
     def _tell_others(self) -> None:
-        """Wake whoever waits: something was finished."""
+        """Wake whoever waits: something was finished, or an order was given."""
         self._changed.set()
         self._changed = asyncio.Event()
 
     async def _handle(self, item: FrontierItem) -> None:
-        if self._was_finished(item):
-            return
-        visiting = asyncio.create_task(self._visit(item))
-        keeping = asyncio.create_task(self._keep_lease(item, visiting))
+        """Run the errand for as long as the claim is ours and nobody says to stop at once."""
+        errand = asyncio.create_task(Errand(item, self.means).run())
+        keeping = asyncio.create_task(self._keep_lease(item))
+        dropping = asyncio.create_task(self.at_once.wait())
         try:
-            await visiting
+            await asyncio.wait({errand, keeping, dropping}, return_when=asyncio.FIRST_COMPLETED)
+            if not errand.done():
+                await _cancelled(errand)
+            if errand.cancelled():
+                if keeping.done():
+                    log.warning("claim.lost url=%s", item.url)
+                else:
+                    self._give_back(item)
+                return
+            with suppress(ClaimLostError):
+                errand.result()
         except asyncio.CancelledError:
-            visiting.cancel()
-            with suppress(asyncio.CancelledError, WeboidError):
-                await visiting
-            if not keeping.done():  # we were told to stop, so the claim is still ours
-                self.frontier.release(item, now=self.clock.now(), reason="stopped")
-                raise
-            log.warning("claim.lost url=%s", item.url)
+            await _cancelled(errand)
+            if errand.cancelled():
+                self._give_back(item)
+            raise
         finally:
             keeping.cancel()
+            dropping.cancel()
 
-    def _was_finished(self, item: FrontierItem) -> bool:
-        """Complete an item whose visit was over before its worker could say so."""
-        outcome = self.index.page_outcome(item.id)
-        if outcome is None:
-            return False
-        now = self.clock.now()
-        if outcome is Outcome.FAILED:
-            self.frontier.fail(item, now=now, reason="failed, as its manifest says")
-            self.report(PageDone(item.url, None, "failed", item.attempts - 1))
-        else:
-            self.frontier.complete(item, now=now, outcome=str(outcome), duration=timedelta(0))
-            self.report(PageDone(item.url, None, "", item.attempts - 1))
-        return True
+    def _give_back(self, item: FrontierItem) -> None:
+        """When the store is away the lease runs out instead."""
+        with suppress(WeboidError):
+            give_back(item, self.means, "stopped")
 
-    async def _visit(self, item: FrontierItem) -> None:
-        last = item.attempts >= self.settings.frontier.attempts
-        try:
-            captured = await capture(
-                item.url,
-                item.id,
-                supervisor=self.supervisor,
-                settings=self.settings,
-                clock=self.clock,
-                last_attempt=last,
-            )
-        except (DiskFullError, LimitReachedError, DedupUnavailableError) as error:
-            self.frontier.release(item, now=self.clock.now(), reason=str(error))
-            if not (isinstance(error, DiskFullError) and self.space.is_low()):
-                raise  # waiting for space would not help
-        except (BrowserUnavailableError, ProxyUnavailableError) as error:
-            self._survive(item, error)
-        except WeboidError as error:
-            log.warning("visit.failed url=%s error=%s", item.url, error)
-            self._retry(item, str(error))
-        else:
-            self._settle(item, captured)
-
-    def _survive(self, item: FrontierItem, error: WeboidError) -> None:
-        """Give back an item whose browser or proxy died: that is seldom the page's fault.
-
-        A page that kills them again and again is to blame after all.
-        """
-        self._deaths[item.url] += 1
-        if self._deaths[item.url] >= DEATHS:
-            self._retry(item, str(error))
-            return
-        log.warning("visit.interrupted url=%s reason=%s", item.url, error)
-        self.frontier.release(item, now=self.clock.now(), reason=str(error))
-
-    def _settle(self, item: FrontierItem, captured: Captured) -> None:
-        page, now = captured.page, self.clock.now()
-        duration = timedelta(seconds=page.seconds)
-        if captured.again:
-            if captured.not_before is not None:
-                self.frontier.block_until(
-                    item.host, captured.not_before, f"Retry-After, status {page.status}", now=now
-                )
-            self._retry(item, page.reason or f"status {page.status}")
-        elif page.outcome is Outcome.FAILED:
-            if self.frontier.fail(item, now=now, reason=page.reason, duration=duration):
-                self.report(PageDone(item.url, page, page.reason, item.attempts))
-        elif self.frontier.complete(item, now=now, outcome=str(page.outcome), duration=duration):
-            self.report(PageDone(item.url, page, "", item.attempts))
-
-    def _retry(self, item: FrontierItem, reason: str) -> None:
-        state = self.frontier.retry(item, now=self.clock.now(), reason=reason)
-        if state is ItemState.DEAD:
-            self.report(PageDone(item.url, None, reason, item.attempts))
-        elif state is ItemState.QUEUED:
-            self.report(PageTriedAgain(item.url, reason, item.attempts))
-
-    async def _keep_lease(self, item: FrontierItem, visiting: asyncio.Task[None]) -> None:
-        """Renew the lease while the visit lasts; end the visit when the claim is lost."""
+    async def _keep_lease(self, item: FrontierItem) -> None:
+        """Renew the lease; return when the claim is lost."""
+        means = self.means
         while True:
-            await asyncio.sleep(self.settings.frontier.lease_s / 3)
-            if not self.frontier.renew(item, now=self.clock.now()):
-                visiting.cancel()
+            await asyncio.sleep(self.lease_s / 3)
+            if not await means.patience.ask(
+                lambda: means.frontier.renew(item, now=means.clock.now())
+            ):
                 return
+
+
+async def _cancelled(task: "asyncio.Task[None]") -> None:
+    """End the task; what it raises meanwhile is of no more use."""
+    task.cancel()
+    with suppress(asyncio.CancelledError, WeboidError):
+        await task

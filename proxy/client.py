@@ -136,6 +136,16 @@ class ProxyClient:
         async with self._connected() as connection:
             return await connection.ask({"verb": "status"})
 
+    async def reach(self, host: str, port: int) -> bool:
+        """Whether the proxy gets a connection to the host; nothing is asked of it.
+
+        Raises:
+            ProxyUnavailableError: the proxy is gone.
+        """
+        async with self._connected() as connection:
+            answer = await connection.ask({"verb": "reach", "host": host, "port": port})
+            return bool(answer["reached"])
+
     @asynccontextmanager
     async def _connected(self) -> AsyncIterator["_Connection"]:
         try:

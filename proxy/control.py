@@ -157,6 +157,7 @@ class _Conversation(socketserver.BaseRequestHandler):
             "seal": self._seal,
             "close": self._close,
             "status": self._status,
+            "reach": self._reach,
         }
         try:
             return verbs[message["verb"]](message, body)
@@ -224,6 +225,12 @@ class _Conversation(socketserver.BaseRequestHandler):
             "reserve_bytes": self.server.proxy.disk.reserve_bytes,
             "spki": self.server.proxy.ca.spki,
         }
+
+    def _reach(self, message: Message, _: bytes) -> Message:
+        host, port = _text(message, "host"), message["port"]
+        if type(port) is not int or not 0 < port < 65_536:
+            raise InputError("A port is a number from 1 to 65535.")
+        return {"reached": self.server.proxy.reaches(host, port)}
 
     def _current(self) -> Visit:
         if self._visit is None:

@@ -47,6 +47,7 @@ __all__ = [
     "system_lookup",
 ]
 
+HTTPS_PORT = 443
 TRIED_THROUGH_PROXY = 3  # addresses of one host; each costs a connection to the proxy
 # An HTTP proxy resolves by itself; our own look-up, made to refuse what is private, must not hold
 # the request up where only the proxy has a name server.
@@ -130,6 +131,25 @@ class Egress:
         if via.scheme is ViaScheme.HTTP:
             return self._through_http(via, host, port, patience, tunnel=tunnel)
         return self._through_socks(via, host, port, patience)
+
+    def address_of(self, host: str, *, patience: Patience) -> str:
+        """The one address that stands for the host: the lowest of those it has; nothing is opened.
+
+        Raises:
+            UnknownHostError: it has none, or only a proxy on the way knows it.
+            BlockedHostError: we refuse to go there.
+            CutError: the patience was ended.
+        """
+        host = self._permitted(host, HTTPS_PORT)
+        via = self._via.of(host)
+        given = self._given(host, HTTPS_PORT)
+        if given is not None:
+            addresses = given[0]
+        elif via is None or via.scheme is ViaScheme.SOCKS5:
+            addresses = self._resolver.addresses(host, HTTPS_PORT, patience=patience)
+        else:
+            raise UnknownHostError(f"{host} is resolved by {via}.")
+        return str(min(addresses, key=lambda address: (address.version, int(address))))
 
     def _permitted(self, host: str, port: int) -> str:
         """The host in its one spelling, when it may be asked at all."""

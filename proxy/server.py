@@ -10,7 +10,7 @@ import warcprox
 from warcprox.mitmproxy import PooledMitmProxy
 from warcprox.warcproxy import WarcProxy
 
-from core.errors import UnavailableError
+from core.errors import PermanentError, TransientError, UnavailableError
 from core.layout import Layout
 from core.settings import Settings
 from core.timestamps import moment
@@ -136,6 +136,14 @@ class ArchivingProxy(WarcProxy):  # type: ignore[misc]
         self.socket.bind(self.server_address)
         self.server_address = self.socket.getsockname()
         self.server_name, self.server_port = self.server_address[:2]
+
+    def reaches(self, host: str, port: int) -> bool:
+        """Whether a connection to the host can be opened; it is closed at once."""
+        try:
+            self._egress.connect(host, port).close()
+        except (PermanentError, TransientError):
+            return False
+        return True
 
     def close(self) -> None:
         """Write what is left and let go of everything; after `shutdown`."""

@@ -21,11 +21,18 @@ from rich.progress import (
 
 from core.pages import Outcome
 from crawler.archiving import Account
+from crawler.events import Event, LinksAdded, PageDone, PageSkipped, PageTriedAgain
 from crawler.frontier.base import AddResult
 from crawler.space import Paused, Resumed
 from crawler.supervisor import FileRecovered
-from crawler.worker import Event, PageDone, PageTriedAgain
+from crawler.waiting import GoingOn, Waiting
 
+_NAMES: dict[type, str] = {
+    Waiting: "waiting",
+    GoingOn: "going_on",
+    PageSkipped: "skipped",
+    LinksAdded: "links",
+}
 _COLOURS = {
     Outcome.COMPLETE: "green",
     Outcome.PARTIAL: "yellow",
@@ -79,6 +86,8 @@ class Machine:
                 self._say({"event": "resumed", **asdict(event)})
             case FileRecovered():
                 self._say({"event": "recovered", **event.facts})
+            case Waiting() | GoingOn() | PageSkipped() | LinksAdded():
+                self._say({"event": _NAMES[type(event)], **asdict(event)})
             case PageDone():
                 self._say_page(event)
 
@@ -145,7 +154,9 @@ class Plain:
 
     def event(self, event: Event) -> None:
         """One line."""
-        if isinstance(event, PageDone):
+        if isinstance(event, LinksAdded):
+            self._todo += event.count
+        elif isinstance(event, PageDone | PageSkipped):
             self._done += 1
             click.echo(f"[{self._done}/{self._todo}] {line_for(event)}")
         else:
@@ -178,6 +189,7 @@ class Terminal:
             transient=True,
         )
         self._task = self._progress.add_task("archiving", total=None)
+        self._todo = 0
         # Warnings must not tear the bar.
         logging.getLogger().handlers[:] = [_Above(self._console)]
 
@@ -185,14 +197,23 @@ class Terminal:
         """Show the bar."""
         known = f", {added.duplicates} known already" if added.duplicates else ""
         self._console.print(f"{added.added} added{known}; {todo} to archive.")
+        self._todo = todo
         self._progress.update(self._task, total=todo)
         if todo:
             self._progress.start()
 
     def event(self, event: Event) -> None:
         """One line above the bar."""
+        if isinstance(event, LinksAdded):
+            self._todo += event.count
+            self._progress.update(self._task, total=self._todo)
+            return
+        if isinstance(event, PageSkipped):
+            self._console.print(escape(line_for(event)), style="cyan", soft_wrap=True)
+            self._progress.advance(self._task)
+            return
         if not isinstance(event, PageDone):
-            waits = isinstance(event, Paused)
+            waits = isinstance(event, Paused | Waiting)
             self._progress.update(self._task, description="waiting" if waits else "archiving")
             style = "bold red" if isinstance(event, FileRecovered) and event.lost else "dim"
             self._console.print(escape(aside_for(event)), style=style, soft_wrap=True)
@@ -225,8 +246,10 @@ class _Above(logging.Handler):
         self._console.print(f"[dim]{escape(record.getMessage())}[/dim]", soft_wrap=True)
 
 
-def line_for(event: PageDone) -> str:
+def line_for(event: PageDone | PageSkipped) -> str:
     """A page in one line: outcome, status, records, bytes, seconds, URL, and why it is not whole."""
+    if isinstance(event, PageSkipped):
+        return f"skipped   {'':>3} {event.url}  ({event.reason})"
     page = event.page
     if page is None:
         why = event.error or "finished by an earlier run"
@@ -239,7 +262,9 @@ def line_for(event: PageDone) -> str:
     )
 
 
-def aside_for(event: PageTriedAgain | Paused | Resumed | FileRecovered) -> str:
+def aside_for(
+    event: PageTriedAgain | Paused | Resumed | Waiting | GoingOn | FileRecovered,
+) -> str:
     """What happens between pages, in one line."""
     match event:
         case PageTriedAgain():
@@ -251,6 +276,10 @@ def aside_for(event: PageTriedAgain | Paused | Resumed | FileRecovered) -> str:
             )
         case Resumed():
             return f"going on  after {event.seconds:.0f} s: there is space again"
+        case Waiting():
+            return f"waiting   {event.text} It goes on by itself."
+        case GoingOn():
+            return f"going on  after {event.seconds:.0f} s: the {event.reason} is there again"
         case FileRecovered():
             return f"recovered {event.text}"
 

@@ -94,6 +94,7 @@ def profile_for(web: TestWeb, path: Path, **groups: dict[str, Any]) -> Path:
     groups["politeness"] = {
         "min_delay_s": 0.0,
         "max_delay_s": 0.0,
+        "host_retry_s": 0.5,
         "visits_per_host": 4,
         **groups.get("politeness", {}),
     }

@@ -1,0 +1,86 @@
+"""What a crew needs, put together in one place: the rules in their order, turns, patience.
+
+The order of the rules is the order in which they are asked before a visit: what costs nothing first.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from core.clock import Clock
+from core.settings import Settings
+from crawler.courtesy import CourtesyRule
+from crawler.errand import Means
+from crawler.events import Event
+from crawler.frontier.base import Frontier, FrontierItem
+from crawler.network import Network
+from crawler.patience import Patience
+from crawler.recrawl import RecrawlRule
+from crawler.space import Space
+from crawler.supervisor import Supervisor
+from crawler.turns import Turns
+from proxy import cuts
+from proxy.disk import Disk
+from proxy.egress import Egress
+from proxy.index import CaptureIndex
+
+LOOKUP_LIMIT_S = 5.0  # a name that takes longer takes its own host's turn
+
+
+@dataclass(frozen=True, slots=True)
+class Stores:
+    """What a crew reads and writes."""
+
+    frontier: Frontier
+    supervisor: Supervisor
+    index: CaptureIndex
+    disk: Disk | None
+
+
+def compose(
+    stores: Stores, settings: Settings, *, clock: Clock, report: Callable[[Event], None]
+) -> Means:
+    """The means of a crew.
+
+    Args:
+        stores: opened by the caller, who also closes them.
+        settings: the profile; a job's and a sheet's settings are laid over it item by item.
+        clock: the time.
+        report: told what happens.
+    """
+
+    def settings_for(_item: FrontierItem) -> Settings:
+        return settings
+
+    async def reach(host: str, port: int) -> bool:
+        async with stores.supervisor.proxy() as proxy:
+            return await proxy.client.reach(host, port)
+
+    recrawl = RecrawlRule(settings_for)
+    space = None
+    if stores.disk is not None:
+        patience_s = settings.proxy.disk_wait_s
+        space = Space(stores.disk, patience_s=patience_s, clock=clock, report=report)
+    return Means(
+        frontier=stores.frontier,
+        supervisor=stores.supervisor,
+        index=stores.index,
+        rules=(CourtesyRule(settings_for), recrawl),
+        settings_for=settings_for,
+        recrawl=recrawl,
+        turns=turns_for(settings),
+        space=space,
+        network=Network(reach, clock, report),
+        patience=Patience(clock, report),
+        clock=clock,
+        report=report,
+    )
+
+
+def turns_for(settings: Settings) -> Turns:
+    """Whose turns URLs take under these settings."""
+    egress = Egress(settings.egress, connect_timeout_s=LOOKUP_LIMIT_S)
+
+    def resolve(host: str) -> str:
+        return egress.address_of(host, patience=cuts.Patience(LOOKUP_LIMIT_S))
+
+    return Turns(resolve, per_address=settings.politeness.per_address)

@@ -1,0 +1,99 @@
+"""What hosts are owed after a visit."""
+
+from datetime import UTC, datetime, timedelta
+
+from core.pages import Outcome, PageInfo, PageResource
+from core.settings import PolitenessSettings, Settings
+from crawler.courtesy import HOSTS_LIMIT, CourtesyRule
+from crawler.frontier.base import FrontierItem, Lane
+from crawler.rules import Aftermath, BackOff
+from crawler.visiting import Captured
+
+NOW = datetime(2026, 11, 21, tzinfo=UTC)
+POLITENESS = PolitenessSettings(delay_factor=2, min_delay_s=3, max_delay_s=30)
+URL = "https://www.a.test/page"
+
+
+def resource(url: str, status: int | None = 200) -> PageResource:
+    return PageResource(url, status=status)
+
+
+def page(**changes: object) -> PageInfo:
+    facts: dict[str, object] = {
+        "page_id": "id",
+        "url": URL,
+        "final_url": URL,
+        "captured_at": "2026-11-21T00:00:00.000Z",
+        "outcome": Outcome.COMPLETE,
+        "status": 200,
+        "seconds": 5.0,
+    }
+    return PageInfo(**(facts | changes))  # type: ignore[arg-type]
+
+
+async def after(
+    info: PageInfo, *, not_before: datetime | None = None, host: str = "www.a.test"
+) -> Aftermath:
+    rule = CourtesyRule(lambda _: Settings(politeness=POLITENESS))
+    item, aftermath = FrontierItem("id", URL, host, Lane.NOW, 0, "", 1, 1), Aftermath()
+    captured = Captured(info, again=not_before is not None, not_before=not_before)
+    await rule.after(item, captured, aftermath, now=NOW)
+    return aftermath
+
+
+async def test_the_host_rests_in_proportion_to_the_visit() -> None:
+    """Twice the five seconds that it took."""
+    assert (await after(page())).delay == timedelta(seconds=10)
+
+
+async def test_hosts_of_parts_rest_too() -> None:
+    """Each host that the page asked, but not its own, and not what asks nobody."""
+    parts = (
+        resource(URL),
+        resource("https://cdn.test/a.js"),
+        resource("http://cdn.test:8080/b.js"),
+        resource("data:image/png;base64,AAAA"),
+    )
+    aftermath = await after(page(resources=parts))
+
+    assert aftermath.rests == {"cdn.test": NOW + timedelta(seconds=3)}
+    assert aftermath.back_offs == []
+
+
+async def test_a_host_that_refuses_a_part_is_blocked() -> None:
+    """429 counts wherever it is said; one good answer does not hide it."""
+    parts = (resource("https://cdn.test/a.js", 429), resource("https://cdn.test/b.js"))
+    aftermath = await after(page(resources=parts))
+
+    assert aftermath.back_offs == [BackOff("cdn.test", "status 429 for a part of a page")]
+
+
+async def test_a_page_that_names_thousands_of_hosts_moves_a_bounded_number() -> None:
+    """A hostile page must not fill our stores."""
+    parts = tuple(resource(f"https://h{number}.test/") for number in range(10 * HOSTS_LIMIT))
+
+    assert len((await after(page(resources=parts))).rests) == HOSTS_LIMIT
+
+
+async def test_a_refusal_blocks_the_turn_that_the_item_took_for_as_long_as_the_host_says() -> None:
+    """The turn may be that of an address (`politeness.per_address`)."""
+    then = NOW + timedelta(hours=1)
+    aftermath = await after(page(status=429), not_before=then, host="192.0.2.1")
+
+    assert aftermath.back_offs == [BackOff("192.0.2.1", "Retry-After, status 429", then)]
+
+
+async def test_a_refusal_after_a_redirect_blocks_the_host_that_refused() -> None:
+    """The host that sent us there is not to blame."""
+    aftermath = await after(page(status=503, final_url="https://b.test/"))
+
+    assert [each.host for each in aftermath.back_offs] == ["b.test"]
+
+
+async def test_a_host_that_cannot_be_reached_counts_as_down() -> None:
+    """No name, or no connection; an answer of any kind is another matter."""
+    failed = page(outcome=Outcome.FAILED, status=None, reason="dns: a.test does not resolve.")
+    reset = page(outcome=Outcome.FAILED, status=None, reason="net::ERR_EMPTY_RESPONSE")
+
+    assert (await after(failed)).back_offs == [BackOff("www.a.test", failed.reason, down=True)]
+    assert (await after(reset)).back_offs == []

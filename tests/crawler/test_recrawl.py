@@ -1,0 +1,102 @@
+"""When a page is visited again."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from core.pages import Outcome, PageInfo
+from core.settings import RecrawlSettings, Settings
+from crawler.frontier.base import FrontierItem, Lane
+from crawler.recrawl import Memo, RecrawlRule, next_memo, parse_memo
+from crawler.rules import Aftermath
+from crawler.visiting import Captured
+
+NOW = datetime(2026, 11, 21, tzinfo=UTC)
+SETTINGS = RecrawlSettings(
+    enabled=True, first_s=100, min_s=10, max_s=1000, changed_factor=0.5, unchanged_factor=2
+)
+intervals = st.floats(0, 1e9, allow_nan=False)
+digests = st.sampled_from(["", "text:1", "text:2"])
+
+
+def item(memo: str = "") -> FrontierItem:
+    return FrontierItem("id", "https://a.test/", "a.test", Lane.STANDARD, 0, "", 1, 1, memo=memo)
+
+
+def page(digest: str, outcome: Outcome = Outcome.COMPLETE) -> PageInfo:
+    return PageInfo(
+        "id", "https://a.test/", "https://a.test/", "2026-11-21T00:00:00.000Z", outcome,
+        text_digest=digest,
+    )  # fmt: skip
+
+
+async def visited(memo: str, digest: str, outcome: Outcome = Outcome.COMPLETE) -> Aftermath:
+    rule, aftermath = RecrawlRule(lambda _: Settings(recrawl=SETTINGS)), Aftermath()
+    await rule.after(item(memo), Captured(page(digest, outcome)), aftermath, now=NOW)
+    return aftermath
+
+
+@given(intervals, digests)
+def test_a_memo_comes_back_from_its_text(interval_s: float, digest: str) -> None:
+    """To a thousandth of a second."""
+    memo = parse_memo(str(Memo(interval_s, digest)))
+
+    assert memo is not None
+    assert memo.digest == digest
+    assert abs(memo.interval_s - interval_s) <= 0.001
+
+
+@given(st.text())
+def test_what_is_no_memo_is_none_or_a_memo(text: str) -> None:
+    """Whatever another version wrote, nothing is raised."""
+    assert parse_memo(text) is None or isinstance(parse_memo(text), Memo)
+
+
+@pytest.mark.parametrize("text", ['[NaN,""]', '[Infinity,""]', '[1e999,""]', "[1]", "{}", "7"])
+def test_a_memo_without_a_time_is_none(text: str) -> None:
+    """JSON as Python reads it has numbers that no calendar has."""
+    assert parse_memo(text) is None
+
+
+@given(st.none() | st.builds(Memo, intervals, digests), digests)
+def test_the_interval_stays_within_its_bounds(old: Memo | None, digest: str) -> None:
+    """However often a page has changed, or not."""
+    memo = next_memo(old, digest, SETTINGS)
+
+    assert SETTINGS.min_s <= memo.interval_s <= SETTINGS.max_s
+
+
+async def test_a_changed_page_is_visited_sooner_and_an_unchanged_one_later() -> None:
+    """Half the interval, and twice it."""
+    first = await visited("", "text:1")
+    same = await visited(first.memo, "text:1")
+    changed = await visited(same.memo, "text:2")
+
+    assert first.due == NOW + timedelta(seconds=100)
+    assert same.due == NOW + timedelta(seconds=200)
+    assert changed.due == NOW + timedelta(seconds=100)
+
+
+async def test_an_unknown_look_leaves_the_interval_and_what_is_remembered() -> None:
+    """A page without a digest is compared with the last one that had one."""
+    first = await visited("", "text:1")
+    unknown = await visited(first.memo, "")
+    same = await visited(unknown.memo, "text:1")
+
+    assert unknown.due == NOW + timedelta(seconds=100)
+    assert same.due == NOW + timedelta(seconds=200)
+
+
+async def test_a_page_that_failed_is_not_due() -> None:
+    """It is a dead letter."""
+    assert (await visited("", "text:1", Outcome.FAILED)).due is None
+
+
+async def test_without_recrawl_nothing_is_due_and_the_memo_is_kept() -> None:
+    """What was learned is not lost while it is switched off."""
+    rule, aftermath = RecrawlRule(lambda _: Settings()), Aftermath()
+    await rule.after(item("memo"), Captured(page("text:1")), aftermath, now=NOW)
+
+    assert (aftermath.due, aftermath.memo) == (None, "memo")

@@ -1,0 +1,54 @@
+"""Whose turn a URL takes."""
+
+from core.errors import TransientError
+from core.settings import EgressSettings, PolitenessSettings, Settings
+from crawler.composing import turns_for
+from crawler.frontier.base import NewItem
+from crawler.turns import Turns
+
+
+async def test_hosts_of_one_address_take_one_turn() -> None:
+    """With `politeness.per_address`; a host that does not resolve keeps its own."""
+    known = {"a.test": "192.0.2.1", "b.test": "192.0.2.1", "c.test": "192.0.2.2"}
+
+    def resolve(host: str) -> str:
+        if host not in known:
+            raise TransientError(f"{host} does not resolve.")
+        return known[host]
+
+    items = [NewItem(f"https://{name}.test/") for name in "abcd"]
+    found = await Turns(resolve, per_address=True).assign(items)
+
+    assert [item.host for item in found] == ["192.0.2.1", "192.0.2.1", "192.0.2.2", "d.test"]
+
+
+async def test_each_host_is_looked_up_once() -> None:
+    """A page links to one host a thousand times."""
+    asked = []
+
+    def resolve(host: str) -> str:
+        asked.append(host)
+        return "192.0.2.1"
+
+    items = [NewItem(f"https://a.test/{number}") for number in range(100)]
+    await Turns(resolve, per_address=True).assign(items)
+
+    assert asked == ["a.test"]
+
+
+async def test_hosts_take_their_own_turns_unless_the_settings_say_otherwise() -> None:
+    """Nothing is looked up."""
+    item = NewItem("https://a.test/")
+
+    assert await turns_for(Settings()).assign([item]) == [item]
+
+
+async def test_the_setting_resolve_is_asked_before_the_system() -> None:
+    """As the proxy does; the port plays no part."""
+    settings = Settings(
+        egress=EgressSettings(resolve={"a.test": "192.0.2.7:8443"}),
+        politeness=PolitenessSettings(per_address=True),
+    )
+    (item,) = await turns_for(settings).assign([NewItem("https://a.test/")])
+
+    assert item.host == "192.0.2.7"
