@@ -14,6 +14,7 @@ WeboidError
 │   ├── CollectionVersionError
 │   ├── DiskFullError
 │   ├── DedupUnavailableError
+│   ├── IndexUnavailableError
 │   └── LimitReachedError   a run's own limit
 └── InvariantError          our own mistake: crash and report
 
@@ -83,6 +84,10 @@ class DiskFullError(UnavailableError):
 
 class DedupUnavailableError(UnavailableError):
     """The shared dedup index does not answer, so nothing can be written exactly once."""
+
+
+class IndexUnavailableError(UnavailableError):
+    """The captures index of several machines does not answer, so nothing can be acknowledged."""
 
 
 class LimitReachedError(UnavailableError):

@@ -14,6 +14,7 @@ from typing import Any
 from core.dedup_url import parse_dedup_url
 from core.errors import ConfigError
 from core.hosts import HostPatterns, parse_endpoint, resolve_key
+from core.index_url import parse_index_url
 from core.via import parse_via
 
 
@@ -71,6 +72,14 @@ class ProxySettings:
     crawl_limit_bytes: int = 0  # all that one run may receive, through all proxies; 0: no limit
     whole_ranges: bool = True  # when a page asks for a part (206), fetch the whole once, too
     websockets: bool = True  # lead them through, unrecorded; false: refuse them
+
+
+@dataclass(frozen=True, slots=True)
+class IndexSettings:
+    """The captures index: what was captured, and in which WARC it lies."""
+
+    url: str = ""  # "postgresql://user:password@host:port/name", with [proxy] dedup_url; empty: this collection
+    patience_s: float = 60.0  # wait so long for a database that is gone, then visits are made again
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,6 +188,7 @@ class Settings:
     visit: VisitSettings = VisitSettings()
     browser: BrowserSettings = BrowserSettings()
     proxy: ProxySettings = ProxySettings()
+    index: IndexSettings = IndexSettings()
     egress: EgressSettings = field(default_factory=EgressSettings)
     politeness: PolitenessSettings = PolitenessSettings()
     frontier: FrontierSettings = FrontierSettings()
@@ -268,6 +278,13 @@ def _check(settings: Settings, source: str) -> None:
             raise ConfigError(f"{source} [proxy] {positive} must be at least 1.")
     if settings.proxy.dedup_url:
         parse_dedup_url(settings.proxy.dedup_url)
+    if settings.index.url:
+        parse_index_url(settings.index.url)
+        if not settings.proxy.dedup_url:
+            raise ConfigError(
+                f"{source} [index] url needs [proxy] dedup_url: machines that share an index also"
+                " share a dedup index, which is in Redis."
+            )
     _check_egress(settings.egress, source)
 
 

@@ -13,7 +13,7 @@ from typing import Self
 
 from core.clock import Clock
 from core.pages import Outcome
-from core.settings import ProxySettings, Settings
+from core.settings import Settings
 from crawler.collection import Collection, open_collection
 from crawler.composing import Stores, compose
 from crawler.events import Event, PageDone
@@ -23,7 +23,7 @@ from crawler.supervisor import FileRecovered, running
 from crawler.worker import Crew
 from proxy.checksums import complete, lacking
 from proxy.disk import Disk
-from proxy.index import CaptureIndex
+from proxy.index.opening import open_index
 from proxy.recovery import interrupted, put_in_order
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
@@ -155,10 +155,10 @@ async def _work(
     layout, settings = collection.layout, order.settings
     if not frontier.unfinished(clock.now()):
         if interrupted(layout) or lacking(layout):
-            await asyncio.to_thread(_put_in_order, collection, settings.proxy, clock, note)
+            await asyncio.to_thread(_put_in_order, collection, settings, clock, note)
         return
     # An index of another version is refused before anything is started.
-    with closing(CaptureIndex(layout.captures_db)) as index:
+    with closing(open_index(layout, settings.index)) as index:
         async with running(collection, settings, clock=clock, report=note) as supervisor:
             stores = Stores(
                 frontier, supervisor, index, Disk(layout.archive, settings.proxy.disk_reserve_bytes)
@@ -176,12 +176,13 @@ async def _work(
 
 
 def _put_in_order(
-    collection: Collection, settings: ProxySettings, clock: Clock, note: Callable[[Event], None]
+    collection: Collection, settings: Settings, clock: Clock, note: Callable[[Event], None]
 ) -> None:
     """Do what a proxy does at its start: there is nothing to archive, but a crash left something."""
-    for each in put_in_order(collection.layout, settings, now=clock.now()):
+    done = put_in_order(collection.layout, settings.proxy, now=clock.now(), index=settings.index)
+    for each in done:
         note(FileRecovered.of(each.to_dict()))
-    with closing(CaptureIndex(collection.layout.captures_db)) as index:
+    with closing(open_index(collection.layout, settings.index)) as index:
         complete(collection.layout, index)
 
 

@@ -21,7 +21,7 @@ from crawler.turns import Turns
 from proxy import cuts
 from proxy.disk import Disk
 from proxy.egress import Egress
-from proxy.index import CaptureIndex
+from proxy.index.protocol import CaptureIndex
 
 LOOKUP_LIMIT_S = 5.0  # a name that takes longer takes its own host's turn
 

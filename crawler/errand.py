@@ -38,7 +38,7 @@ from crawler.space import Space
 from crawler.supervisor import Supervisor
 from crawler.turns import Turns
 from crawler.visiting import Captured, Wanted, capture
-from proxy.index import CaptureIndex
+from proxy.index.protocol import CaptureIndex
 
 log = logging.getLogger(__name__)
 

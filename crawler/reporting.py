@@ -11,7 +11,7 @@ from core.layout import Layout
 from core.settings import FrontierSettings, PolitenessSettings
 from crawler.frontier.base import FrontierStats, ItemState
 from crawler.frontier.sqlite import SqliteFrontier
-from proxy.index import CaptureIndex
+from proxy.index.sqlite import SqliteCaptureIndex
 
 DEAD_LETTERS_SHOWN = 20
 
@@ -95,7 +95,7 @@ def in_use(layout: Layout) -> bool:
 def _captured(layout: Layout) -> tuple[dict[str, int], dict[str, int]]:
     if not layout.captures_db.exists():
         return {}, {}
-    index = CaptureIndex(layout.captures_db)
+    index = SqliteCaptureIndex(layout.captures_db)
     try:
         return index.counts(), index.outcomes()
     finally:

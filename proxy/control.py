@@ -173,7 +173,7 @@ class _Conversation(socketserver.BaseRequestHandler):
         if proxy.leaving:
             raise ProxyUnavailableError("The proxy is about to end; ask another.")
         proxy.disk.require_reserve()
-        proxy.archivist.require_dedup()
+        proxy.archivist.require_stores()
         if proxy.limits.crawl_is_over():
             raise LimitReachedError(
                 "The run has received all that it may; raise [proxy] crawl_limit_bytes, and go on."

@@ -9,7 +9,8 @@ from core.errors import InputError
 from core.layout import OPEN_SUFFIX, Layout
 from proxy.checksums import closed_warcs, complete
 from proxy.folders import sync_folder
-from proxy.index import CaptureIndex
+from proxy.index.protocol import CaptureIndex
+from proxy.index.sqlite import SqliteCaptureIndex
 from proxy.indexing import Indexed, index_file
 from proxy.members import Damage, walk
 from proxy.payloads.protocol import PayloadKey, Payloads
@@ -50,7 +51,7 @@ def rebuild(  # noqa: PLR0913 what a profile says of dedup, and whom to tell
     """
     fresh = layout.captures_db.with_suffix(".rebuilding")
     _remove(fresh)
-    with closing(CaptureIndex(fresh)) as index:
+    with closing(SqliteCaptureIndex(fresh)) as index:
         _mend(layout, index, told)
         for path in sorted((*closed_warcs(layout), *interrupted(layout))):
             filename = path.name.removesuffix(OPEN_SUFFIX)

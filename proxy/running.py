@@ -4,11 +4,13 @@ import gc
 import os
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from core.errors import IndexUnavailableError
 from core.layout import Layout
 from core.settings import Settings
 from core.timestamps import moment
@@ -27,6 +29,7 @@ SWITCH_INTERVAL_S = 0.0005
 # Nothing here is in cycles but exceptions now and then; looking for them every 700 objects, through
 # all that a visit has gathered, was a tenth of the work.
 GC_THRESHOLD = 50_000
+RETRY_S = 1.0  # between two questions to an index that does not answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +77,7 @@ def running(
     Raises:
         WeboidError: the collection, the index or the ports cannot be used; the text says which.
     """
-    recovered = put_in_order(layout, settings.proxy, now=moment(now_ms()))
+    recovered = _put_in_order(layout, settings)
     with ExitStack() as stack:
         spool = stack.enter_context(spool_folder(layout.root))
         proxy = ArchivingProxy(
@@ -88,6 +91,18 @@ def running(
         stack.callback(server.server_close)
         stack.callback(server.shutdown)
         yield Running(proxy, server, recovered)
+
+
+def _put_in_order(layout: Layout, settings: Settings) -> list[Recovered]:
+    """Recover; an index of several machines that does not answer yet is waited for."""
+    deadline = time.monotonic() + settings.index.patience_s
+    while True:
+        try:
+            return put_in_order(layout, settings.proxy, now=moment(now_ms()), index=settings.index)
+        except IndexUnavailableError:
+            if time.monotonic() >= deadline:
+                raise
+        threading.Event().wait(RETRY_S)
 
 
 def _control(at: Path | TcpControl, proxy: ArchivingProxy) -> ControlServer | TcpControlServer:

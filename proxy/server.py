@@ -102,7 +102,9 @@ class ArchivingProxy(WarcProxy):  # type: ignore[misc]
         self.limits = Limits(settings.proxy, tally, self.disk)
         self.open_handlers: set[ArchivingHandler] = set()
         self.ca = Authority(layout.ca)
-        self.archivist = Archivist(layout, settings.proxy, now=lambda: moment(now_ms()))
+        self.archivist = Archivist(
+            layout, settings.proxy, settings.index, now=lambda: moment(now_ms())
+        )
         if egress is None:
             egress = Egress(settings.egress, connect_timeout_s=settings.proxy.connect_timeout_s)
         self._egress = egress

@@ -24,7 +24,7 @@ from core.settings import ProxySettings
 from core.timestamps import warc_date
 from proxy.builder import member
 from proxy.client import NewArtifact
-from proxy.index import CaptureIndex
+from proxy.index.sqlite import SqliteCaptureIndex
 from proxy.members import Member, walk
 from proxy.rebuilding import rebuild
 from proxy.warcfile import WarcFile
@@ -138,7 +138,7 @@ async def test_records_that_the_index_missed_are_found_again(
     await fetch(proxy, "http://origin.example/a", "http://origin.example/b")
     proxy.kill()
     before = rows(layout, "SELECT url, offset, orig_offset, page_id FROM captures ORDER BY url")
-    index = CaptureIndex(layout.captures_db)
+    index = SqliteCaptureIndex(layout.captures_db)
     with index.transaction():
         for statement in ("captures", "payloads", "files", "pages"):
             index._db.execute(f"DELETE FROM {statement}")

@@ -7,7 +7,7 @@ import pytest
 
 from bench.axe import swing
 from core.layout import Layout
-from proxy.index import CaptureIndex
+from proxy.index.sqlite import SqliteCaptureIndex
 from proxy.spool import spool_folder
 from tests.proxy.conftest import Proxy
 from tests.proxy.test_durability import fetch, rows
@@ -40,7 +40,7 @@ async def test_records_behind_what_the_index_covers_are_found_where_they_lie(
         "SELECT url, filename, offset, length, orig_offset FROM captures ORDER BY filename, offset"
     )
     before = rows(layout, query)
-    index = CaptureIndex(layout.captures_db)
+    index = SqliteCaptureIndex(layout.captures_db)
     with index.transaction():
         index._db.execute(
             "UPDATE files SET indexed_to = (SELECT max(offset) FROM captures"
