@@ -1,21 +1,26 @@
 """Settings: typed, frozen, with units in their names; what they do not know they refuse.
 
 A profile is a TOML file with one table a group, e.g. ``[visit]``. A function takes the group it
-needs, never the whole bag. Each field's comment is its documentation (`docs/settings.md` is made
+needs, never the whole bag. A `[[sheet]]` table changes some of it for a part of the web. Each field's comment is its documentation (`docs/settings.md` is made
 from it).
 """
 
 import ipaddress
 import tomllib
 import typing
-from dataclasses import dataclass, field, fields
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from core.dedup_url import parse_dedup_url
 from core.errors import ConfigError
 from core.hosts import HostPatterns, parse_endpoint, resolve_key
 from core.index_url import parse_index_url
+from core.patterns import Patterns
+from core.sheets import NOT_IN_SHEETS, SHEET_GROUPS, Sheet, surt_prefix
 from core.via import parse_via
+
+SCOPE_KINDS = ("page", "prefix", "host", "domain", "any")
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +133,9 @@ class FrontierSettings:
     order: str = "fifo"  # in a lane: "fifo", or "random"
     high_every: int = 5  # each so-many-th claim looks in the lane "high" first; 0: never
     standard_every: int = 10  # each so-many-th looks in the lane "standard" first; 0: never
+    url: str = (
+        ""  # "redis://host:port/number?frontier=NAME" for several machines; empty: this collection
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,6 +203,7 @@ class Settings:
     scope: ScopeSettings = ScopeSettings()
     policy: PolicySettings = PolicySettings()
     recrawl: RecrawlSettings = RecrawlSettings()
+    sheets: tuple[Sheet, ...] = ()  # changes for a part of the web; see `core.sheets`
 
 
 def parse_settings(text: str, *, source: str = "profile") -> Settings:
@@ -209,7 +218,7 @@ def parse_settings(text: str, *, source: str = "profile") -> Settings:
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"{source} is no TOML: {error}.") from error
     settings = settings_from(document, source=source)
-    _check(settings, source)
+    check_settings(settings, source=source)
     return settings
 
 
@@ -219,14 +228,82 @@ def settings_from(document: dict[str, Any], *, source: str = "profile") -> Setti
     Raises:
         ConfigError: as `parse_settings`.
     """
-    groups = typing.get_type_hints(Settings)
-    _refuse_unknown(document, groups, source)
+    groups = _groups()
+    tables = dict(document)
+    sheets = tables.pop("sheets", None) or tables.pop("sheet", ())
+    _refuse_unknown(tables, {**groups, "sheet": Sheet}, source)
     return Settings(
         **{
             name: _group(groups[name], table, f"{source} [{name}]")
-            for name, table in document.items()
-        }
+            for name, table in tables.items()
+        },
+        sheets=_sheets(sheets, source),
     )
+
+
+def parse_sheet(prefix: str, document: Mapping[str, Any], *, source: str = "sheet") -> Sheet:
+    """The sheet that changes what `document` says, types checked.
+
+    Args:
+        prefix: as `core.sheets.surt_prefix` takes it.
+        document: tables of keys by group.
+        source: where it comes from, for errors.
+
+    Raises:
+        ConfigError: an unknown group or key, a key that no sheet can change, or a wrong type; the
+            text names the sheet and the key.
+    """
+    where = f"{source} {prefix!r}"
+    try:
+        spelled = surt_prefix(prefix)
+    except ConfigError as error:
+        raise ConfigError(f"{source}: {error}") from error
+    groups = {name: group for name, group in _groups().items() if name in SHEET_GROUPS}
+    _refuse_unknown(dict(document), groups, where)
+    changes: dict[str, dict[str, Any]] = {}
+    for name, table in document.items():
+        within = f"{where} [{name}]"
+        checked = _group(groups[name], table, within)
+        for key in table:
+            if key in NOT_IN_SHEETS.get(name, ()):
+                raise ConfigError(f"{within} {key} is said of a crawl as a whole, not of a part.")
+        changes[name] = {key: getattr(checked, key) for key in table}
+    sheet = Sheet(spelled, **changes)
+    check_settings(with_sheets(Settings(), (sheet,)), source=where)
+    return sheet
+
+
+def with_sheets(settings: Settings, sheets: Iterable[Sheet]) -> Settings:
+    """The settings as the sheets change them, one after the other: of two the later one holds."""
+    for sheet in sheets:
+        groups = {
+            name: replace(getattr(settings, name), **keys) for name, keys in sheet.changes().items()
+        }
+        settings = replace(settings, **groups)
+    return settings
+
+
+def _groups() -> dict[str, type]:
+    """The tables that a profile may have, `[[sheet]]` excluded."""
+    return {
+        name: kind for name, kind in typing.get_type_hints(Settings).items() if name != "sheets"
+    }
+
+
+def _sheets(tables: object, source: str) -> tuple[Sheet, ...]:
+    if not isinstance(tables, list | tuple) or not all(isinstance(each, dict) for each in tables):
+        raise ConfigError(f"{source}: a sheet must be a table [[sheet]].")
+    found = []
+    for number, table in enumerate(tables, start=1):
+        document = dict(table)
+        named = [document.pop(key) for key in ("prefix", "match") if key in document]
+        if len(named) != 1 or not isinstance(named[0], str):
+            raise ConfigError(
+                f'{source} sheet {number} must say which part it is for: prefix = "org,example,", '
+                'or match = "example.org".'
+            )
+        found.append(parse_sheet(named[0], document, source=f"{source} sheet"))
+    return tuple(found)
 
 
 def _group(group: type, table: object, where: str) -> Any:
@@ -261,18 +338,20 @@ def _value(kind: Any, value: object, where: str) -> object:
     raise ConfigError(f"{where} must be of type {getattr(kind, '__name__', kind)}, not {value!r}.")
 
 
-def _check(settings: Settings, source: str) -> None:
-    """Refuse what no part could work with."""
-    for group_field in fields(settings):
-        group = getattr(settings, group_field.name)
+def check_settings(settings: Settings, *, source: str) -> None:
+    """Refuse what no part could work with.
+
+    Raises:
+        ConfigError: the text names `source`, the key, and what would be right.
+    """
+    for group_name in _groups():
+        group = getattr(settings, group_name)
         for each in fields(group):
             value = getattr(group, each.name)
             number = isinstance(value, int | float) and not isinstance(value, bool)
             lowest = -1 if each.name == "depth" else 0
             if number and not lowest <= value < float("inf"):  # NaN neither
-                raise ConfigError(
-                    f"{source} [{group_field.name}] {each.name} must be zero or more."
-                )
+                raise ConfigError(f"{source} [{group_name}] {each.name} must be zero or more.")
     for positive in ("processes", "body_limit_bytes", "warc_limit_bytes"):
         if getattr(settings.proxy, positive) < 1:
             raise ConfigError(f"{source} [proxy] {positive} must be at least 1.")
@@ -285,7 +364,18 @@ def _check(settings: Settings, source: str) -> None:
                 f"{source} [index] url needs [proxy] dedup_url: machines that share an index also"
                 " share a dedup index, which is in Redis."
             )
+    _check_scope(settings.scope, source)
     _check_egress(settings.egress, source)
+
+
+def _check_scope(scope: ScopeSettings, source: str) -> None:
+    """Refuse kinds that are none, and patterns that cannot be run."""
+    if scope.kind not in SCOPE_KINDS:
+        raise ConfigError(
+            f"{source} [scope] kind must be one of {', '.join(SCOPE_KINDS)}, not {scope.kind!r}."
+        )
+    Patterns(scope.include, where=f"{source} [scope] include")
+    Patterns(scope.exclude, where=f"{source} [scope] exclude")
 
 
 def _check_egress(egress: EgressSettings, source: str) -> None:

@@ -5,16 +5,24 @@ The order of the rules is the order in which they are asked before a visit: what
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 from core.clock import Clock
 from core.settings import Settings
+from crawler.budgets import BudgetRule
 from crawler.courtesy import CourtesyRule
 from crawler.errand import Means
 from crawler.events import Event
+from crawler.fetching import Fetcher, agent_of, visits_at
+from crawler.following import ScopeRule
 from crawler.frontier.base import Frontier, FrontierItem
+from crawler.jobs import Jobs
+from crawler.linklog import LinkLog
 from crawler.network import Network
 from crawler.patience import Patience
 from crawler.recrawl import RecrawlRule
+from crawler.rules import Rule
+from crawler.sitemap_rule import SitemapRule
 from crawler.space import Space
 from crawler.supervisor import Supervisor
 from crawler.turns import Turns
@@ -28,12 +36,22 @@ LOOKUP_LIMIT_S = 5.0  # a name that takes longer takes its own host's turn
 
 @dataclass(frozen=True, slots=True)
 class Stores:
-    """What a crew reads and writes."""
+    """What a crew reads and writes.
+
+    Attributes:
+        disk: the collection's; None when proxies elsewhere look after theirs.
+        name: of this process, for the books.
+        reports: the folder for what was decided on links; None where there is no collection.
+        ca: the certificate authority of the proxies, for what is fetched without a browser.
+    """
 
     frontier: Frontier
     supervisor: Supervisor
     index: CaptureIndex
     disk: Disk | None
+    name: str = ""
+    reports: Path | None = None
+    ca: Path | None = None
 
 
 def compose(
@@ -47,30 +65,45 @@ def compose(
         clock: the time.
         report: told what happens.
     """
+    frontier, patience = stores.frontier, Patience(clock, report)
+    jobs = Jobs(frontier, settings, clock=clock)
 
-    def settings_for(_item: FrontierItem) -> Settings:
-        return settings
+    def settings_for(item: FrontierItem) -> Settings:
+        return jobs.settings_for(item.url, item.job)
 
     async def reach(host: str, port: int) -> bool:
         async with stores.supervisor.proxy() as proxy:
             return await proxy.client.reach(host, port)
 
+    turns = turns_for(settings)
+    record = None if stores.reports is None else LinkLog(stores.reports)
+    rules: list[Rule] = [
+        ScopeRule(jobs, frontier, patience, name=stores.name, record=record),
+        BudgetRule(jobs, frontier, patience),
+    ]
+    if stores.ca is not None:
+        fetch = Fetcher(
+            visits_at(stores.supervisor, bucket=settings.proxy.dedup_bucket),
+            ca=stores.ca,
+            agent=agent_of(stores.supervisor, settings.visit),
+        )
+        rules.append(SitemapRule(jobs, frontier, patience, fetch, turns=turns, clock=clock))
     recrawl = RecrawlRule(settings_for)
     space = None
     if stores.disk is not None:
         patience_s = settings.proxy.disk_wait_s
         space = Space(stores.disk, patience_s=patience_s, clock=clock, report=report)
     return Means(
-        frontier=stores.frontier,
+        frontier=frontier,
         supervisor=stores.supervisor,
         index=stores.index,
-        rules=(CourtesyRule(settings_for), recrawl),
+        rules=(*rules, CourtesyRule(settings_for), recrawl),
         settings_for=settings_for,
         recrawl=recrawl,
-        turns=turns_for(settings),
+        turns=turns,
         space=space,
         network=Network(reach, clock, report),
-        patience=Patience(clock, report),
+        patience=patience,
         clock=clock,
         report=report,
     )

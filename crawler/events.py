@@ -50,11 +50,31 @@ class LinksAdded:
     count: int
 
 
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How the whole frontier stands, every few seconds.
+
+    Attributes:
+        queued, claimed, done, skipped, dead: as in `FrontierStats`.
+        per_minute: pages that ended in a minute, lately.
+        paused: why claims are paused; None when they are not.
+    """
+
+    queued: int
+    claimed: int
+    done: int
+    skipped: int
+    dead: int
+    per_minute: float
+    paused: str | None = None
+
+
 Event = (
     PageDone
     | PageSkipped
     | PageTriedAgain
     | LinksAdded
+    | Standing
     | Paused
     | Resumed
     | Waiting

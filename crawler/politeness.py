@@ -34,3 +34,13 @@ def retry_at(now: datetime, failures: int, settings: FrontierSettings) -> dateti
     doublings = min(max(failures - 1, 0), _DOUBLINGS)
     seconds = settings.retry_delay_s * 2.0**doublings
     return now + timedelta(seconds=min(seconds, _LONGEST_RETRY.total_seconds()))
+
+
+def host_retry_at(now: datetime, failures: int, settings: PolitenessSettings) -> datetime:
+    """When a host that refused us `failures` times in a row (1 or more) may be asked again.
+
+    The delay doubles with each refusal, up to `host_retry_limit_s`.
+    """
+    doublings = min(max(failures - 1, 0), _DOUBLINGS)
+    seconds = settings.host_retry_s * 2.0**doublings
+    return now + timedelta(seconds=min(seconds, settings.host_retry_limit_s))

@@ -1,5 +1,6 @@
 """Finding a crawl profile by name or path, and reading it."""
 
+import tomllib
 from pathlib import Path
 
 from core.errors import ConfigError
@@ -22,12 +23,36 @@ def load_profile(name: str) -> Settings:
     Raises:
         ConfigError: there is none of that name, or it says something unknown or impossible.
     """
-    path = Path(name) if "/" in name or name.endswith(".toml") else FOLDER / f"{name}.toml"
+    return parse_settings(_text(name), source=_source(name))
+
+
+def profile_says(name: str, group: str, key: str) -> bool:
+    """Whether the profile itself says something about a key, rather than leave it to its default.
+
+    Raises:
+        ConfigError: there is none of that name, or it is no TOML.
+    """
     try:
-        text = path.read_text(encoding="utf-8")
+        table = tomllib.loads(_text(name)).get(group)
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{_source(name)} is no TOML: {error}.") from error
+    return isinstance(table, dict) and key in table
+
+
+def _path(name: str) -> Path:
+    return Path(name) if "/" in name or name.endswith(".toml") else FOLDER / f"{name}.toml"
+
+
+def _source(name: str) -> str:
+    path = _path(name)
+    return str(path) if path.parent != FOLDER else f"profile {name}"
+
+
+def _text(name: str) -> str:
+    try:
+        return _path(name).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         known = ", ".join(names())
         raise ConfigError(
             f"There is no profile {name!r}: name one of {known}, or the path of a TOML file."
         ) from error
-    return parse_settings(text, source=str(path) if path.parent != FOLDER else f"profile {name}")

@@ -65,7 +65,8 @@ def settings_page() -> str:
     groups = {node.name: node for node in ast.parse(source).body if isinstance(node, ast.ClassDef)}
     for entry in groups["Settings"].body:
         if isinstance(entry, ast.AnnAssign) and isinstance(entry.target, ast.Name):
-            assert isinstance(entry.annotation, ast.Name)
+            if not isinstance(entry.annotation, ast.Name):
+                continue  # the sheets, which repeat the groups
             group = groups[entry.annotation.id]
             lines += ["", f"## `[{entry.target.id}]`", "", ast.get_docstring(group) or "", ""]
             lines += ["| key | default | meaning |", "|---|---|---|", *_rows(group, source)]
@@ -85,7 +86,8 @@ def _rows(group: ast.ClassDef, source: str) -> list[str]:
             default = "{}"
         elif re.fullmatch(r"[\d_ *]+", default):
             default = f"{eval(default):_}"  # digits, _ and * only
-        meaning = lines[entry.end_lineno - 1].partition("#")[2].strip()
+        written = lines[entry.lineno - 1 : entry.end_lineno]
+        meaning = " ".join(line.partition("#")[2].strip() for line in written).strip()
         rows.append(f"| `{entry.target.id}` | `{default}` | {meaning} |")
     return rows
 

@@ -13,6 +13,7 @@ from crawler.cli.exits import Exit, exit_for
 # Loaded when they are called, so that `weboid --help` does not load the world.
 _COMMANDS = {
     "archive": "crawler.cli.archive",
+    "crawl": "crawler.cli.crawl",
     "doctor": "crawler.cli.doctor",
     "index": "crawler.cli.index",
     "serve": "crawler.cli.serve",

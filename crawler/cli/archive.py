@@ -9,13 +9,14 @@ import click
 
 from core.clock import SystemClock
 from core.errors import InputError
-from crawler.archiving import Account, Order, archive
+from crawler.archiving import Order, archive
 from crawler.cli.exits import Exit
 from crawler.cli.groups import GroupWithDefault
 from crawler.cli.options import collection_option, json_option, profile_option
 from crawler.cli.show import choose
 from crawler.cli.verify import command as verify_command
 from crawler.profiles import load_profile
+from crawler.running import Account
 from crawler.urllist import UrlList, parse_lines, read_list
 
 
@@ -111,6 +112,6 @@ def exit_of(account: Account, wanted: UrlList) -> Exit:
     """What the run's end means to the caller."""
     if account.stopped and account.left:
         return Exit.STOPPED
-    if account.failed or wanted.problems:
+    if account.failures or wanted.problems:
         return Exit.SOME_FAILED
     return Exit.OK

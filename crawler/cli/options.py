@@ -36,3 +36,16 @@ def profile_option(command: _Command) -> _Command:
         help="A profile's name, or the path of a TOML file.",
     )
     return option(command)
+
+
+def frontier_option(command: _Command) -> _Command:
+    """`--frontier URL`."""
+    option = click.option(
+        "--frontier",
+        "frontier_url",
+        default="",
+        metavar="URL",
+        help="A frontier in Redis, redis://host:port/number?frontier=NAME, instead of the "
+        "collection's own.",
+    )
+    return option(command)

@@ -20,9 +20,16 @@ from rich.progress import (
 )
 
 from core.pages import Outcome
-from crawler.archiving import Account
-from crawler.events import Event, LinksAdded, PageDone, PageSkipped, PageTriedAgain
+from crawler.events import (
+    Event,
+    LinksAdded,
+    PageDone,
+    PageSkipped,
+    PageTriedAgain,
+    Standing,
+)
 from crawler.frontier.base import AddResult
+from crawler.running import Account
 from crawler.space import Paused, Resumed
 from crawler.supervisor import FileRecovered
 from crawler.waiting import GoingOn, Waiting
@@ -32,6 +39,7 @@ _NAMES: dict[type, str] = {
     GoingOn: "going_on",
     PageSkipped: "skipped",
     LinksAdded: "links",
+    Standing: "progress",
 }
 _COLOURS = {
     Outcome.COMPLETE: "green",
@@ -86,7 +94,7 @@ class Machine:
                 self._say({"event": "resumed", **asdict(event)})
             case FileRecovered():
                 self._say({"event": "recovered", **event.facts})
-            case Waiting() | GoingOn() | PageSkipped() | LinksAdded():
+            case Waiting() | GoingOn() | PageSkipped() | LinksAdded() | Standing():
                 self._say({"event": _NAMES[type(event)], **asdict(event)})
             case PageDone():
                 self._say_page(event)
@@ -127,6 +135,9 @@ class Machine:
                 "duplicates": account.added.duplicates,
                 "outcomes": {str(key): count for key, count in account.outcomes.items()},
                 "failed": [{"url": url, "reason": reason} for url, reason in account.failed],
+                "failures": account.failures,
+                "skipped": dict(account.skipped),
+                "links": account.links,
                 "records": account.records,
                 "bytes": account.stored_bytes,
                 "left": account.left,
@@ -156,6 +167,8 @@ class Plain:
         """One line."""
         if isinstance(event, LinksAdded):
             self._todo += event.count
+        elif isinstance(event, Standing):
+            self._todo = self._done + event.queued + event.claimed
         elif isinstance(event, PageDone | PageSkipped):
             self._done += 1
             click.echo(f"[{self._done}/{self._todo}] {line_for(event)}")
@@ -183,12 +196,13 @@ class Terminal:
             TextColumn("{task.description}"),
             BarColumn(),
             MofNCompleteColumn(),
+            TextColumn("{task.fields[standing]}", style="dim"),
             TimeElapsedColumn(),
             TimeRemainingColumn(),
             console=self._console,
             transient=True,
         )
-        self._task = self._progress.add_task("archiving", total=None)
+        self._task = self._progress.add_task("archiving", total=None, standing="")
         self._todo = 0
         # Warnings must not tear the bar.
         logging.getLogger().handlers[:] = [_Above(self._console)]
@@ -208,6 +222,9 @@ class Terminal:
             self._todo += event.count
             self._progress.update(self._task, total=self._todo)
             return
+        if isinstance(event, Standing):
+            self._stand(event)
+            return
         if isinstance(event, PageSkipped):
             self._console.print(escape(line_for(event)), style="cyan", soft_wrap=True)
             self._progress.advance(self._task)
@@ -222,6 +239,12 @@ class Terminal:
         colour = "red" if event.error else _COLOURS[outcome]
         self._console.print(f"[{colour}]{escape(line_for(event))}[/{colour}]", soft_wrap=True)
         self._progress.advance(self._task)
+
+    def _stand(self, event: Standing) -> None:
+        """Show how the whole stands; what was skipped together or added elsewhere counts here."""
+        done = int(self._progress.tasks[0].completed)
+        self._todo = done + event.queued + event.claimed
+        self._progress.update(self._task, total=self._todo, standing=standing(event))
 
     def stopping(self) -> None:
         """Say what happens now."""
@@ -262,6 +285,15 @@ def line_for(event: PageDone | PageSkipped) -> str:
     )
 
 
+def standing(event: Standing) -> str:
+    """How the frontier stands, in few words."""
+    parts = [f"{event.claimed} in work", f"{event.queued} queued"]
+    if event.dead:
+        parts.append(f"{event.dead} dead")
+    parts.append(f"{event.per_minute:.0f}/min" if event.paused is None else "paused")
+    return " · ".join(parts)
+
+
 def aside_for(
     event: PageTriedAgain | Paused | Resumed | Waiting | GoingOn | FileRecovered,
 ) -> str:
@@ -286,14 +318,21 @@ def aside_for(
 
 def summary(account: Account) -> list[str]:
     """The run in a few lines."""
+    if account.handed_over:
+        return [f"{account.left} pages wait in the shared frontier; `weboid worker` takes them."]
     pages = ", ".join(f"{count} {outcome}" for outcome, count in sorted(account.outcomes.items()))
     rate = sum(account.outcomes.values()) / account.seconds * 60 if account.seconds else 0.0
     lines = [
         f"Pages: {pages or 'none'}. {account.records} records, {size(account.stored_bytes)},"
         f" {account.seconds:.1f} s, {rate:.0f} pages/min."
     ]
-    if account.failed:
-        lines.append(f"Given up: {len(account.failed)}.")
+    if account.links:
+        lines.append(f"Links that joined: {account.links}.")
+    if account.skipped:
+        why = ", ".join(f"{count} {word}" for word, count in account.skipped.most_common(10))
+        lines.append(f"Skipped: {account.skipped.total()} ({why}).")
+    if account.failures:
+        lines.append(f"Given up: {account.failures}.")
     if account.left:
         lines.append(f"Left: {account.left}. The same command goes on with them.")
     return lines

@@ -2,37 +2,54 @@
 # ruff: noqa: S608 - only constants of this file are pieced together; values are parameters
 
 import sqlite3
+from collections.abc import Sequence
+from datetime import datetime, timedelta
 from typing import Any
 
 from core.errors import InvariantError
+from core.timestamps import milliseconds
 from core.timestamps import moment as to_moment
-from crawler.frontier.base import HostBlock, Lane
+from crawler.frontier.base import HostBlock, HostOrder, HostReport, Lane
 from crawler.frontier.slots import HostSlot
 
 _COLUMNS = (
-    "id, next_ms, blocked_ms, active, waiting_now, waiting_high, waiting_standard, "
-    "head_now, head_high, head_standard, lane, ready_ms"
+    "id, next_ms, blocked_ms, down_ms, refusals, active, "
+    "waiting_now, waiting_high, waiting_standard, "
+    "head_now, head_high, head_standard, lane, ready_ms, size"
 )
 _SET = (
     "next_ms = ?, active = ?, waiting_now = ?, waiting_high = ?, waiting_standard = ?, "
     "head_now = ?, head_high = ?, head_standard = ?"
 )
+# Most changes leave the indexes alone; naming their columns would rewrite them.
+_SAVE = {
+    (moved, resized): f"UPDATE hosts SET {_SET}{', lane = ?, ready_ms = ?' * moved}"
+    f"{', size = ?' * resized} WHERE id = ?"
+    for moved in (False, True)
+    for resized in (False, True)
+}
+_REPORT = "done, bytes, busy_ms, mean_ms, host, blocked_reason"
 
-# New items at the end of a lane where others wait change nothing but the number that waits.
+# New items at the end of a lane where others wait change nothing but the number that waits, unless
+# it grows a digit.
 _GROW = {
-    lane: f"UPDATE hosts SET waiting_{name} = waiting_{name} + ? "
-    f"WHERE host = ? AND waiting_{name} > 0 RETURNING id"
+    lane: f"UPDATE hosts SET waiting_{name} = waiting_{name} + :count "
+    f"WHERE host = :host AND waiting_{name} > 0 "
+    "AND waiting_now + waiting_high + waiting_standard + :count < 1 << size RETURNING id"
     for lane, name in ((Lane.NOW, "now"), (Lane.HIGH, "high"), (Lane.STANDARD, "standard"))
 }
+
+# Of hosts whose queues are about as long as each other's (a factor of two), so many are compared.
+_COMPARED = 1_000
 
 
 def grow(db: sqlite3.Connection, host: str, lane: Lane, count: int) -> int | None:
     """Let `count` new items join the end of a lane that is not empty; the host's number.
 
-    None, and nothing changed, when the lane is empty or the host has no slot: a short cut for the
+    None, and nothing changed, when more than the lane's number would change: a short cut for the
     commonest change, the same as `HostSlot.pushed` makes it.
     """
-    row = db.execute(_GROW[lane], (count, host)).fetchone()
+    row = db.execute(_GROW[lane], {"host": host, "count": count}).fetchone()
     return None if row is None else int(row[0])
 
 
@@ -50,50 +67,93 @@ def by_name(db: sqlite3.Connection, host: str) -> HostSlot | None:
     return None if row is None else _slot(row)
 
 
-def create(db: sqlite3.Connection, host: str) -> HostSlot:
+def create(db: sqlite3.Connection, host: str, next_ms: int = 0) -> HostSlot:
     """A new slot for a host that has none."""
-    number = db.execute("INSERT INTO hosts (host) VALUES (?)", (host,)).lastrowid
-    return HostSlot(id=number or 0)
+    number = db.execute(
+        "INSERT INTO hosts (host, next_ms, ready_ms) VALUES (?, ?, ?)", (host, next_ms, next_ms)
+    ).lastrowid
+    return HostSlot(id=number or 0, next_ms=next_ms, ready_ms=next_ms)
 
 
 def save(db: sqlite3.Connection, slot: HostSlot, old: HostSlot) -> None:
-    """Write what changed since `old` was read."""
-    values = (slot.next_ms, slot.active, *slot.waiting, *slot.heads)
-    if (slot.lane, slot.ready_ms) == (old.lane, old.ready_ms):
-        # Most changes leave the index of ready hosts alone; naming its columns would rewrite it.
-        db.execute(f"UPDATE hosts SET {_SET} WHERE id = ?", (*values, slot.id))
-    else:
-        db.execute(
-            f"UPDATE hosts SET {_SET}, lane = ?, ready_ms = ? WHERE id = ?",
-            (*values, slot.lane, slot.ready_ms, slot.id),
-        )
+    """Write what changed since `old` was read, save what `save_block` writes."""
+    moved = (slot.lane, slot.ready_ms) != (old.lane, old.ready_ms)
+    resized = slot.size != old.size
+    values: list[int | None] = [slot.next_ms, slot.active, *slot.waiting, *slot.heads]
+    values += [slot.lane, slot.ready_ms] * moved
+    values += [slot.size] * resized
+    db.execute(_SAVE[moved, resized], (*values, slot.id))
 
 
 def save_block(db: sqlite3.Connection, slot: HostSlot, reason: str) -> None:
-    """Write the slot's block and why."""
+    """Write the slot's block, whether it is down, and why."""
     db.execute(
-        "UPDATE hosts SET blocked_ms = ?, blocked_reason = ? WHERE id = ?",
-        (slot.blocked_ms, reason, slot.id),
+        "UPDATE hosts SET blocked_ms = ?, down_ms = ?, refusals = ?, blocked_reason = ? "
+        "WHERE id = ?",
+        (slot.blocked_ms, slot.down_ms, slot.refusals, reason, slot.id),
     )
 
 
-def ready(db: sqlite3.Connection, now_ms: int, limit: int) -> list[tuple[str, HostSlot]]:
-    """Hosts that may be asked now, by lane, the longest-waiting first; their names and slots."""
-    found: list[tuple[str, HostSlot]] = []
-    for lane in Lane:
-        rows = db.execute(
+def save_refusals(db: sqlite3.Connection, slot: HostSlot) -> None:
+    """Write how often the host refused us, and whether it is down."""
+    db.execute(
+        "UPDATE hosts SET refusals = ?, down_ms = ? WHERE id = ?",
+        (slot.refusals, slot.down_ms, slot.id),
+    )
+
+
+def end_refusals(db: sqlite3.Connection, host_id: int) -> None:
+    """The host answered: a row of refusals is over."""
+    db.execute("UPDATE hosts SET refusals = 0 WHERE id = ? AND refusals > 0", (host_id,))
+
+
+def visited(
+    db: sqlite3.Connection, host_id: int, duration: timedelta, *, done: int, stored_bytes: int
+) -> None:
+    """Count a visit to the host; see `HostReport`."""
+    took = max(duration // timedelta(milliseconds=1), 0)
+    db.execute(
+        "UPDATE hosts SET done = done + ?, bytes = bytes + ?, busy_ms = busy_ms + ?, "
+        "mean_ms = ifnull(mean_ms + (? - mean_ms) / 5.0, ?) WHERE id = ?",
+        (done, stored_bytes, took, took, took, host_id),
+    )
+
+
+def first_ready(
+    db: sqlite3.Connection, order: Sequence[Lane], now_ms: int
+) -> tuple[str, HostSlot] | None:
+    """The first host of the first of these lanes that may be asked now; its name and slot."""
+    for lane in order:
+        row = db.execute(
             f"SELECT host, {_COLUMNS} FROM hosts WHERE lane = ? AND ready_ms <= ? "
-            "ORDER BY ready_ms LIMIT ?",
-            (lane, now_ms, limit - len(found)),
-        ).fetchall()
-        found += [(row[0], _slot(row[1:])) for row in rows]
-    return found
+            "ORDER BY ready_ms LIMIT 1",
+            (lane, now_ms),
+        ).fetchone()
+        if row is not None:
+            return row[0], _slot(row[1:])
+    return None
+
+
+def reason(db: sqlite3.Connection, host_id: int) -> str:
+    """Why the host is blocked or down."""
+    row = db.execute("SELECT blocked_reason FROM hosts WHERE id = ?", (host_id,)).fetchone()
+    return str(row[0])
 
 
 def earliest(db: sqlite3.Connection, lane: Lane) -> int | None:
     """When the first host that stands for the lane may be asked."""
     row = db.execute("SELECT min(ready_ms) FROM hosts WHERE lane = ?", (lane,)).fetchone()
     return None if row[0] is None else int(row[0])
+
+
+def cut_rests(db: sqlite3.Connection, limit_ms: int, cut_ms: int) -> None:
+    """Let hosts that would rest until after `limit_ms` rest until `cut_ms`; reads all hosts."""
+    db.execute(
+        "UPDATE hosts SET next_ms = :cut, "
+        "ready_ms = CASE WHEN down_ms > 0 THEN blocked_ms ELSE max(:cut, blocked_ms) END "
+        "WHERE next_ms > :limit",
+        {"cut": cut_ms, "limit": limit_ms},
+    )
 
 
 def blocks(db: sqlite3.Connection, now_ms: int, limit: int) -> list[HostBlock]:
@@ -106,6 +166,54 @@ def blocks(db: sqlite3.Connection, now_ms: int, limit: int) -> list[HostBlock]:
     return [HostBlock(host, to_moment(until), reason) for host, until, reason in rows]
 
 
+def report(db: sqlite3.Connection, host: str, now: datetime) -> HostReport | None:
+    """What is known of the host; None when it has no slot."""
+    row = db.execute(f"SELECT {_REPORT}, {_COLUMNS} FROM hosts WHERE host = ?", (host,)).fetchone()
+    return None if row is None else _report(row, now)
+
+
+def reports(
+    db: sqlite3.Connection, order: HostOrder, now: datetime, limit: int
+) -> list[HostReport]:
+    """At most `limit` hosts in that order; see `Frontier.hosts`."""
+    if order is HostOrder.SLOWEST:
+        rows = db.execute(
+            f"SELECT {_REPORT}, {_COLUMNS} FROM hosts WHERE mean_ms IS NOT NULL "
+            "ORDER BY mean_ms DESC LIMIT ?",
+            (limit,),
+        )
+        return [_report(row, now) for row in rows]
+    rows = db.execute(
+        f"SELECT {_REPORT}, {_COLUMNS} FROM hosts WHERE size > 0 ORDER BY size DESC LIMIT ?",
+        (max(limit, _COMPARED),),
+    )
+    found = [_report(row, now) for row in rows]
+    return sorted(found, key=lambda each: -each.waiting)[:limit]
+
+
+def _report(row: tuple[Any, ...], now: datetime) -> HostReport:
+    done, stored, busy_ms, mean_ms, host, why = row[:6]
+    now_ms = milliseconds(now)
+    slot = _slot(row[6:])
+    if slot.down_ms <= now_ms:
+        slot = slot.revived().settled(1)
+    blocked, down = slot.blocked_ms > now_ms, slot.down_ms > now_ms
+    return HostReport(
+        host=host,
+        waiting=sum(slot.waiting),
+        active=slot.active,
+        ready_at=to_moment(slot.ready_ms) if slot.ready_ms > now_ms else now,
+        done=done,
+        bytes=stored,
+        busy=timedelta(milliseconds=busy_ms),
+        mean=timedelta(milliseconds=mean_ms or 0.0),
+        failures=slot.refusals,
+        blocked_until=to_moment(slot.blocked_ms) if blocked else None,
+        blocked_reason=why if blocked or down else "",
+        down_until=to_moment(slot.down_ms) if down else None,
+    )
+
+
 def _slot(row: tuple[Any, ...]) -> HostSlot:
-    host_id, next_ms, blocked_ms, active = row[:4]
-    return HostSlot(host_id, next_ms, blocked_ms, active, row[4:7], row[7:10], row[10], row[11])
+    lane, ready_ms, size = row[12:]
+    return HostSlot(*row[:6], row[6:9], row[9:12], lane, ready_ms, size)  # type: ignore[call-arg]

@@ -11,11 +11,22 @@ EPOCH_BITS = 16
 
 _Lanes = tuple[int, int, int]
 _LANES = tuple(Lane)
+_STANDARD_FIRST = (Lane.STANDARD, Lane.HIGH, Lane.NOW)
+_HIGH_FIRST = (Lane.HIGH, Lane.NOW, Lane.STANDARD)
 
 
-def epoch_of(seq: int) -> int:
-    """The epoch of the item with that number."""
-    return seq >> EPOCH_BITS
+def epoch_of(seq: int, place: int = 0) -> int:
+    """The epoch of the item with that number; items with a place of their own share the first."""
+    return 0 if place else seq >> EPOCH_BITS
+
+
+def lane_order(token: int, *, high_every: int, standard_every: int) -> tuple[Lane, ...]:
+    """In which order the claim with that token looks at the lanes (U15)."""
+    if standard_every and token % standard_every == 0:
+        return _STANDARD_FIRST
+    if high_every and token % high_every == 0:
+        return _HIGH_FIRST
+    return _LANES
 
 
 class HostSlot(NamedTuple):
@@ -25,28 +36,34 @@ class HostSlot(NamedTuple):
         id: the host's number.
         next_ms: when the delay after the last visit is over.
         blocked_ms: when the block is over.
+        down_ms: when the host is no longer down; 0 when it is not. A moment that has come means
+            that nobody noticed yet: see `revived`.
+        refusals: how often in a row it failed or refused us as a whole.
         active: claims of this host right now.
-        waiting: items in the queue, by lane; those that wait for a retry excluded.
+        waiting: items in the queue, by lane; those that wait for their moment excluded.
         heads: by lane, an epoch before which none of them lies.
         lane: the lane that the host stands for; None while it cannot be claimed from, whatever
             the time: nothing waits, or as many visits as allowed are going on.
-        ready_ms: when it may be asked again.
+        ready_ms: when it may be asked again; a host that is down need not rest.
+        size: how much waits, as the number's length in bits: changes seldom, so it has an index.
     """
 
     id: int
     next_ms: int = 0
     blocked_ms: int = 0
+    down_ms: int = 0
+    refusals: int = 0
     active: int = 0
     waiting: _Lanes = (0, 0, 0)
     heads: _Lanes = (0, 0, 0)
     lane: int | None = None
     ready_ms: int = 0
+    size: int = 0
 
-    @property
-    def top_lane(self) -> Lane | None:
-        """The highest lane that something waits in."""
-        for lane, count in zip(_LANES, self.waiting, strict=True):
-            if count:
+    def first_lane(self, order: tuple[Lane, ...] = _LANES) -> Lane | None:
+        """The first of these lanes that something waits in."""
+        for lane in order:
+            if self.waiting[lane]:
                 return lane
         return None
 
@@ -71,24 +88,48 @@ class HostSlot(NamedTuple):
         """After a claim began."""
         return self._replace(active=self.active + 1)
 
-    def freed(self, next_ms: int) -> "HostSlot":
-        """After a claim ended; the host is left alone until `next_ms` at least."""
+    def freed(self) -> "HostSlot":
+        """After a claim ended."""
         if self.active < 1:
             raise InvariantError(f"Host {self.id} was freed more often than taken.")
-        return self._replace(active=self.active - 1, next_ms=max(self.next_ms, next_ms))
+        return self._replace(active=self.active - 1)
+
+    def rested(self, next_ms: int) -> "HostSlot":
+        """Left alone until `next_ms` at least."""
+        return self._replace(next_ms=max(self.next_ms, next_ms))
 
     def blocked(self, until_ms: int, now_ms: int) -> "HostSlot":
-        """Blocked until then; an earlier moment does not shorten a block, a past one lifts it."""
-        longer = until_ms <= now_ms or until_ms > self.blocked_ms
-        return self._replace(blocked_ms=until_ms) if longer else self
+        """Blocked until then; an earlier moment does not shorten a block.
+
+        A moment that is not after `now_ms` lifts it, and ends "down" and a row of refusals.
+        """
+        if until_ms <= now_ms:
+            return self._replace(blocked_ms=0, down_ms=0, refusals=0)
+        return self._replace(blocked_ms=until_ms) if until_ms > self.blocked_ms else self
+
+    def refused(self, until_ms: int) -> "HostSlot":
+        """After one more refusal in a row, blocked until then at least: it answered, so it is up."""
+        return self._replace(
+            blocked_ms=max(until_ms, self.blocked_ms), refusals=self.refusals + 1, down_ms=0
+        )
+
+    def downed(self, until_ms: int) -> "HostSlot":
+        """After the refusal that made it be down until then at least; the block is lifted."""
+        return self._replace(
+            blocked_ms=0, refusals=self.refusals + 1, down_ms=max(until_ms, self.down_ms)
+        )
+
+    def revived(self) -> "HostSlot":
+        """No longer down."""
+        return self._replace(down_ms=0)
 
     def settled(self, visits_per_host: int) -> "HostSlot":
-        """With `lane` and `ready_ms` made to say what the rest says."""
-        lane = self.top_lane if self.active < max(visits_per_host, 1) else None
-        ready_ms = max(self.next_ms, self.blocked_ms)
-        if (lane, ready_ms) == (self.lane, self.ready_ms):
-            return self
-        return self._replace(lane=lane, ready_ms=ready_ms)
+        """With `lane`, `ready_ms` and `size` made to say what the rest says."""
+        return self._replace(
+            lane=self.first_lane() if self.active < max(visits_per_host, 1) else None,
+            ready_ms=self.blocked_ms if self.down_ms else max(self.next_ms, self.blocked_ms),
+            size=sum(self.waiting).bit_length(),
+        )
 
 
 def _with(lanes: _Lanes, lane: Lane, value: int) -> _Lanes:

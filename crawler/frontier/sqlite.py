@@ -1,63 +1,39 @@
 """The frontier in one SQLite file, which several processes may use at once."""
 
+import random
 import sqlite3
-from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import datetime, timedelta
-from hashlib import blake2b
 from operator import itemgetter
 from pathlib import Path
-from typing import NamedTuple, Self
+from typing import Self
 from uuid import UUID, uuid4
 
-from core.errors import InvariantError
 from core.settings import FrontierSettings, PolitenessSettings
 from core.timestamps import milliseconds, milliseconds_up
 from core.timestamps import moment as to_moment
-from core.urls import host_of, identity_key
-from crawler.frontier import books, slot_rows
+from core.urls import host_of
+from crawler.frontier import books, listing, notices, slot_rows, tally
 from crawler.frontier.base import (
     AddResult,
     FrontierItem,
     FrontierStats,
     HostBlock,
+    HostOrder,
+    HostReport,
     ItemRecord,
     ItemState,
+    JobCounts,
     Lane,
+    Minute,
     NewItem,
 )
-from crawler.frontier.books import DEAD, DONE
-from crawler.frontier.slots import HostSlot, epoch_of
+from crawler.frontier.books import Offer, Wanted
+from crawler.frontier.moves import NOT_ASKED, Moves, Usage, log
 from crawler.frontier.store import Store
-from crawler.politeness import next_allowed, retry_at
-
-# A lease that runs out tells of a dead worker, not of a bad page, so it counts for less than a
-# failure; but a page that kills every worker must not be handed out for ever.
-CLAIMS_PER_ATTEMPT = 3
-# What one claim tidies up at most, so that it stays short after a long pause; the rest follows.
-_TIDY_LIMIT = 1_000
-
-
-class _Held(NamedTuple):
-    """A claim as the books have it."""
-
-    token: int
-    seq: int
-    id: bytes
-    host_id: int
-    lane: int
-    worker: str
-    claimed_ms: int
-    renewed_ms: int
-    attempts: int
-    failures: int
-
-
-_HELD = """
-SELECT c.token, c.seq, i.id, i.host_id, i.lane, c.worker, c.claimed_ms, c.renewed_ms,
-       i.attempts, i.failures
-FROM claims AS c JOIN items AS i ON i.seq = c.seq
-"""
+from crawler.frontier.tally import Tally
+from crawler.politeness import host_retry_at, retry_at
 
 
 class SqliteFrontier:
@@ -66,8 +42,9 @@ class SqliteFrontier:
     Args:
         path: the file (`core.layout.Layout.frontier_db`).
         politeness: how gently hosts are asked.
-        settings: attempts, leases and retry delays.
+        settings: attempts, leases, retry delays, order and shares of the lanes.
         new_id: makes page identifiers.
+        rng: draws places for the order "random".
 
     Raises:
         CollectionVersionError: the file is another program's or another version's.
@@ -81,10 +58,12 @@ class SqliteFrontier:
         politeness: PolitenessSettings | None = None,
         settings: FrontierSettings | None = None,
         new_id: Callable[[], UUID] = uuid4,
+        rng: random.Random | None = None,
     ) -> None:
         self._politeness = politeness or PolitenessSettings()
         self._settings = settings or FrontierSettings()
-        self._new_id = new_id
+        rng = rng or random.Random()  # noqa: S311 no secret, only an order
+        self._moves = Moves(self._politeness, self._settings, new_id, rng)
         self._store = Store(path)
 
     def __enter__(self) -> Self:
@@ -97,81 +76,105 @@ class SqliteFrontier:
         """Close the file."""
         self._store.close()
 
-    def add(self, items: Iterable[NewItem], *, now: datetime, again: bool = False) -> AddResult:
+    @contextmanager
+    def _counted(self, now: datetime) -> Iterator[tuple[sqlite3.Connection, Tally]]:
+        """A transaction whose counts are written at its end."""
+        changes = Tally()
+        with self._store.transaction() as db:
+            yield db, changes
+            changes.write(db, milliseconds(now))
+
+    def add(
+        self, items: Iterable[NewItem], *, now: datetime, again: timedelta | None = None
+    ) -> AddResult:
         """See `Frontier.add`. One commit, on disk before it returns."""
         now_ms = milliseconds(now)
         offered = 0
-        wanted: dict[bytes, tuple[int, NewItem]] = {}
+        wanted: dict[bytes, tuple[int, Offer]] = {}
         for item in items:
             offered += 1
-            wanted.setdefault(_identity(item.url), (offered, item))
+            offer = Offer(item, item.host or host_of(item.url))
+            wanted.setdefault(books.identity_of(item.url), (offered, offer))
         if not offered:
             return AddResult()
+        changes = Tally()
         with self._store.transaction(durable=True) as db:
             last = books.last_seq(db)
             # In the order of the filter's keys, so that neighbours share a page.
             fresh, known = books.sift(
                 db,
                 (
-                    books.Candidate(key, last + place, item)
-                    for key, (place, item) in sorted(wanted.items(), key=itemgetter(0))
+                    books.Candidate(identity, last + place, offer)
+                    for identity, (place, offer) in sorted(wanted.items(), key=itemgetter(0))
                 ),
             )
-            requeued = self._again(db, known) if again else []
-            queued = sorted(fresh + requeued, key=itemgetter(0))
-            host_ids = self._enqueue(db, queued)
-            ids = [self._new_id().bytes for _ in queued]
-            books.write_items(db, list(zip(queued, host_ids, ids, strict=True)), now_ms)
-            duplicates = offered - len(fresh) - len(requeued)
-            books.total(db, queued=len(queued), duplicates=duplicates)
-        return AddResult(added=len(fresh), duplicates=duplicates, requeued=len(requeued))
+            queued = [Wanted(seq, offer) for _, seq, offer in fresh]
+            if again is not None:
+                queued += self._moves.again(db, known, again, now_ms, changes)
+            self._moves.enqueue(db, sorted(queued, key=itemgetter(0)), now_ms, changes)
+            duplicates = offered - len(queued)
+            changes.count("duplicates", duplicates)
+            changes.write(db, now_ms)
+        return AddResult(added=len(fresh), duplicates=duplicates, requeued=len(queued) - len(fresh))
 
     def claim(self, *, now: datetime, worker: str, limit: int = 1) -> list[FrontierItem]:
         """See `Frontier.claim`."""
         now_ms = milliseconds(now)
         claimed: list[FrontierItem] = []
-        with self._store.transaction() as db:
-            if books.paused(db) is not None:
+        with self._counted(now) as (db, changes):
+            paused, token = db.execute("SELECT paused, token FROM totals").fetchone()
+            if paused is not None:
                 return []
-            self._reap(db, now_ms)
-            self._promote(db, now_ms)
+            self._moves.tidy(db, now_ms, changes)
             while len(claimed) < limit:
-                ready = slot_rows.ready(db, now_ms, limit - len(claimed))
-                if not ready:
+                token += 1
+                found = self._moves.first_ready(db, token, now_ms)
+                if found is None:
                     break
-                claimed += [self._take(db, host, slot, worker, now_ms) for host, slot in ready]
-            books.total(db, queued=-len(claimed), claimed=len(claimed))
+                claimed.append(self._moves.take(db, found, token, worker, now_ms, changes))
+            changes.count("token", len(claimed))
         return claimed
 
     def renew(self, item: FrontierItem, *, now: datetime) -> bool:
         """See `Frontier.renew`."""
         now_ms = milliseconds(now)
         with self._store.transaction() as db:
-            if _held(db, item) is None:
+            if self._moves.held(db, item) is None:
                 return False
             db.execute(
                 "UPDATE claims SET renewed_ms = max(renewed_ms, ?), lease_ms = max(lease_ms, ?) "
                 "WHERE token = ?",
-                (now_ms, self._lease_end(now_ms), item.token),
+                (now_ms, self._moves.lease_end(now_ms), item.token),
             )
         return True
 
-    def complete(
+    def complete(  # noqa: PLR0913 each is a fact of its own
         self,
         item: FrontierItem,
         *,
         now: datetime,
         outcome: str,
         duration: timedelta | None = None,
+        delay: timedelta | None = None,
+        stored_bytes: int = 0,
+        due: datetime | None = None,
+        memo: str = "",
     ) -> bool:
         """See `Frontier.complete`."""
-        with self._store.transaction() as db:
-            held = _held(db, item)
+        with self._counted(now) as (db, changes):
+            held = self._moves.held(db, item)
             if held is None:
                 return False
-            self._free(db, held, now, duration)
-            books.end(db, held.seq, DONE, milliseconds(now), outcome)
-            books.total(db, claimed=-1, done=1)
+            usage = Usage(duration, delay, stored_bytes)
+            self._moves.finish(db, held, usage, now, changes, completed=True)
+            books.end(db, held.seq, books.DONE, milliseconds(now), outcome)
+            changes.moved(held.job_id, ItemState.CLAIMED, ItemState.DONE)
+            changes.stored(held.job_id, stored_bytes)
+            if memo != item.memo:
+                db.execute("UPDATE items SET memo = ? WHERE seq = ?", (memo, held.seq))
+            if due is not None:
+                db.execute("INSERT INTO due VALUES (?, ?)", (milliseconds_up(due), held.seq))
+                changes.count("due")
         return True
 
     def retry(
@@ -182,23 +185,24 @@ class SqliteFrontier:
         reason: str,
         not_before: datetime | None = None,
         duration: timedelta | None = None,
+        delay: timedelta | None = None,
     ) -> ItemState | None:
         """See `Frontier.retry`."""
-        with self._store.transaction() as db:
-            held = _held(db, item)
+        with self._counted(now) as (db, changes):
+            held = self._moves.held(db, item)
             if held is None:
                 return None
             failures = held.failures + 1
-            due = not_before or retry_at(now, failures, self._settings)
-            self._free(db, held, now, duration)
-            self._log(db, held, "retry", reason, milliseconds(now))
+            self._moves.finish(db, held, Usage(duration, delay), now, changes)
+            log(db, held, "retry", reason, milliseconds(now))
             db.execute("UPDATE items SET failures = ? WHERE seq = ?", (failures, held.seq))
             if failures >= self._settings.attempts:
-                books.end(db, held.seq, DEAD, milliseconds(now), reason)
-                books.total(db, claimed=-1, dead=1)
+                books.end(db, held.seq, books.DEAD, milliseconds(now), reason)
+                changes.moved(held.job_id, ItemState.CLAIMED, ItemState.DEAD)
                 return ItemState.DEAD
-            db.execute("INSERT INTO later VALUES (?, ?)", (milliseconds_up(due), held.seq))
-            books.total(db, claimed=-1, queued=1)
+            due = not_before or retry_at(now, failures, self._settings)
+            self._moves.delay(db, held, due, changes)
+            changes.moved(held.job_id, ItemState.CLAIMED, ItemState.QUEUED)
         return ItemState.QUEUED
 
     def fail(
@@ -208,39 +212,110 @@ class SqliteFrontier:
         now: datetime,
         reason: str,
         duration: timedelta | None = None,
+        delay: timedelta | None = None,
     ) -> bool:
         """See `Frontier.fail`."""
-        with self._store.transaction() as db:
-            held = _held(db, item)
+        return self._end(item, now, books.DEAD, reason, Usage(duration, delay))
+
+    def skip(
+        self,
+        item: FrontierItem,
+        *,
+        now: datetime,
+        reason: str,
+        duration: timedelta | None = None,
+        delay: timedelta | None = None,
+    ) -> bool:
+        """See `Frontier.skip`."""
+        return self._end(item, now, books.SKIPPED, reason, Usage(duration, delay))
+
+    def _end(
+        self, item: FrontierItem, now: datetime, ended: int, reason: str, usage: Usage
+    ) -> bool:
+        with self._counted(now) as (db, changes):
+            held = self._moves.held(db, item)
             if held is None:
                 return False
-            self._free(db, held, now, duration)
-            self._log(db, held, "fail", reason, milliseconds(now))
-            books.end(db, held.seq, DEAD, milliseconds(now), reason)
-            books.total(db, claimed=-1, dead=1)
+            self._moves.finish(db, held, usage, now, changes)
+            if ended == books.DEAD:
+                log(db, held, "fail", reason, milliseconds(now))
+            books.end(db, held.seq, ended, milliseconds(now), reason)
+            changes.moved(held.job_id, ItemState.CLAIMED, books.ENDED[ended])
         return True
 
-    def release(self, item: FrontierItem, *, now: datetime, reason: str = "") -> bool:
+    def release(
+        self,
+        item: FrontierItem,
+        *,
+        now: datetime,
+        reason: str = "",
+        not_before: datetime | None = None,
+    ) -> bool:
         """See `Frontier.release`."""
-        with self._store.transaction() as db:
-            held = _held(db, item)
+        with self._counted(now) as (db, changes):
+            held = self._moves.held(db, item)
             if held is None:
                 return False
-            self._free(db, held, now, None, counts=False)
+            self._moves.free(db, held, NOT_ASKED, now, changes)
             if reason:
-                self._log(db, held, "release", reason, milliseconds(now))
-            self._push(db, held.seq, held.host_id, Lane(held.lane))
-            books.total(db, claimed=-1, queued=1)
+                log(db, held, "release", reason, milliseconds(now))
+            if not_before is None:
+                self._moves.push(db, held.seq, held.host_id, Lane(held.lane), held.place)
+            else:
+                self._moves.delay(db, held, not_before, changes)
+            changes.moved(held.job_id, ItemState.CLAIMED, ItemState.QUEUED)
         return True
+
+    def discard(self, urls: Iterable[str], *, now: datetime, reason: str) -> int:
+        """See `Frontier.discard`."""
+        identities = [books.identity_of(url) for url in urls]
+        with self._counted(now) as (db, changes):
+            return sum(
+                self._moves.discard(db, identity, milliseconds(now), reason, changes)
+                for identity in identities
+            )
+
+    def rest(self, hosts: Mapping[str, datetime], *, now: datetime) -> None:
+        """See `Frontier.rest`."""
+        latest = now + self._moves.longest_rest
+        with self._counted(now) as (db, changes):
+            for host, moment in hosts.items():
+                slot = slot_rows.by_name(db, host)
+                if slot is not None:
+                    until_ms = milliseconds_up(min(moment, latest))
+                    self._moves.save(db, slot.rested(until_ms), slot)
+                    changes.rested(until_ms)
 
     def block_until(self, host: str, moment: datetime, reason: str, *, now: datetime) -> None:
         """See `Frontier.block_until`."""
-        with self._store.transaction() as db:
-            slot = slot_rows.by_name(db, host) or self._new_slot(db, host)
+        with self._counted(now) as (db, changes):
+            slot = self._moves.slot_of(db, host, changes)
             blocked = slot.blocked(milliseconds_up(moment), milliseconds(now))
             if blocked is not slot:
-                slot_rows.save(db, blocked.settled(self._politeness.visits_per_host), slot)
+                self._moves.save(db, blocked, slot)
                 slot_rows.save_block(db, blocked, reason)
+
+    def back_off(
+        self,
+        host: str,
+        reason: str,
+        *,
+        now: datetime,
+        at_least: datetime | None = None,
+        down: bool = False,
+    ) -> datetime:
+        """See `Frontier.back_off`."""
+        with self._counted(now) as (db, changes):
+            slot = self._moves.slot_of(db, host, changes)
+            if down and slot.refusals + 1 >= self._politeness.host_failures:
+                until = now + timedelta(seconds=self._politeness.host_down_s)
+                after = slot.downed(milliseconds_up(max(until, at_least or until)))
+            else:
+                until = host_retry_at(now, slot.refusals + 1, self._politeness)
+                after = slot.refused(milliseconds_up(max(until, at_least or until)))
+            self._moves.save(db, after, slot)
+            slot_rows.save_block(db, after, reason)
+        return to_moment(after.down_ms or after.blocked_ms)
 
     def pause(self, reason: str) -> None:
         """See `Frontier.pause`."""
@@ -255,15 +330,19 @@ class SqliteFrontier:
     def next_wakeup(self, now: datetime) -> datetime | None:
         """See `Frontier.next_wakeup`."""
         with self._store.reading() as db:
-            if books.paused(db) is not None:
-                return None
+            paused, rest_ms = db.execute("SELECT paused, rest_ms FROM totals").fetchone()
             moments = [
                 *(slot_rows.earliest(db, lane) for lane in Lane),
                 db.execute("SELECT min(due_ms) FROM later").fetchone()[0],
+                db.execute("SELECT min(due_ms) FROM due").fetchone()[0],
                 db.execute("SELECT min(lease_ms) FROM claims").fetchone()[0],
             ]
         earliest = min((each for each in moments if each is not None), default=None)
-        return None if earliest is None else max(now, to_moment(earliest))
+        if paused is not None or earliest is None:
+            return None
+        if rest_ms > milliseconds(now) + self._moves.rest_limit_ms:
+            return now  # the clock was put back: a claim will cut the rests
+        return max(now, to_moment(earliest))
 
     def unfinished(self, now: datetime) -> int:
         """See `Frontier.unfinished`."""
@@ -273,161 +352,95 @@ class SqliteFrontier:
     def stats(self, now: datetime) -> FrontierStats:
         """See `Frontier.stats`."""
         with self._store.reading() as db:
-            return books.stats(db, milliseconds(now))
+            return tally.stats(db, milliseconds(now))
 
     def counts(self) -> dict[ItemState, int]:
         """See `Frontier.counts`."""
         with self._store.reading() as db:
-            return books.counts(db)
+            return tally.counts(db)
 
-    def ls(self, state: ItemState, *, limit: int = 100) -> Sequence[ItemRecord]:
+    def job_counts(self, job: str) -> JobCounts:
+        """See `Frontier.job_counts`."""
+        with self._store.reading() as db:
+            return tally.job_counts(db, job)
+
+    def minutes(self, now: datetime, *, count: int = 60) -> Sequence[Minute]:
+        """See `Frontier.minutes`."""
+        with self._store.reading() as db:
+            return tally.minutes(db, milliseconds(now), count)
+
+    def ls(
+        self, state: ItemState, *, limit: int = 100, host: str | None = None
+    ) -> Sequence[ItemRecord]:
         """See `Frontier.ls`."""
         with self._store.reading() as db:
-            return books.ls(db, state, limit)
+            slot = None if host is None else slot_rows.by_name(db, host)
+            if host is not None and slot is None:
+                return []
+            return listing.ls(db, state, limit, None if slot is None else slot.id)
+
+    def scan(
+        self, state: ItemState, *, cursor: str = "", limit: int = 1000
+    ) -> tuple[Sequence[ItemRecord], str]:
+        """See `Frontier.scan`."""
+        with self._store.reading() as db:
+            return listing.scan(db, state, cursor, limit)
 
     def find(self, url: str) -> ItemRecord | None:
         """See `Frontier.find`."""
-        identity = _identity(url)
+        identity = books.identity_of(url)
         with self._store.reading() as db:
-            return books.find(db, identity)
+            return listing.find(db, identity)
 
     def blocks(self, *, now: datetime, limit: int = 100) -> Sequence[HostBlock]:
         """See `Frontier.blocks`."""
         with self._store.reading() as db:
             return slot_rows.blocks(db, milliseconds(now), limit)
 
-    def _lease_end(self, now_ms: int) -> int:
-        return now_ms + round(self._settings.lease_s * 1000)
+    def host(self, host: str, *, now: datetime) -> HostReport | None:
+        """See `Frontier.host`."""
+        with self._store.reading() as db:
+            return slot_rows.report(db, host, now)
 
-    def _new_slot(self, db: sqlite3.Connection, host: str) -> HostSlot:
-        books.total(db, hosts=1)
-        return slot_rows.create(db, host)
+    def hosts(self, order: HostOrder, *, now: datetime, limit: int = 20) -> Sequence[HostReport]:
+        """See `Frontier.hosts`; among over 1,000 queues of a like length (a factor of two), any."""
+        with self._store.reading() as db:
+            return slot_rows.reports(db, order, now, limit)
 
-    def _again(self, db: sqlite3.Connection, known: list[books.Candidate]) -> list[books.Numbered]:
-        """Of the known URLs those that ended, to be queued anew; queued ones move up."""
-        requeued = []
-        for identity, seq, item in known:
-            old = books.located(db, identity)
-            if old.ended:
-                books.supersede(db, identity, old, seq)
-                requeued.append(books.Numbered(seq, item))
-            elif item.lane < old.lane:
-                self._move_up(db, old, item.lane)
-        return requeued
+    def give_order(self, kind: str, key: str, value: str) -> int:
+        """See `Frontier.give_order`."""
+        with self._store.transaction(durable=True) as db:
+            return notices.give_order(db, kind, key, value)
 
-    def _move_up(self, db: sqlite3.Connection, old: books.Located, lane: Lane) -> None:
-        """Move an open item to a higher lane; a claimed or delayed one when it comes back."""
-        db.execute("UPDATE items SET lane = ? WHERE seq = ?", (lane, old.seq))
-        if not books.unqueue(db, old.lane, old.host_id, old.seq):
-            return
-        slot = slot_rows.by_id(db, old.host_id)
-        moved = slot.pulled(Lane(old.lane), slot.heads[old.lane])
-        slot_rows.save(db, moved, slot)
-        self._push(db, old.seq, old.host_id, lane)
+    def take_back(self, kind: str, key: str) -> bool:
+        """See `Frontier.take_back`."""
+        with self._store.transaction(durable=True) as db:
+            return notices.take_back(db, kind, key)
 
-    def _enqueue(self, db: sqlite3.Connection, items: list[books.Numbered]) -> list[int]:
-        """Let new items wait for their hosts; the hosts' numbers, item by item."""
-        hosts = [host_of(item.url) for _, item in items]
-        groups = Counter(zip(hosts, (item.lane for _, item in items), strict=True))
-        ids: dict[str, int] = {}
-        for (host, lane), count in groups.items():
-            grown = slot_rows.grow(db, host, lane, count)
-            if grown is None:
-                slot = slot_rows.by_name(db, host) or self._new_slot(db, host)
-                pushed = slot.pushed(lane, epoch_of(items[0].seq), count)
-                slot_rows.save(db, pushed.settled(self._politeness.visits_per_host), slot)
-                grown = slot.id
-            ids[host] = grown
-        return [ids[host] for host in hosts]
+    def orders(self, kind: str) -> dict[str, str]:
+        """See `Frontier.orders`."""
+        with self._store.reading() as db:
+            return notices.orders(db, kind)
 
-    def _push(self, db: sqlite3.Connection, seq: int, host_id: int, lane: Lane) -> None:
-        """Put an item back into its place in its host's queue."""
-        db.execute("INSERT INTO queue VALUES (?, ?, ?, ?)", (lane, epoch_of(seq), host_id, seq))
-        slot = slot_rows.by_id(db, host_id)
-        grown = slot.pushed(lane, epoch_of(seq))
-        slot_rows.save(db, grown.settled(self._politeness.visits_per_host), slot)
-
-    def _take(
-        self, db: sqlite3.Connection, host: str, slot: HostSlot, worker: str, now_ms: int
-    ) -> FrontierItem:
-        """Claim the host's first item."""
-        lane = slot.top_lane
-        if lane is None:
-            raise InvariantError(f"{host} is ready, but nothing waits for it.")
-        seq = books.first_in_queue(db, lane, slot.heads[lane], slot.id)
-        books.unqueue(db, lane, slot.id, seq)
-        taken = slot.pulled(lane, epoch_of(seq)).taken()
-        slot_rows.save(db, taken.settled(self._politeness.visits_per_host), slot)
-        token = db.execute(
-            "INSERT INTO claims (seq, worker, claimed_ms, renewed_ms, lease_ms) "
-            "VALUES (?, ?, ?, ?, ?)",
-            (seq, worker, now_ms, now_ms, self._lease_end(now_ms)),
-        ).lastrowid
-        return books.item(db, seq, host, token=token or 0)
-
-    def _reap(self, db: sqlite3.Connection, now_ms: int) -> None:
-        """Queue the items whose leases ran out again, or bury those that keep doing so."""
-        rows = db.execute(
-            f"{_HELD} WHERE c.lease_ms <= ? ORDER BY c.lease_ms LIMIT ?", (now_ms, _TIDY_LIMIT)
-        ).fetchall()
-        for held in map(_Held._make, rows):
-            # The host was last asked when its worker last gave a sign of life.
-            seen = to_moment(held.renewed_ms)
-            self._free(db, held, seen, seen - to_moment(held.claimed_ms))
-            self._log(db, held, "expired", "the worker gave no sign of life", now_ms)
-            if held.attempts + 1 >= CLAIMS_PER_ATTEMPT * max(self._settings.attempts, 1):
-                books.end(db, held.seq, DEAD, now_ms, "its workers keep vanishing")
-                books.total(db, claimed=-1, dead=1)
-            else:
-                self._push(db, held.seq, held.host_id, Lane(held.lane))
-                books.total(db, claimed=-1, queued=1)
-
-    def _promote(self, db: sqlite3.Connection, now_ms: int) -> None:
-        """Queue the retries whose moment has come."""
-        rows = db.execute(
-            "SELECT i.seq, i.host_id, i.lane FROM later AS l JOIN items AS i ON i.seq = l.seq "
-            "WHERE l.due_ms <= ? ORDER BY l.due_ms LIMIT ?",
-            (now_ms, _TIDY_LIMIT),
-        ).fetchall()
-        for seq, host_id, lane in rows:
-            db.execute("DELETE FROM later WHERE seq = ?", (seq,))
-            self._push(db, seq, host_id, Lane(lane))
-
-    def _free(
-        self,
-        db: sqlite3.Connection,
-        held: _Held,
-        finished: datetime,
-        duration: timedelta | None,
-        *,
-        counts: bool = True,
+    def put_note(
+        self, kind: str, key: str, value: str, *, now: datetime, until: datetime | None = None
     ) -> None:
-        """End a claim: its token is void, its host rests, its attempt counts."""
-        if duration is None:
-            duration = finished - to_moment(held.claimed_ms)
-        rested = next_allowed(finished, duration, self._politeness)
-        slot = slot_rows.by_id(db, held.host_id)
-        freed = slot.freed(milliseconds_up(rested))
-        slot_rows.save(db, freed.settled(self._politeness.visits_per_host), slot)
-        db.execute("DELETE FROM claims WHERE token = ?", (held.token,))
-        if counts:
-            db.execute("UPDATE items SET attempts = attempts + 1 WHERE seq = ?", (held.seq,))
+        """See `Frontier.put_note`."""
+        until_ms = None if until is None else milliseconds_up(until)
+        with self._store.transaction() as db:
+            notices.put_note(db, kind, key, value, milliseconds(now), until_ms)
 
-    @staticmethod
-    def _log(db: sqlite3.Connection, held: _Held, ending: str, reason: str, now_ms: int) -> None:
-        db.execute(
-            "INSERT INTO attempts (seq, id, ending, reason, worker, claimed_ms, ended_ms) "
-            "VALUES (?, ?, ?, ?, ?, ?, ?)",
-            (held.seq, held.id, ending, reason, held.worker, held.claimed_ms, now_ms),
-        )
+    def note(self, kind: str, key: str, *, now: datetime) -> str | None:
+        """See `Frontier.note`."""
+        with self._store.reading() as db:
+            return notices.note(db, kind, key, milliseconds(now))
 
+    def notes(self, kind: str, *, now: datetime) -> dict[str, str]:
+        """See `Frontier.notes`."""
+        with self._store.reading() as db:
+            return notices.notes(db, kind, milliseconds(now))
 
-def _identity(url: str) -> bytes:
-    return blake2b(identity_key(url).encode(), digest_size=16).digest()
-
-
-def _held(db: sqlite3.Connection, item: FrontierItem) -> _Held | None:
-    """The claim that the item was handed out under; None when it is void."""
-    row = db.execute(f"{_HELD} WHERE c.token = ?", (item.token,)).fetchone()
-    held = None if row is None else _Held._make(row)
-    return held if held is not None and held.id == UUID(item.id).bytes else None
+    def erase_note(self, kind: str, key: str) -> None:
+        """See `Frontier.erase_note`."""
+        with self._store.transaction() as db:
+            notices.erase_note(db, kind, key)

@@ -226,7 +226,7 @@ def test_a_known_url_moves_up_when_it_is_wanted_sooner(frontier: Frontier, now: 
     """A reader asks for a URL that waits in a long queue."""
     frontier.add([A1, A2, A3], now=now)
 
-    result = frontier.add([NewItem(A3.url, Lane.NOW)], now=now, again=True)
+    result = frontier.add([NewItem(A3.url, Lane.NOW)], now=now, again=timedelta(0))
 
     assert result == AddResult(duplicates=1)
     order = []
@@ -240,7 +240,7 @@ def test_a_known_url_moves_up_when_it_is_wanted_sooner(frontier: Frontier, now: 
 def test_a_known_url_never_moves_down(frontier: Frontier, now: datetime) -> None:
     """A link on some page does not undo a reader's wish."""
     frontier.add([A1, NewItem(A2.url, Lane.NOW)], now=now)
-    frontier.add([A2], now=now, again=True)
+    frontier.add([A2], now=now, again=timedelta(0))
 
     assert claimed_urls(frontier, now) == [A2.url]
 
@@ -263,7 +263,7 @@ def test_a_completed_url_is_visited_again_when_that_is_asked_for(
     first = claim_one(frontier, now)
     frontier.complete(first, now=now, outcome="complete")
 
-    assert frontier.add([A1], now=now, again=True) == AddResult(requeued=1)
+    assert frontier.add([A1], now=now, again=timedelta(0)) == AddResult(requeued=1)
 
     second = claim_one(frontier, now + 60 * SECOND)
     assert (second.url, second.attempts) == (A1.url, 1)
@@ -272,6 +272,7 @@ def test_a_completed_url_is_visited_again_when_that_is_asked_for(
         ItemState.QUEUED: 0,
         ItemState.CLAIMED: 1,
         ItemState.DONE: 0,
+        ItemState.SKIPPED: 0,
         ItemState.DEAD: 0,
     }
 
@@ -281,7 +282,7 @@ def test_again_leaves_a_claimed_url_alone(frontier: Frontier, now: datetime) -> 
     frontier.add([A1], now=now)
     item = claim_one(frontier, now)
 
-    assert frontier.add([A1], now=now, again=True) == AddResult(duplicates=1)
+    assert frontier.add([A1], now=now, again=timedelta(0)) == AddResult(duplicates=1)
     assert frontier.complete(item, now=now, outcome="ok")
     assert frontier.unfinished(now) == 0
 
@@ -424,7 +425,7 @@ def test_a_dead_letter_can_be_tried_again(frontier: Frontier, now: datetime) -> 
     frontier.add([A1], now=now)
     frontier.fail(claim_one(frontier, now), now=now, reason="no such host")
 
-    assert frontier.add([A1], now=now, again=True) == AddResult(requeued=1)
+    assert frontier.add([A1], now=now, again=timedelta(0)) == AddResult(requeued=1)
 
     assert claim_one(frontier, now + 60 * SECOND).attempts == 1
     assert frontier.counts()[ItemState.DEAD] == 0
@@ -560,11 +561,14 @@ def test_items_are_listed_by_state(frontier: Frontier, now: datetime) -> None:
         ItemState.QUEUED: [A2.url, "https://c.example.org/"],
         ItemState.CLAIMED: ["https://d.test/"],
         ItemState.DONE: [A1.url],
+        ItemState.SKIPPED: [],
         ItemState.DEAD: [B1.url],
     }
     assert frontier.counts() == {state: len(urls) for state, urls in listed.items()}
     assert [r.item.url for r in frontier.ls(ItemState.QUEUED, limit=1)] == [A2.url]
-    assert {r.state for state in ItemState for r in frontier.ls(state)} == set(ItemState)
+    assert {r.state for state in ItemState for r in frontier.ls(state)} == set(ItemState) - {
+        ItemState.SKIPPED
+    }
 
 
 def test_statistics_add_up(frontier: Frontier, now: datetime) -> None:

@@ -21,8 +21,9 @@ from hypothesis.stateful import (
 
 from core.settings import FrontierSettings, PolitenessSettings
 from crawler.frontier.base import Frontier, FrontierItem, ItemState, Lane, NewItem
+from crawler.frontier.moves import CLAIMS_PER_ATTEMPT
 from crawler.frontier.slots import EPOCH_BITS
-from crawler.frontier.sqlite import CLAIMS_PER_ATTEMPT, SqliteFrontier
+from crawler.frontier.sqlite import SqliteFrontier
 
 SETTINGS = FrontierSettings(attempts=2, lease_s=10, retry_delay_s=5)
 
@@ -40,8 +41,9 @@ class SqliteImplementation:
         """Let it look as if so many items had come and gone, without the wait."""
         with closing(sqlite3.connect(folder / "frontier.sqlite")) as db, db:
             db.execute(
-                "INSERT INTO items (seq, id, url, host_id, lane, hops, via, ended, added_ms) "
-                "SELECT ifnull(max(seq), 0) + ?, x'00', '', 0, 2, 0, '', 3, 0 FROM items",
+                "INSERT INTO items (seq, id, url, host_id, job_id, lane, place, hops, hops_off, via, "
+                "memo, ended, added_ms) "
+                "SELECT ifnull(max(seq), 0) + ?, x'00', '', 0, 0, 2, 0, 0, 0, '', '', 4, 0 FROM items",
                 (items,),
             )
 
@@ -214,7 +216,9 @@ class FrontierMachine(RuleBasedStateMachine):
             elif again:
                 book.lane = min(book.lane, lane)
 
-        result = self.frontier.add([NewItem(u, lane) for u in wanted], now=self.now, again=again)
+        result = self.frontier.add(
+            [NewItem(u, lane) for u in wanted], now=self.now, again=timedelta(0) if again else None
+        )
 
         assert (result.added, result.requeued) == (added, requeued)
         assert result.added + result.requeued + result.duplicates == len(wanted)
@@ -232,7 +236,7 @@ class FrontierMachine(RuleBasedStateMachine):
             assert book.state is ItemState.QUEUED, "never two holders of an item"
             assert lane is not None, "the host's delay, block and visits are kept to"
             assert book.due <= self.now, "a retry waits for its moment"
-            assert item.lane is book.lane is lane, "the host's highest lane goes first"
+            assert item.lane is book.lane
             assert all(item.token > earlier.token for earlier in self.handed_out)
             book.state, book.token = ItemState.CLAIMED, item.token
             book.claimed = book.seen = down(self.now)
@@ -294,9 +298,7 @@ class FrontierMachine(RuleBasedStateMachine):
 
         assert self.frontier.release(item, now=self.now) == (book is not None)
         if book is not None:
-            self.end(item, book, None, ItemState.QUEUED)
-            book.attempts -= 1
-            book.due = START
+            book.state, book.due = ItemState.QUEUED, START
 
     @precondition(lambda self: self.handed_out)
     @rule(data=st.data())

@@ -47,12 +47,12 @@ def test_a_slot_at_its_limit_stands_for_no_lane() -> None:
 
     assert slot.settled(1).lane is None
     assert slot.settled(2).lane is Lane.NOW
-    assert slot.freed(5).settled(1).lane is Lane.NOW
+    assert slot.freed().settled(1).lane is Lane.NOW
 
 
 def test_a_rest_and_a_block_hold_whichever_is_longer() -> None:
     """They are different fields (U12), and both are kept to."""
-    slot = SLOT.taken().freed(50)
+    slot = SLOT.rested(50)
 
     assert slot.blocked(80, now_ms=10).settled(1).ready_ms == 80
     assert slot.blocked(20, now_ms=10).settled(1).ready_ms == 50
@@ -61,7 +61,7 @@ def test_a_rest_and_a_block_hold_whichever_is_longer() -> None:
 
 def test_a_shorter_rest_never_replaces_a_longer_one() -> None:
     """Visits end in any order."""
-    assert SLOT.taken().taken().freed(50).freed(20).next_ms == 50
+    assert SLOT.rested(50).rested(20).next_ms == 50
 
 
 def test_taking_more_than_there_is_is_our_own_mistake() -> None:
@@ -69,7 +69,7 @@ def test_taking_more_than_there_is_is_our_own_mistake() -> None:
     with pytest.raises(InvariantError):
         SLOT.pulled(Lane.NOW, 0)
     with pytest.raises(InvariantError):
-        SLOT.freed(0)
+        SLOT.freed()
 
 
 def test_epochs_follow_the_numbers() -> None:

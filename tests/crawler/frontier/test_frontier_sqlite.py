@@ -24,7 +24,7 @@ from core.errors import (
     UnavailableError,
 )
 from core.settings import FrontierSettings, PolitenessSettings
-from crawler.frontier import books, slot_rows, sqlite
+from crawler.frontier import books, moves, slot_rows
 from crawler.frontier.base import ItemState, Lane, NewItem
 from crawler.frontier.slots import EPOCH_BITS
 from crawler.frontier.sqlite import SqliteFrontier
@@ -293,8 +293,9 @@ def test_a_host_is_searched_across_epochs_in_the_order_of_addition(path: Path) -
             frontier.add([NewItem(url)], now=now)
             with closing(sqlite3.connect(path)) as db, db:
                 db.execute(
-                    "INSERT INTO items (seq, id, url, host_id, lane, hops, via, ended, added_ms) "
-                    "SELECT max(seq) + ?, x'00', '', 0, 2, 0, '', 3, 0 FROM items",
+                    "INSERT INTO items (seq, id, url, host_id, job_id, lane, place, hops, hops_off, via, "
+                    "memo, ended, added_ms) "
+                    "SELECT max(seq) + ?, x'00', '', 0, 0, 2, 0, 0, 0, '', '', 4, 0 FROM items",
                     (5 << EPOCH_BITS,),
                 )
         order = []
@@ -342,13 +343,13 @@ def exercise(frontier: SqliteFrontier, now: datetime) -> None:
     """Every verb, every way through it."""
     urls = [f"https://h{number % 3}.test/{number}" for number in range(9)]
     frontier.add(map(NewItem, urls), now=now)
-    frontier.add([NewItem(urls[8], Lane.NOW)], now=now, again=True)
+    frontier.add([NewItem(urls[8], Lane.NOW)], now=now, again=timedelta(0))
     one, two, three = frontier.claim(now=now, worker="w", limit=3)
     frontier.renew(one, now=now)
     frontier.complete(one, now=now, outcome="ok")
     frontier.retry(two, now=now, reason="x")
     frontier.fail(three, now=now, reason="x")
-    frontier.add([NewItem(one.url), NewItem(three.url)], now=now, again=True)
+    frontier.add([NewItem(one.url), NewItem(three.url)], now=now, again=timedelta(0))
     now += timedelta(hours=1)
     for item in frontier.claim(now=now, worker="w", limit=3):
         frontier.release(item, now=now, reason="x")
@@ -379,12 +380,12 @@ def test_identifiers_come_from_where_they_are_told_to(path: Path) -> None:
 def test_one_claim_tidies_up_a_bounded_number_of_leases(path: Path) -> None:
     """A verb stays short after a long pause; the next claims do the rest."""
     now = datetime(2026, 1, 1, tzinfo=UTC)
-    count = sqlite._TIDY_LIMIT + 100
+    count = moves.TIDY_LIMIT + 100
     with SqliteFrontier(path) as frontier:
         frontier.add([NewItem(f"https://h{n}.test/") for n in range(count)], now=now)
         assert len(frontier.claim(now=now, worker="w", limit=count)) == count
         now += timedelta(hours=1)
 
-        assert len(frontier.claim(now=now, worker="w", limit=count)) == sqlite._TIDY_LIMIT
+        assert len(frontier.claim(now=now, worker="w", limit=count)) == moves.TIDY_LIMIT
         assert frontier.next_wakeup(now) == now
         assert len(frontier.claim(now=now, worker="w", limit=count)) == 100

@@ -1,0 +1,268 @@
+"""`weboid crawl`: from seeds along their links, as far as the scope goes."""
+
+import asyncio
+import json
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import click
+
+from core.clock import SystemClock
+from core.errors import InputError
+from core.settings import SCOPE_KINDS, Settings, check_settings
+from crawler.cli.archive import exit_of, gather
+from crawler.cli.exits import Exit
+from crawler.cli.options import collection_option, frontier_option, json_option, profile_option
+from crawler.cli.params import DURATION, SIZE
+from crawler.cli.show import choose, size
+from crawler.crawling import budgets_in_words, crawl
+from crawler.frontier.base import Lane
+from crawler.job import Job, check_name, name_for
+from crawler.profiles import load_profile, profile_says
+from crawler.running import Run
+from crawler.scope import Scope, Territory, in_words, span
+from crawler.urllist import UrlList
+
+SEEDS_SHOWN = 20
+_CLOCK = SystemClock()
+
+
+def _scope_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """What belongs to the crawl. Where an option is left out the profile holds."""
+    for option in reversed(
+        (
+            click.option(
+                "--scope",
+                "kind",
+                type=click.Choice(SCOPE_KINDS),
+                help="What belongs to the crawl, seen from each seed: the page alone, its folder, its "
+                "host, the host and all below it, or anything.  [default: prefix]",
+            ),
+            click.option(
+                "--depth",
+                type=click.IntRange(-1),
+                metavar="N",
+                help="Links followed from a seed at most.  [default: any number]",
+            ),
+            click.option(
+                "--extra-hops",
+                type=click.IntRange(0),
+                metavar="N",
+                help="Links followed beyond the scope.",
+            ),
+            click.option(
+                "--include",
+                multiple=True,
+                metavar="RX",
+                help="A pattern (RE2): a URL in which it is found is in scope, too.",
+            ),
+            click.option(
+                "--exclude",
+                multiple=True,
+                metavar="RX",
+                help="A pattern (RE2): a URL in which it is found is never visited.",
+            ),
+            click.option("--pages", type=click.IntRange(1), metavar="N", help="Archive so many."),
+            click.option(
+                "--bytes", "bytes_", type=SIZE, metavar="SIZE", help="Store so much: 5GB."
+            ),
+            click.option(
+                "--time", "time_", type=DURATION, metavar="LENGTH", help="Take so long: 2h."
+            ),
+            click.option(
+                "--host-pages", type=click.IntRange(1), metavar="N", help="So many of each host."
+            ),
+            click.option(
+                "--sitemaps/--no-sitemaps",
+                default=None,
+                help="Read the sitemaps of the seeds' hosts.  [default: no]",
+            ),
+            click.option(
+                "--robots",
+                type=click.Choice(("obey", "ignore")),
+                help="What robots.txt means to this crawl.  [default: obey]",
+            ),
+        )
+    ):
+        command = option(command)
+    return command
+
+
+@click.command("crawl")
+@click.argument("seeds", nargs=-1, metavar="[SEED]...")
+@click.option("--list", "list_file", metavar="FILE", help="One seed a line; - is standard input.")
+@_scope_options
+@click.option(
+    "--lane",
+    type=click.Choice([lane.name.lower() for lane in Lane]),
+    default="standard",
+    show_default=True,
+    help="How urgent its pages are beside others.",
+)
+@click.option("--name", metavar="JOB", help="The crawl's name.  [default: made from the seeds]")
+@collection_option
+@frontier_option
+@profile_option
+@click.option(
+    "--workers",
+    type=click.IntRange(1, 64),
+    default=lambda: min(2 * (os.cpu_count() or 1), 8),
+    show_default="two a core, at most 8",
+    help="Pages at the same time.",
+)
+@click.option(
+    "--continuous",
+    is_flag=True,
+    help="Go on when nothing is left: visit again what is due, and whatever is added.",
+)
+@click.option("--dry-run", is_flag=True, help="Say what would be crawled, do nothing.")
+@json_option
+def command(
+    *,
+    seeds: tuple[str, ...],
+    list_file: str | None,
+    lane: str,
+    name: str | None,
+    collection: Path,
+    frontier_url: str,
+    profile: str,
+    workers: int,
+    continuous: bool,
+    dry_run: bool,
+    as_json: bool,
+    **scope: Any,
+) -> int:
+    """Archive the pages of sites, from seeds along their links.
+
+    Every page is rendered in a real browser, and the links of the rendered page that belong to the
+    crawl are followed. The same command run again goes on where it stopped; with other options it
+    changes the crawl. With --frontier it hands the crawl to the workers there. Ctrl-C finishes the
+    pages begun and stops; a second one stops at once.
+    """
+    wanted = gather(seeds, list_file)
+    for problem in wanted.problems:
+        click.echo(f"{problem}", err=True)
+    if not wanted.urls:
+        raise InputError("There is nothing to crawl: no line was a URL.")
+    settings = settings_of(profile, frontier_url, continuous=continuous, options=Options(**scope))
+    job = Job(
+        name=name_for(wanted.urls) if name is None else check_name(name),
+        seeds=wanted.urls,
+        settings=settings,
+        lane=Lane[lane.upper()],
+        made_at=_CLOCK.now(),
+    )
+    if dry_run:
+        _preview(job, collection, as_json=as_json)
+        return Exit.SOME_FAILED if wanted.problems else Exit.OK
+    return _crawl(job, Run(collection, settings, workers, endless=continuous), wanted, as_json)
+
+
+def _crawl(job: Job, run: Run, wanted: UrlList, as_json: bool) -> int:  # noqa: FBT001 an option
+    show = choose(as_json=as_json)
+    account = asyncio.run(
+        crawl(
+            job,
+            run,
+            clock=_CLOCK,
+            started=show.started,
+            report=show.event,
+            stopping=show.stopping,
+        )
+    )
+    show.ended(account)
+    return exit_of(account, wanted)
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What the command line says of a crawl; None and empty where it says nothing."""
+
+    kind: str | None = None
+    depth: int | None = None
+    extra_hops: int | None = None
+    include: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    pages: int | None = None
+    bytes_: int | None = None
+    time_: timedelta | None = None
+    host_pages: int | None = None
+    sitemaps: bool | None = None
+    robots: str | None = None
+
+
+def settings_of(profile: str, frontier_url: str, *, continuous: bool, options: Options) -> Settings:
+    """The profile as the options change it.
+
+    A crawl obeys robots.txt, and a continuous one visits again what is due, unless an option or the
+    profile itself says otherwise.
+
+    Raises:
+        ConfigError: the profile, or a pattern, cannot be used.
+    """
+    settings = load_profile(profile)
+    changes: dict[str, Any] = {
+        "kind": options.kind,
+        "depth": options.depth,
+        "extra_hops": options.extra_hops,
+        "include": options.include or None,
+        "exclude": options.exclude or None,
+        "pages": options.pages,
+        "bytes": options.bytes_,
+        "seconds": None if options.time_ is None else options.time_.total_seconds(),
+        "host_pages": options.host_pages,
+        "sitemaps": options.sitemaps,
+    }
+    given = {key: value for key, value in changes.items() if value is not None}
+    settings = replace(settings, scope=replace(settings.scope, **given))
+    robots = options.robots
+    if robots is None and not profile_says(profile, "policy", "robots"):
+        robots = "obey"
+    if robots is not None:
+        settings = replace(settings, policy=replace(settings.policy, robots=robots))
+    if continuous and not profile_says(profile, "recrawl", "enabled"):
+        settings = replace(settings, recrawl=replace(settings.recrawl, enabled=True))
+    if frontier_url:
+        settings = replace(settings, frontier=replace(settings.frontier, url=frontier_url))
+    check_settings(settings, source="the command line")
+    return settings
+
+
+def _preview(job: Job, collection: Path, *, as_json: bool) -> None:
+    """Say what would be crawled."""
+    settings = job.settings.scope
+    scope = Scope(Territory(settings.kind, job.seeds), settings)
+    seeds = [
+        {"url": seed, "spans": span(settings.kind, seed), "excluded": scope.excluded(seed)}
+        for seed in job.seeds
+    ]
+    facts: dict[str, Any] = {
+        "job": job.name,
+        "collection": str(collection),
+        "seeds": seeds,
+        "scope": in_words(settings, len(job.seeds)),
+        "budgets": budgets_in_words(settings, size),
+        "sitemaps": settings.sitemaps,
+        "robots": job.settings.policy.robots,
+        "lane": job.lane.name.lower(),
+    }
+    if as_json:
+        click.echo(json.dumps(facts, ensure_ascii=False))
+        return
+    where = "the shared frontier" if job.settings.frontier.url else facts["collection"]
+    click.echo(f"The crawl {job.name} would go into {where}.")
+    for seed in seeds[:SEEDS_SHOWN]:
+        excluded = seed["excluded"]
+        what = f"never visited: {excluded} is found in it" if excluded else seed["spans"]
+        click.echo(f"  Seed      {seed['url']}\n            {what}")
+    if len(seeds) > SEEDS_SHOWN:
+        click.echo(f"            … and {len(seeds) - SEEDS_SHOWN} more")
+    click.echo(f"  Scope     {facts['scope']}")
+    click.echo(f"  Budget    {', '.join(facts['budgets']) or 'none'}")
+    click.echo(f"  Sitemaps  {'read' if facts['sitemaps'] else 'not read'}")
+    click.echo(f"  Robots    {'obeyed' if facts['robots'] == 'obey' else 'ignored'}")
+    click.echo(f"  Lane      {facts['lane']}")

@@ -1,0 +1,116 @@
+"""`weboid enqueue`: URLs into a frontier, also while it is being crawled."""
+
+import asyncio
+import json
+from datetime import timedelta
+
+import click
+
+from core.clock import SystemClock
+from core.errors import InputError
+from crawler.cli.archive import gather
+from crawler.cli.exits import Exit
+from crawler.cli.params import DURATION
+from crawler.cli.where import Where, where_options
+from crawler.composing import turns_for
+from crawler.frontier.base import AddResult, Frontier, Lane, NewItem
+from crawler.overview import JOB
+
+_BATCH = 5_000
+_CLOCK = SystemClock()
+
+
+@click.command("enqueue")
+@click.argument("urls", nargs=-1, metavar="[URL]...")
+@click.option("--list", "list_file", metavar="FILE", help="One URL a line; - is standard input.")
+@click.option(
+    "--priority",
+    type=click.Choice([lane.name.lower() for lane in Lane]),
+    default="standard",
+    show_default=True,
+    help="now: somebody is waiting; high: before the big crawl.",
+)
+@click.option("--again", is_flag=True, help="Queue also what was visited before.")
+@click.option(
+    "--older-than",
+    type=DURATION,
+    metavar="LENGTH",
+    help="Queue what was visited before, if that was so long ago: 30d, 12h.",
+)
+@click.option("--job", default="", metavar="NAME", help="The crawl whose scope and budget hold.")
+@where_options
+def command(
+    *,
+    urls: tuple[str, ...],
+    list_file: str | None,
+    priority: str,
+    again: bool,
+    older_than: timedelta | None,
+    job: str,
+    where: Where,
+    as_json: bool,
+) -> int:
+    """Add URLs to a frontier; a crawl that works on it begins with them within a second.
+
+    A known URL that still waits is moved to the priority asked for, with --again or --older-than.
+    """
+    if again and older_than is not None:
+        raise InputError("Say --again or --older-than, not both.")
+    wanted = gather(urls, list_file)
+    for problem in wanted.problems:
+        click.echo(f"{problem}", err=True)
+    if not wanted.urls:
+        raise InputError("There is nothing to add: no line was a URL.")
+    lane = Lane[priority.upper()]
+    items = [NewItem(url, lane, job=job) for url in wanted.urls]
+    age = timedelta(0) if again else older_than
+    turns = turns_for(where.settings)
+    with where.frontier(make=True) as frontier:
+        _require_job(frontier, job)
+        result = AddResult()
+        for start in range(0, len(items), _BATCH):
+            batch = asyncio.run(turns.assign(items[start : start + _BATCH]))
+            told = frontier.add(batch, now=_CLOCK.now(), again=age)
+            result = AddResult(
+                result.added + told.added,
+                result.duplicates + told.duplicates,
+                result.requeued + told.requeued,
+            )
+        _say(result, wanted.duplicates, frontier, where, as_json=as_json)
+    return Exit.SOME_FAILED if wanted.problems else Exit.OK
+
+
+def _require_job(frontier: Frontier, job: str) -> None:
+    if not job:
+        return
+    known = frontier.orders(JOB)
+    if job not in known:
+        names = ", ".join(list(known)[:20]) or "none"
+        raise InputError(f"There is no job {job!r}; known: {names}. `weboid crawl` makes one.")
+
+
+def _say(result: AddResult, twice: int, frontier: Frontier, where: Where, *, as_json: bool) -> None:
+    now = _CLOCK.now()
+    stats, worked_on = frontier.stats(now), where.is_worked_on(frontier, now=now)
+    if as_json:
+        facts = {
+            "added": result.added,
+            "duplicates": result.duplicates + twice,
+            "requeued": result.requeued,
+            "queued": stats.queued,
+            "paused": stats.paused,
+            "worked_on": worked_on,
+        }
+        click.echo(json.dumps(facts, ensure_ascii=False))
+        return
+    parts = [f"{result.added} added"]
+    if result.duplicates + twice:
+        parts.append(f"{result.duplicates + twice} known already")
+    if result.requeued:
+        parts.append(f"{result.requeued} queued again")
+    click.echo(f"{', '.join(parts)}; {stats.queued} in the queue.")
+    if stats.paused is not None:
+        click.echo(f"The frontier is paused ({stats.paused}): `weboid resume` lets pages begin.")
+    elif not worked_on:
+        how = "`weboid worker`" if where.is_shared else "`weboid crawl` or `weboid archive`"
+        click.echo(f"Nobody works on {where.name} now: {how} does.")

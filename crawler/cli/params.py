@@ -1,0 +1,80 @@
+"""Types of arguments: lengths of time, moments, hosts, sizes."""
+
+import re
+from datetime import datetime, timedelta
+from typing import Any
+
+import click
+
+from core.durations import parse_duration, parse_moment
+from core.errors import BadUrlError, InputError
+from core.urls import host_of
+
+
+class DurationType(click.ParamType[timedelta]):
+    """A length of time, as `core.durations.parse_duration` reads it."""
+
+    name = "duration"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> timedelta:
+        """The length; fails with the reason."""
+        if isinstance(value, timedelta):
+            return value
+        try:
+            return parse_duration(value)
+        except InputError as error:
+            self.fail(str(error), param, ctx)
+
+
+class MomentType(click.ParamType[datetime]):
+    """A moment, as `core.durations.parse_moment` reads it."""
+
+    name = "moment"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> datetime:
+        """The moment; fails with the reason."""
+        if isinstance(value, datetime):
+            return value
+        try:
+            return parse_moment(value)
+        except InputError as error:
+            self.fail(str(error), param, ctx)
+
+
+class HostType(click.ParamType[str]):
+    """A host's name as the frontier keeps it; a URL stands for its host."""
+
+    name = "host"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """The name; fails with the reason."""
+        text = str(value).strip()
+        try:
+            return host_of(text if "://" in text else f"http://{text}/")
+        except BadUrlError as error:
+            self.fail(f"{text[:80]!r} is no host: {error}", param, ctx)
+
+
+class SizeType(click.ParamType[int]):
+    """A number of bytes: ``5GB``, ``700 MB``, ``2TiB``, ``1000``."""
+
+    name = "size"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """The number; fails with the reason."""
+        if isinstance(value, int):
+            return value
+        found = _SIZE.fullmatch("".join(str(value).split()).lower())
+        if found is None:
+            self.fail(f"{str(value)[:40]!r} is no size: write 700MB, 5GB or 2TB.", param, ctx)
+        step = 1024 if found[3] else 1000
+        power = "kmgt".find(found[2]) + 1 if found[2] else 0
+        return int(float(found[1]) * step**power)
+
+
+_SIZE = re.compile(r"(\d{1,12}(?:\.\d{1,6})?)(?:([kmgt])(i?))?b?", re.ASCII)
+DURATION, MOMENT, HOST, SIZE = DurationType(), MomentType(), HostType(), SizeType()

@@ -1,0 +1,101 @@
+"""The frontier that a command works on: the collection's own, or one in Redis."""
+
+import functools
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from core.errors import UnavailableError
+from core.layout import Layout
+from core.settings import Settings
+from crawler.cli.options import collection_option, frontier_option, json_option, profile_option
+from crawler.collection import read_collection
+from crawler.frontier.base import Frontier
+from crawler.frontier.opening import open_frontier
+from crawler.overview import WORKER
+from crawler.profiles import load_profile
+from crawler.reporting import in_use
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """What `--collection`, `--frontier` and `--profile` say.
+
+    Attributes:
+        layout: the collection's folders; it need not be there when the frontier is shared.
+        settings: the profile, with the frontier's address.
+    """
+
+    layout: Layout
+    settings: Settings
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether the frontier is one that several machines share."""
+        return bool(self.settings.frontier.url)
+
+    @property
+    def name(self) -> str:
+        """What the command works on, for people; without a password."""
+        return "the shared frontier" if self.is_shared else str(self.layout.root)
+
+    @contextmanager
+    def frontier(self, *, make: bool = False) -> Iterator[Frontier]:
+        """The frontier, closed at the end of the block.
+
+        Args:
+            make: make it when the collection has none.
+
+        Raises:
+            UnavailableError: there is no collection, it has no frontier, or that does not answer.
+            CollectionVersionError: it was made by another version.
+        """
+        if not self.is_shared:
+            read_collection(self.layout.root)
+            if not make and not self.layout.frontier_db.exists():
+                raise UnavailableError(
+                    f"{self.layout.root} has no frontier yet: `weboid archive` or "
+                    "`weboid enqueue` makes one."
+                )
+        with open_frontier(
+            self.layout, self.settings.frontier, self.settings.politeness
+        ) as frontier:
+            yield frontier
+
+    def is_worked_on(self, frontier: Frontier, *, now: datetime) -> bool:
+        """Whether somebody works on the frontier, as far as one can see from here."""
+        if not self.is_shared and in_use(self.layout):
+            return True
+        return bool(frontier.notes(WORKER, now=now)) or bool(frontier.stats(now).claimed)
+
+
+def where_of(collection: Path, frontier_url: str, profile: str) -> Where:
+    """What the options say.
+
+    Raises:
+        ConfigError: there is no such profile, or it says something impossible.
+    """
+    settings = load_profile(profile)
+    if frontier_url:
+        settings = replace(settings, frontier=replace(settings.frontier, url=frontier_url))
+    return Where(Layout(collection), settings)
+
+
+def where_options(function: Callable[..., int]) -> Callable[..., int]:
+    """`--collection`, `--frontier`, `--profile` and `--json`, as `where` and `as_json`."""
+
+    @collection_option
+    @frontier_option
+    @profile_option
+    @json_option
+    @functools.wraps(function)
+    def command(
+        *, collection: Path, frontier_url: str, profile: str, as_json: bool, **rest: Any
+    ) -> int:
+        where = where_of(collection, frontier_url, profile)
+        return function(where=where, as_json=as_json, **rest)
+
+    return command

@@ -1,0 +1,154 @@
+"""The crawl log: a line for each attempt at a page, with what came of it (A14, U11's PersistLog).
+
+`reports/crawl.jsonl` only grows; it is never read by a crawl. It is rotated when it reaches
+`LIMIT_BYTES` and by `weboid frontier snapshot` (U20): the file gets the moment in its name, and
+whoever writes notices that and begins a new one. A line is written with one call to a file opened
+for appending, so several processes may share a log on one machine, and no rotation splits or loses
+a line.
+"""
+
+import contextlib
+import json
+import os
+from collections.abc import Callable
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from core.clock import Clock
+from core.errors import DiskFullError, UnavailableError
+from core.pages import Outcome
+from core.timestamps import timestamp14, warc_date
+from crawler.events import Event, PageDone, PageSkipped, PageTriedAgain
+
+LIMIT_BYTES = 256 << 20
+RETRY = "retry"  # beside the outcomes: it did not work and will be tried again
+
+
+class CrawlLog:
+    """Appends to the log at `path`, which is made when it is missing; its folder must exist.
+
+    Not thread-safe: one writer each process.
+    """
+
+    def __init__(self, path: Path, *, clock: Clock, limit_bytes: int = LIMIT_BYTES) -> None:
+        self._path = path
+        self._clock = clock
+        self._limit_bytes = limit_bytes
+        self._file: int | None = None
+
+    def close(self) -> None:
+        """Close the file; the next note opens it again."""
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
+
+    def note(self, event: Event) -> None:
+        """Write the line of an event that ended an attempt; others have none.
+
+        Raises:
+            DiskFullError, UnavailableError: it cannot be written.
+        """
+        line = line_of(event, now=self._clock.now())
+        if line is None:
+            return
+        data = (json.dumps(line, ensure_ascii=False, separators=(",", ":")) + "\n").encode()
+        try:
+            size = os.fstat(self._current()).st_size
+            if size and size + len(data) > self._limit_bytes:
+                rotate(self._path, now=self._clock.now())
+            os.write(self._current(), data)
+        except OSError as error:
+            if error.errno == 28:  # ENOSPC
+                raise DiskFullError(
+                    f"The disk that holds {self._path} is full: free some space."
+                ) from error
+            raise UnavailableError(
+                f"{self._path} cannot be written: {error.strerror or error}."
+            ) from error
+
+    def reporting(self, report: Callable[[Event], None]) -> Callable[[Event], None]:
+        """`report`, with each event noted before."""
+
+        def noted(event: Event) -> None:
+            self.note(event)
+            report(event)
+
+        return noted
+
+    def _current(self) -> int:
+        """The file that is now at the path: another one after a rotation, by whomever."""
+        if self._file is not None and not _is_at(self._file, self._path):
+            self.close()
+        if self._file is None:
+            flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
+            self._file = os.open(self._path, flags, 0o644)
+        return self._file
+
+
+def rotate(path: Path, *, now: datetime) -> Path | None:
+    """Give the log a name with the moment; the new path, None when there is no log.
+
+    Raises:
+        UnavailableError: it cannot be renamed.
+    """
+    stem = f"{path.stem}-{timestamp14(now)}"
+    target = path.with_name(f"{stem}{path.suffix}")
+    number = 1
+    try:
+        while True:
+            # A link refuses a name that is taken, as a rename would not.
+            with contextlib.suppress(FileExistsError):
+                os.link(path, target)
+                break
+            target = path.with_name(f"{stem}-{number}{path.suffix}")
+            number += 1
+        path.unlink()
+    except FileNotFoundError:
+        return target if target.exists() else None
+    except OSError as error:
+        raise UnavailableError(f"{path} cannot be rotated: {error.strerror or error}.") from error
+    return target
+
+
+def line_of(event: Event, *, now: datetime) -> dict[str, Any] | None:
+    """What the log says of an event: time, outcome, status, URL and why; None for other events."""
+    match event:
+        case PageTriedAgain():
+            facts = _facts(RETRY, event.url, event.reason) | {"attempt": event.attempts}
+        case PageSkipped():
+            facts = _facts(Outcome.SKIPPED, event.url, event.reason)
+        case PageDone():
+            facts = _ended(event)
+        case _:
+            return None
+    return {"time": warc_date(now), **facts}
+
+
+def _facts(outcome: str, url: str, reason: str) -> dict[str, Any]:
+    return {"outcome": str(outcome), "url": url, "reason": reason}
+
+
+def _ended(event: PageDone) -> dict[str, Any]:
+    page = event.page
+    outcome = Outcome.FAILED if event.error else page.outcome if page else Outcome.COMPLETE
+    reason = event.error or (page.reason if page else "")
+    facts = _facts(outcome, event.url, reason) | {"attempt": event.attempts}
+    if page is not None:
+        facts |= {
+            "status": page.status,
+            "final_url": page.final_url,
+            "mime": page.mime,
+            "records": page.records,
+            "bytes": page.stored_bytes,
+            "seconds": page.seconds,
+            "page_id": page.page_id,
+        }
+    return facts
+
+
+def _is_at(file: int, path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(file), path.stat())
+    except FileNotFoundError:
+        return False

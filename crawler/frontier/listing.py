@@ -1,0 +1,194 @@
+"""What the SQLite frontier's books say about items: one, the first of a state, all of a state."""
+
+import sqlite3
+from collections.abc import Sequence
+from typing import Any
+from uuid import UUID
+
+from core.errors import InputError
+from core.timestamps import moment as to_moment
+from crawler.frontier.base import Attempt, FrontierItem, ItemRecord, ItemState, Lane
+from crawler.frontier.books import ENDED, last_seq
+from crawler.frontier.slots import epoch_of
+
+_RECORD = """
+SELECT i.seq, i.id, i.url, h.host, i.lane, i.hops, i.via, i.attempts, i.hops_off, i.memo, j.job,
+       i.ended, i.added_ms, i.ended_ms, i.outcome, c.token, c.worker, c.lease_ms,
+       ifnull(l.due_ms, d.due_ms)
+FROM {source}
+JOIN hosts AS h ON h.id = i.host_id
+JOIN jobs AS j ON j.id = i.job_id
+LEFT JOIN claims AS c ON c.seq = i.seq
+LEFT JOIN later AS l ON l.seq = i.seq
+LEFT JOIN due AS d ON d.seq = i.seq
+"""
+_BY_SEEN = (
+    _RECORD.format(source="seen AS s JOIN items AS i ON i.seq = s.seq") + "WHERE s.identity = ?"
+)
+_BY_SEQ = _RECORD.format(source="items AS i") + "WHERE i.seq = ?"
+_ENDED_CODES = {state: code for code, state in ENDED.items()}
+
+_CLAIMED = "SELECT seq FROM claims {where} ORDER BY token LIMIT ?"
+_QUEUED = "SELECT seq FROM queue WHERE {where} ORDER BY lane, epoch, host_id, place, seq LIMIT ?"
+_LATER = "SELECT seq FROM later {where} ORDER BY due_ms LIMIT ?"
+_ENDED = (
+    "SELECT seq FROM items WHERE {where} ended = ? AND ended BETWEEN 1 AND 3 "
+    "ORDER BY ended_ms DESC, seq DESC LIMIT ?"
+)
+# Where a scan goes, in this order: an item that moves while it stays queued moves ahead.
+_PARTS = ("later", *(str(int(lane)) for lane in reversed(Lane)))
+_SCAN = {
+    "later": "SELECT seq, due_ms, seq FROM later WHERE (due_ms, seq) > (?, ?) "
+    "ORDER BY due_ms, seq LIMIT ?",
+    "claims": "SELECT seq, token FROM claims WHERE token > ? ORDER BY token LIMIT ?",
+    "queue": "SELECT seq, epoch, host_id, place, seq FROM queue "
+    "WHERE lane = ? AND (epoch, host_id, place, seq) > (?, ?, ?, ?) "
+    "ORDER BY epoch, host_id, place, seq LIMIT ?",
+    "ended": "SELECT seq, ended_ms, seq FROM items "
+    "WHERE ended = ? AND ended BETWEEN 1 AND 3 AND (ended_ms, seq) > (?, ?) "
+    "ORDER BY ended_ms, seq LIMIT ?",
+}
+_LOWEST = -(1 << 63)
+
+
+def find(db: sqlite3.Connection, identity: bytes) -> ItemRecord | None:
+    """What the books say about the URL; None when it was never added."""
+    row = db.execute(_BY_SEEN, (identity,)).fetchone()
+    return None if row is None else _record(db, row)
+
+
+def ls(
+    db: sqlite3.Connection, state: ItemState, limit: int, host_id: int | None
+) -> list[ItemRecord]:
+    """At most `limit` items in the state, in the order that `Frontier.ls` promises."""
+    limit = max(limit, 0)
+    of_host = () if host_id is None else (host_id,)
+    where = "" if host_id is None else "WHERE host_id = ?"
+    match state:
+        case ItemState.CLAIMED:
+            numbers = _numbers(db, _CLAIMED.format(where=where), *of_host, limit)
+        case ItemState.QUEUED:
+            numbers = _queued(db, limit, host_id)
+            rest = limit - len(numbers)
+            numbers += _numbers(db, _LATER.format(where=where), *of_host, rest)
+        case _:
+            query = _ENDED.format(where="" if host_id is None else "host_id = ? AND")
+            numbers = _numbers(db, query, *of_host, _ENDED_CODES[state], limit)
+    return [_by_seq(db, seq) for seq in numbers]
+
+
+def scan(
+    db: sqlite3.Connection, state: ItemState, cursor: str, limit: int
+) -> tuple[Sequence[ItemRecord], str]:
+    """Some items in the state and the next cursor; see `Frontier.scan`."""
+    part, *key = _parsed(cursor)
+    limit = max(limit, 1)
+    match state:
+        case ItemState.CLAIMED:
+            return _scanned(db, "claims", "claims", (), key or [_LOWEST], limit)
+        case ItemState.QUEUED:
+            return _scan_queued(db, part or _PARTS[0], key, limit)
+        case _:
+            code = _ENDED_CODES[state]
+            return _scanned(db, "ended", "ended", (code,), key or [_LOWEST] * 2, limit)
+
+
+def _scan_queued(
+    db: sqlite3.Connection, part: Any, key: list[Any], limit: int
+) -> tuple[Sequence[ItemRecord], str]:
+    if part == "later":
+        records, following = _scanned(db, part, part, (), key or [_LOWEST] * 2, limit)
+    elif part in _PARTS:
+        lane = (int(part),)
+        records, following = _scanned(db, "queue", part, lane, key or [_LOWEST] * 4, limit)
+    else:
+        raise InputError("This cursor is not one that a scan of queued items gave.")
+    if not following and part != _PARTS[-1]:
+        following = _PARTS[_PARTS.index(part) + 1]
+    return records, following
+
+
+def _scanned(
+    db: sqlite3.Connection,
+    query: str,
+    part: str,
+    fixed: tuple[int, ...],
+    key: list[Any],
+    limit: int,
+) -> tuple[list[ItemRecord], str]:
+    if len(key) + len(fixed) + 1 != _SCAN[query].count("?"):
+        raise InputError("This cursor is not one that a scan of this state gave.")
+    rows = db.execute(_SCAN[query], (*fixed, *key, limit)).fetchall()
+    following = ":".join(map(str, (part, *rows[-1][1:]))) if len(rows) == limit else ""
+    return [_by_seq(db, row[0]) for row in rows], following
+
+
+def _parsed(cursor: str) -> list[Any]:
+    """A cursor's part and key; an empty part for the first call."""
+    part, *key = cursor.split(":")
+    try:
+        numbers = [int(each) for each in key]
+    except ValueError as error:
+        raise InputError(f"{cursor[:80]!r} is no cursor of a scan.") from error
+    if any(abs(each) >> 63 for each in numbers):
+        raise InputError("A number of this cursor is too large.")
+    return [part, *numbers]
+
+
+def _queued(db: sqlite3.Connection, limit: int, host_id: int | None) -> list[int]:
+    """Items that may be claimed as far as they go, by lane."""
+    if host_id is None:
+        return _numbers(db, _QUEUED.format(where="lane >= 0"), limit)
+    found: list[int] = []
+    last = epoch_of(last_seq(db))
+    for lane in Lane:
+        for epoch in range(last + 1):
+            if len(found) < limit:
+                query = _QUEUED.format(where="lane = ? AND epoch = ? AND host_id = ?")
+                found += _numbers(db, query, lane, epoch, host_id, limit - len(found))
+    return found
+
+
+def _numbers(db: sqlite3.Connection, query: str, *values: int) -> list[int]:
+    return [row[0] for row in db.execute(query, values)]
+
+
+def _by_seq(db: sqlite3.Connection, seq: int) -> ItemRecord:
+    return _record(db, db.execute(_BY_SEQ, (seq,)).fetchone())
+
+
+def _record(db: sqlite3.Connection, row: tuple[Any, ...]) -> ItemRecord:
+    seq, page_id, url, host, lane, hops, via, attempts, hops_off, memo, job, *rest = row
+    ended, added_ms, ended_ms, outcome, token, worker, lease_ms, due_ms = rest
+    state = ENDED.get(ended) or (ItemState.QUEUED if token is None else ItemState.CLAIMED)
+    log = db.execute(
+        "SELECT ending, reason, worker, claimed_ms, ended_ms FROM attempts "
+        "WHERE seq = ? ORDER BY number",
+        (seq,),
+    )
+    return ItemRecord(
+        item=FrontierItem(
+            id=str(UUID(bytes=page_id)),
+            url=url,
+            host=host,
+            lane=Lane(lane),
+            hops=hops,
+            via=via,
+            attempts=attempts + (token is not None),
+            token=token or 0,
+            job=job,
+            hops_off=hops_off,
+            memo=memo,
+        ),
+        state=state,
+        added_at=to_moment(added_ms),
+        ended_at=None if ended_ms is None else to_moment(ended_ms),
+        outcome=outcome,
+        due_at=None if due_ms is None else to_moment(due_ms),
+        attempts=tuple(
+            Attempt(ending, reason, worker, to_moment(claimed_ms), to_moment(ended_ms))
+            for ending, reason, worker, claimed_ms, ended_ms in log
+        ),
+        worker=worker or "",
+        lease_until=None if lease_ms is None else to_moment(lease_ms),
+    )

@@ -1,0 +1,202 @@
+"""Which settings hold for a URL: the machine's, the job's, and those of the sheets, one upon another.
+
+Jobs, sheets and redirected seeds are orders in the frontier. `FrontierStats.version` says when one of
+them has changed; it is looked at every `LOOK_S`, so a change reaches every worker within a second.
+"""
+
+import json
+import logging
+from dataclasses import dataclass, field
+
+from core.clock import Clock
+from core.errors import BadUrlError, ConfigError, TransientError
+from core.settings import Settings, parse_sheet, with_sheets
+from core.sheets import ByPrefix, Sheet, surt
+from core.urls import fetch_key, identity_key
+from crawler.frontier.base import Frontier, Lane
+from crawler.job import JOB_ORDER, Job, merged, parse_job
+from crawler.scope import Scope, Territory
+
+log = logging.getLogger(__name__)
+
+SHEET_ORDER = "sheet"  # the key is the prefix, the value its changes as JSON
+SEED_ORDER = "seed"  # where a seed redirects to; the key is the job and the seed
+LOOK_S = 0.5
+
+
+@dataclass(slots=True)
+class _Settled:
+    """What holds for one job, or for lists; made anew when an order changes.
+
+    Attributes:
+        base: the settings without sheets.
+        sheets: by prefix, the live ones included.
+        territory: where the job's seeds are; None for lists.
+        by_sheets: the settings and the scope for each combination of sheets that was met.
+    """
+
+    base: Settings
+    sheets: ByPrefix[Sheet]
+    territory: Territory | None = None
+    by_sheets: dict[tuple[str, ...], tuple[Settings, Scope]] = field(default_factory=dict)
+
+
+class Jobs:
+    """Looks settings up, per item; cheap enough to be asked for every link."""
+
+    def __init__(self, frontier: Frontier, local: Settings, *, clock: Clock) -> None:
+        """Take what is needed, and read nothing yet.
+
+        Args:
+            frontier: where the orders are.
+            local: this machine's settings, which hold as a whole for what belongs to no job.
+            clock: the time.
+        """
+        self._frontier = frontier
+        self._local = local
+        self._clock = clock
+        self._version = -1
+        self._looked_at = float("-inf")
+        self._jobs: dict[str, Job] = {}
+        self._faults: dict[str, str] = {}
+        self._moved: dict[str, dict[str, str]] = {}
+        self._live: list[Sheet] = []
+        self._settled: dict[str, _Settled] = {}
+
+    def look(self) -> None:
+        """Read the orders when they have changed since; at most every `LOOK_S`.
+
+        Raises:
+            TransientError: the frontier is away.
+        """
+        moment = self._clock.monotonic()
+        if moment < self._looked_at + LOOK_S:
+            return
+        version = self._frontier.stats(self._clock.now()).version
+        if version != self._version:
+            self._read()
+            self._version = version
+        self._looked_at = moment
+
+    def settings_for(self, url: str, job: str) -> Settings:
+        """What holds for a fetch key in a job; an unknown job and the empty one are a list.
+
+        While the frontier is away, what was known last.
+        """
+        return self._for(url, job)[0]
+
+    def scope_for(self, url: str, job: str) -> Scope:
+        """Decides on a fetch key as a link of the job; for a list, what is excluded."""
+        return self._for(url, job)[1]
+
+    def job(self, name: str) -> Job | None:
+        """The job of that name; None when there is none, or it cannot be read."""
+        return self._jobs.get(name)
+
+    def fault(self, name: str) -> str:
+        """Why the job cannot be read; empty when it can, or is not there."""
+        return self._faults.get(name, "")
+
+    def lane(self, name: str) -> Lane:
+        """Where the job's links are queued."""
+        job = self._jobs.get(name)
+        return Lane.STANDARD if job is None else job.lane
+
+    def move_seed(self, job: str, seed: str, target: str) -> None:
+        """Let the scope be seen from where the seed redirects to as well; on all machines.
+
+        Raises:
+            TransientError: the frontier is away.
+        """
+        known = self._jobs.get(job)
+        if known is None or self._moved.get(job, {}).get(seed) == target:
+            return
+        seeds = {identity_key(each) for each in known.seeds}
+        if identity_key(seed) in seeds and identity_key(target) not in seeds:
+            self._frontier.give_order(SEED_ORDER, f"{job} {seed}", target)
+            self._looked_at = float("-inf")
+            self.look()
+
+    def _for(self, url: str, job: str) -> tuple[Settings, Scope]:
+        try:
+            self.look()
+        except TransientError as error:
+            log.debug("jobs.stale error=%s", error)
+        name = job if job in self._jobs else ""
+        settled = self._settled.get(name)
+        if settled is None:
+            settled = self._settled[name] = self._settle(name)
+        sheets = settled.sheets.of(surt(url)) if settled.sheets else ()
+        key = tuple(sheet.prefix for sheet in sheets)
+        found = settled.by_sheets.get(key)
+        if found is None:
+            settings = with_sheets(settled.base, sheets)
+            territory = settled.territory or Territory("any", ())
+            found = settled.by_sheets[key] = (settings, Scope(territory, settings.scope))
+        return found
+
+    def _settle(self, name: str) -> _Settled:
+        if not name:
+            sheets = (*self._local.sheets, *self._live)
+            return _Settled(self._local, ByPrefix((each.prefix, each) for each in sheets))
+        job = self._jobs[name]
+        sheets = (*job.settings.sheets, *self._live)
+        return _Settled(
+            merged(self._local, job.settings),
+            ByPrefix((each.prefix, each) for each in sheets),
+            Territory(job.settings.scope.kind, (*job.seeds, *self._moved.get(name, {}).values())),
+        )
+
+    def _read(self) -> None:
+        """Read all orders that matter here; what cannot be read is told and left out."""
+        jobs: dict[str, Job] = {}
+        faults: dict[str, str] = {}
+        for name, text in self._frontier.orders(JOB_ORDER).items():
+            try:
+                jobs[name] = parse_job(name, text)
+            except ConfigError as error:
+                faults[name] = str(error)
+                if self._faults.get(name) != str(error):
+                    log.warning("job.unreadable error=%s", error)
+        live = live_sheets(self._frontier)
+        moved = _moved(self._frontier.orders(SEED_ORDER))
+        self._jobs, self._faults, self._live, self._moved = jobs, faults, live, moved
+        self._settled = {}
+
+
+def live_sheets(frontier: Frontier) -> list[Sheet]:
+    """The sheets that were set while the crawl runs; what cannot be read is told and left out."""
+    found = []
+    for prefix, text in frontier.orders(SHEET_ORDER).items():
+        try:
+            found.append(parse_live_sheet(prefix, text))
+        except ConfigError as error:
+            log.warning("sheet.unreadable error=%s", error)
+    return found
+
+
+def parse_live_sheet(prefix: str, text: str) -> Sheet:
+    """The sheet in an order.
+
+    Raises:
+        ConfigError: it is none, or changes what this program does not know.
+    """
+    try:
+        document = json.loads(text)
+        if not isinstance(document, dict):
+            raise ConfigError(f"sheet {prefix!r} is no table.")
+    except ValueError as error:
+        raise ConfigError(f"sheet {prefix!r} cannot be read: {error}.") from error
+    return parse_sheet(prefix, document)
+
+
+def _moved(orders: dict[str, str]) -> dict[str, dict[str, str]]:
+    """Where seeds redirect to, by job and seed."""
+    found: dict[str, dict[str, str]] = {}
+    for key, target in orders.items():
+        job, _, seed = key.partition(" ")
+        try:
+            found.setdefault(job, {})[seed] = fetch_key(target, allow_single_label=True)
+        except BadUrlError as error:
+            log.warning("seed.unreadable error=%s", error)
+    return found

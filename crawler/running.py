@@ -1,0 +1,332 @@
+"""A run from beginning to end: collection, frontier, what is asked for, supervisor, workers, account.
+
+What is asked for is a function that is given the open frontier: a list adds its URLs, a crawl its job.
+With a frontier that machines share (`frontier.url`) a run ends there: workers anywhere do the rest.
+"""
+
+import asyncio
+import os
+import signal
+import socket
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from contextlib import closing, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Self
+
+from core.clock import Clock
+from core.errors import TransientError
+from core.layout import Layout
+from core.pages import Outcome
+from core.settings import Settings
+from crawler.collection import Collection, open_collection
+from crawler.composing import Stores, compose
+from crawler.crawllog import CrawlLog
+from crawler.events import Event, LinksAdded, PageDone, PageSkipped, Standing
+from crawler.fetching import CA_FILE
+from crawler.frontier.base import AddResult, Frontier, ItemState
+from crawler.frontier.opening import open_frontier
+from crawler.overview import rate
+from crawler.supervisor import FileRecovered, running
+from crawler.worker import STOP_ORDER, Crew
+from proxy.checksums import complete, lacking
+from proxy.disk import Disk
+from proxy.index.opening import open_index
+from proxy.recovery import interrupted, put_in_order
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+TELL_S = 2.0
+FAILED_KEPT = 10_000  # of a run of months the rest is in the frontier's dead letters
+
+# Adds to the frontier, and says what became of it.
+Prepare = Callable[[Frontier], Awaitable[AddResult]]
+
+
+@dataclass(slots=True)
+class Account:
+    """What a run did.
+
+    Attributes:
+        added: what became of the URLs that were given.
+        outcomes: pages by outcome.
+        failed: pages given up, with the reason; the first `FAILED_KEPT`.
+        failures: how many they are.
+        skipped: pages not visited, by the first word of the reason.
+        links: URLs that pages link to and that joined the frontier.
+        records: captures and artifacts written.
+        stored_bytes: their compressed size.
+        left: pages still to do when the run ended.
+        seconds: duration of the run.
+        stopped: whether somebody said stop.
+        handed_over: whether workers elsewhere do the work.
+    """
+
+    added: AddResult = field(default_factory=AddResult)
+    outcomes: Counter[Outcome] = field(default_factory=Counter)
+    failed: list[tuple[str, str]] = field(default_factory=list)
+    failures: int = 0
+    skipped: Counter[str] = field(default_factory=Counter)
+    links: int = 0
+    records: int = 0
+    stored_bytes: int = 0
+    left: int = 0
+    seconds: float = 0.0
+    stopped: bool = False
+    handed_over: bool = False
+
+    def note(self, event: Event) -> None:
+        """Count the event."""
+        match event:
+            case LinksAdded():
+                self.links += event.count
+            case PageSkipped():
+                self.skipped[event.reason.partition(":")[0]] += 1
+            case PageDone():
+                self._note_page(event)
+            case _:
+                pass
+
+    def _note_page(self, event: PageDone) -> None:
+        if event.error:
+            self.failures += 1
+            if len(self.failed) < FAILED_KEPT:
+                self.failed.append((event.url, event.error))
+        if event.page is not None:
+            self.outcomes[event.page.outcome] += 1
+            self.records += event.page.records
+            self.stored_bytes += event.page.stored_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Where and how to work.
+
+    Attributes:
+        root: the collection's folder.
+        settings: this machine's settings.
+        workers: visits at the same time.
+        endless: go on when nothing is left: something may become due, or be added.
+    """
+
+    root: Path
+    settings: Settings
+    workers: int
+    endless: bool = False
+
+
+async def perform(
+    run: Run,
+    prepare: Prepare,
+    *,
+    clock: Clock,
+    started: Callable[[AddResult, int], None],
+    report: Callable[[Event], None],
+    stopping: Callable[[], None] = lambda: None,
+) -> Account:
+    """Do what is asked for, and what an earlier run left over; what it finished is left alone.
+
+    Args:
+        run: where and how.
+        prepare: adds to the frontier.
+        clock: the time.
+        started: told what was added and how many pages are to be done, before the first visit.
+        report: told each event.
+        stopping: told when the first signal asked to stop.
+
+    Raises:
+        CollectionInUseError, CollectionVersionError, UnavailableError: the collection.
+        BrowserUnavailableError, ProxyUnavailableError: they do not start.
+        DiskFullError: there was no space for as long as the settings say, or there is none at all;
+            what is left is done by the next run.
+        LimitReachedError: the run has received all that it may.
+    """
+    begun, account = clock.monotonic(), Account()
+    if run.settings.frontier.url:
+        await _hand_over(run, prepare, account, clock, started)
+    else:
+        await _perform_here(run, prepare, account, clock, started, report, stopping)
+    account.seconds = clock.monotonic() - begun
+    return account
+
+
+async def _hand_over(
+    run: Run,
+    prepare: Prepare,
+    account: Account,
+    clock: Clock,
+    started: Callable[[AddResult, int], None],
+) -> None:
+    """Add to a frontier that others work on."""
+    account.handed_over = True
+    settings = run.settings
+    with open_frontier(Layout(run.root), settings.frontier, settings.politeness) as frontier:
+        account.added = await prepare(frontier)
+        account.left = frontier.unfinished(clock.now())
+        started(account.added, account.left)
+
+
+async def _perform_here(  # noqa: PLR0913, PLR0917 each is a hand of its own
+    run: Run,
+    prepare: Prepare,
+    account: Account,
+    clock: Clock,
+    started: Callable[[AddResult, int], None],
+    report: Callable[[Event], None],
+    stopping: Callable[[], None],
+) -> None:
+    """Add to the collection's own frontier, and work until nothing is left."""
+    with _Stop(stopping) as stop:
+        try:
+            async with open_collection(run.root, clock=clock) as collection:
+                layout, settings = collection.layout, run.settings
+                with (
+                    closing(CrawlLog(layout.reports / "crawl.jsonl", clock=clock)) as log,
+                    open_frontier(layout, settings.frontier, settings.politeness) as frontier,
+                ):
+
+                    def note(event: Event) -> None:
+                        account.note(event)
+                        log.note(event)
+                        report(event)
+
+                    _take_over(frontier, clock)
+                    account.added = await prepare(frontier)
+                    account.left = frontier.unfinished(clock.now())
+                    started(account.added, account.left)
+                    telling = asyncio.create_task(_tell(frontier, clock, report))
+                    try:
+                        await _work(run, collection, frontier, clock, note, stop)
+                    finally:
+                        telling.cancel()
+                        account.left = frontier.unfinished(clock.now())
+        except asyncio.CancelledError:
+            if not stop.at_once:
+                raise
+            task = asyncio.current_task()
+            assert task is not None
+            task.uncancel()
+        account.stopped = stop.event.is_set()
+
+
+async def _tell(frontier: Frontier, clock: Clock, report: Callable[[Event], None]) -> None:
+    """Say how the frontier stands, until cancelled."""
+    while True:
+        await asyncio.sleep(TELL_S)
+        with suppress(TransientError):
+            now = clock.now()
+            stats, minutes = frontier.stats(now), frontier.minutes(now)
+            per_minute = round(rate(minutes, 1, now=now), 1)
+            report(
+                Standing(
+                    stats.queued,
+                    stats.claimed,
+                    stats.done,
+                    stats.skipped,
+                    stats.dead,
+                    per_minute,
+                    stats.paused,
+                )
+            )
+
+
+async def _work(
+    run: Run,
+    collection: Collection,
+    frontier: Frontier,
+    clock: Clock,
+    note: Callable[[Event], None],
+    stop: "_Stop",
+) -> None:
+    """Start what is needed and let the crew work; nothing is started when there is nothing to do."""
+    layout, settings = collection.layout, run.settings
+    if not run.endless and not frontier.unfinished(clock.now()):
+        if interrupted(layout) or lacking(layout):
+            await asyncio.to_thread(_put_in_order, collection, settings, clock, note)
+        return
+    # An index of another version is refused before anything is started.
+    with closing(open_index(layout, settings.index)) as index:
+        async with running(collection, settings, clock=clock, report=note) as supervisor:
+            name = f"{socket.gethostname()}:{os.getpid()}"
+            stores = Stores(
+                frontier,
+                supervisor,
+                index,
+                Disk(layout.archive, settings.proxy.disk_reserve_bytes),
+                name=name,
+                reports=layout.reports,
+                ca=layout.ca / CA_FILE,
+            )
+            crew = Crew(
+                compose(stores, settings, clock=clock, report=note),
+                lease_s=settings.frontier.lease_s,
+                name=name,
+                endless=run.endless,
+                stopping=stop.event,
+            )
+            try:
+                await crew.run(run.workers)
+            except BaseExceptionGroup as group:
+                raise _first(group) from group
+
+
+def _put_in_order(
+    collection: Collection, settings: Settings, clock: Clock, note: Callable[[Event], None]
+) -> None:
+    """Do what a proxy does at its start: there is nothing to archive, but a crash left something."""
+    done = put_in_order(collection.layout, settings.proxy, now=clock.now(), index=settings.index)
+    for each in done:
+        note(FileRecovered.of(each.to_dict()))
+    with closing(open_index(collection.layout, settings.index)) as index:
+        complete(collection.layout, index)
+
+
+def _take_over(frontier: Frontier, clock: Clock) -> None:
+    """Give back what a killed run had claimed: we hold the collection, so nobody works on it.
+
+    An order to stop was for that run.
+    """
+    while claimed := frontier.ls(ItemState.CLAIMED, limit=1000):
+        for record in claimed:
+            frontier.release(record.item, now=clock.now(), reason="the worker is gone")
+    for key in frontier.orders(STOP_ORDER):
+        frontier.take_back(STOP_ORDER, key)
+
+
+class _Stop:
+    """What SIGINT and SIGTERM mean: the first stops gently, the second at once.
+
+    Attributes:
+        event: set by the first.
+        at_once: whether there was a second.
+    """
+
+    def __init__(self, told: Callable[[], None]) -> None:
+        self.event = asyncio.Event()
+        self.at_once = False
+        self._told = told
+
+    def __enter__(self) -> Self:
+        self._task = asyncio.current_task()
+        for number in _SIGNALS:
+            asyncio.get_running_loop().add_signal_handler(number, self._signalled)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number in _SIGNALS:
+            asyncio.get_running_loop().remove_signal_handler(number)
+
+    def _signalled(self) -> None:
+        if not self.event.is_set():
+            self.event.set()
+            self._told()
+        elif not self.at_once and self._task is not None:
+            self.at_once = True
+            self._task.cancel()
+
+
+def _first(group: BaseException) -> BaseException:
+    """The first error of a group: the others are its consequences."""
+    while isinstance(group, BaseExceptionGroup):
+        group = group.exceptions[0]
+    return group

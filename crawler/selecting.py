@@ -1,0 +1,77 @@
+"""Which items of a frontier an operator means."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import datetime
+
+from core.patterns import Pattern
+from crawler.frontier.base import Frontier, ItemRecord, ItemState
+
+_BATCH = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """What must hold of an item; what is empty or None is not asked.
+
+    Attributes:
+        host: whose turn it takes.
+        job: the crawl that it belongs to; empty: items of plain lists.
+        reason: a part of its outcome, in any case.
+        pattern: it is found in its URL (`core.patterns.compile_pattern`).
+        ended_before: it ended before that moment, so that what ends meanwhile is not met again.
+    """
+
+    host: str | None = None
+    job: str | None = None
+    reason: str = ""
+    pattern: Pattern | None = None
+    ended_before: datetime | None = None
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it means everything."""
+        return self == Selection(ended_before=self.ended_before)
+
+    def means(self, record: ItemRecord) -> bool:
+        """Whether the item is meant."""
+        item = record.item
+        if self.host is not None and item.host != self.host:
+            return False
+        if self.job is not None and item.job != self.job:
+            return False
+        if self.reason and self.reason.casefold() not in record.outcome.casefold():
+            return False
+        if self.ended_before is not None and not (
+            record.ended_at is not None and record.ended_at < self.ended_before
+        ):
+            return False
+        return self.pattern is None or self.pattern.search(item.url) is not None
+
+
+def select(
+    frontier: Frontier,
+    state: ItemState,
+    selection: Selection,
+    *,
+    scanned: Callable[[int], object] = lambda _count: None,
+) -> Iterator[list[ItemRecord]]:
+    """The items in that state that are meant, in batches, each at least once.
+
+    They are read as `Frontier.scan` reads them: what changes its state meanwhile may be missed.
+
+    Args:
+        frontier: where they are.
+        state: theirs.
+        selection: which.
+        scanned: told how many items each batch was chosen from.
+    """
+    cursor = ""
+    while True:
+        records, cursor = frontier.scan(state, cursor=cursor, limit=_BATCH)
+        scanned(len(records))
+        meant = [record for record in records if selection.means(record)]
+        if meant:
+            yield meant
+        if not cursor:
+            return

@@ -1,0 +1,168 @@
+"""A walk through the sitemaps of a host: from robots.txt, through indexes, to the pages.
+
+Files are asked for one after the other, a rest between them, and bounded in number, in the depth of
+indexes within indexes, in pages and in time. A file is asked for once, so that indexes that name each
+other end. An index names files of its own host; a robots.txt may name those of another (sitemaps.org,
+"Sitemaps & Cross Submits").
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Protocol
+
+from core.urls import authority_of, host_of, identity_key
+from crawler.fetching import Fetched
+from crawler.sitemaps import BYTES_LIMIT, SitemapFile, SitemapUrl, parse_sitemap, sitemap_lines
+
+FILES_LIMIT = 1_000  # of one host
+PAGES_LIMIT = 5_000_000  # of one host
+DEPTH_LIMIT = 3  # indexes within indexes; sitemaps.org has one
+TIME_LIMIT_S = 600.0  # of one host; what was found by then counts
+FILE_TIMEOUT_S = 60.0
+ROBOTS_BYTES = 500 * 1024
+AT_ONCE = 1_000  # pages that are handed on together
+PROBLEMS_KEPT = 20
+
+
+class Gets(Protocol):
+    """What fetches: `crawler.fetching.Fetcher`."""
+
+    async def get(self, url: str, *, limit_bytes: int, timeout_s: float) -> Fetched:
+        """GET the URL."""
+        ...
+
+
+@dataclass(slots=True)
+class Walked:
+    """What came of a walk.
+
+    Attributes:
+        files: sitemaps that were read.
+        found: pages that they name.
+        added: of these, those that were new to the crawl.
+        problems: what was wrong with a file, the first few.
+        reached: whether the site answered at all.
+    """
+
+    files: int = 0
+    found: int = 0
+    added: int = 0
+    problems: list[str] = field(default_factory=list)
+    reached: bool = True
+
+    def note(self, url: str, problem: str) -> None:
+        """Keep the problem while there are few."""
+        if len(self.problems) < PROBLEMS_KEPT:
+            self.problems.append(f"{url[:200]}: {problem[:200]}")
+
+
+class SitemapWalk:
+    """Walks; `run` it once for each host."""
+
+    def __init__(
+        self,
+        fetch: Gets,
+        *,
+        rest_s: float,
+        monotonic: Callable[[], float],
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        """Take what is needed.
+
+        Args:
+            fetch: asks for the files.
+            rest_s: how long the host rests between two files.
+            monotonic: the time.
+            sleep: waits.
+        """
+        self._fetch = fetch
+        self._rest_s = rest_s
+        self._monotonic = monotonic
+        self._sleep = sleep
+
+    async def run(
+        self,
+        site: str,
+        take: Callable[[str, Sequence[SitemapUrl]], Awaitable[int]],
+    ) -> Walked:
+        """Read the sitemaps of a site.
+
+        Args:
+            site: any URL of it.
+            take: told a file and some pages it names, at most `AT_ONCE`; says how many were new.
+
+        Raises:
+            ProxyUnavailableError, DiskFullError, LimitReachedError: as the fetcher.
+        """
+        walked, ends = Walked(), self._monotonic() + TIME_LIMIT_S
+        beginnings = await self._beginnings(site)
+        if beginnings is None:
+            return Walked(reached=False)
+        waiting = deque((url, 0) for url in beginnings)
+        guess = len(waiting) == 1 and waiting[0][0] == _of(site, "/sitemap.xml")
+        seen = {identity_key(url) for url, _ in waiting}
+        while waiting and walked.files < FILES_LIMIT:
+            if self._monotonic() > ends:
+                walked.note(site, f"its sitemaps take longer than {TIME_LIMIT_S:.0f} s")
+                break
+            url, depth = waiting.popleft()
+            await self._sleep(self._rest_s)
+            file = await self._read(url, walked, quiet=guess)
+            for start in range(0, len(file.pages), AT_ONCE):
+                walked.added += await take(url, file.pages[start : start + AT_ONCE])
+            walked.found += len(file.pages)
+            if walked.found >= PAGES_LIMIT:
+                walked.note(site, f"its sitemaps name more than {PAGES_LIMIT} pages")
+                break
+            if file.sitemaps and depth >= DEPTH_LIMIT:
+                walked.note(url, f"more than {DEPTH_LIMIT} indexes lie within each other")
+                continue
+            for below in _new(file.sitemaps, seen, host=host_of(url)):
+                waiting.append((below, depth + 1))
+        else:
+            if waiting:
+                walked.note(site, f"it has more than {FILES_LIMIT} sitemaps")
+        await self._sleep(self._rest_s)  # before whatever is asked for next
+        return walked
+
+    async def _beginnings(self, site: str) -> Sequence[str] | None:
+        """The sitemaps that robots.txt names; the usual place when it names none; None: no answer."""
+        robots = await self._fetch.get(
+            _of(site, "/robots.txt"), limit_bytes=ROBOTS_BYTES, timeout_s=FILE_TIMEOUT_S
+        )
+        if not robots.status:
+            return None
+        named = sitemap_lines(robots.body) if 200 <= robots.status < 300 else ()
+        return named or (_of(site, "/sitemap.xml"),)
+
+    async def _read(self, url: str, walked: Walked, *, quiet: bool) -> SitemapFile:
+        """One file; what is wrong with it is noted, unless nobody said that it is there."""
+        fetched = await self._fetch.get(url, limit_bytes=BYTES_LIMIT, timeout_s=FILE_TIMEOUT_S)
+        if not 200 <= fetched.status < 300:
+            if not quiet:
+                walked.note(url, fetched.error or f"status {fetched.status}")
+            return SitemapFile()
+        walked.files += 1
+        file = await asyncio.to_thread(parse_sitemap, fetched.body)
+        problem = file.problem or (fetched.error if fetched.truncated else "")
+        if problem and not (quiet and not file.pages):
+            walked.note(url, problem)
+        return file
+
+
+def _of(site: str, path: str) -> str:
+    return f"{site.partition('://')[0]}://{authority_of(site)}{path}"
+
+
+def _new(urls: Sequence[str], seen: set[str], *, host: str) -> list[str]:
+    """The URLs of that host that were not seen yet; they are, now."""
+    found = []
+    for url in islice(urls, FILES_LIMIT):
+        key = identity_key(url)
+        if key not in seen and host_of(url) == host:
+            seen.add(key)
+            found.append(url)
+    return found
