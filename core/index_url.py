@@ -10,7 +10,7 @@ with each other take different names. Without a password libpq looks into ``~/.p
 
 import re
 from dataclasses import dataclass, field
-from urllib.parse import parse_qsl, unquote, urlsplit
+from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
 from core.errors import ConfigError
 
@@ -74,9 +74,7 @@ def parse_index_url(url: str) -> IndexAddress:
         ConfigError: it is none. The text quotes nothing that could be part of a password.
     """
     try:
-        parts = urlsplit(url)
-        host, port = parts.hostname or "", parts.port
-        username, password = unquote(parts.username or ""), unquote(parts.password or "")
+        parts = _split(url)
         options = dict(parse_qsl(parts.query, keep_blank_values=True, strict_parsing=True))
     except ValueError:
         # The library's words may hold a piece of the password.
@@ -84,6 +82,7 @@ def parse_index_url(url: str) -> IndexAddress:
             f"{_WHERE} cannot be read. It is {_FORM}; in a user's name or password write"
             " '/' as %2F, '@' as %40, ':' as %3A, '?' as %3F, '#' as %23, '%' as %25."
         ) from None
+    host, port = parts.hostname or "", parts.port
     if parts.scheme not in _SCHEMES or parts.fragment:
         raise ConfigError(f"{_WHERE} must be {_FORM}.")
     if options.keys() - set(_KNOWN):
@@ -98,12 +97,20 @@ def parse_index_url(url: str) -> IndexAddress:
         host=host or folder,
         port=DEFAULT_PORT if port is None else port,
         database=database,
-        username=username,
-        password=password,
+        username=unquote(parts.username or ""),
+        password=unquote(parts.password or ""),
         index=_index(options.get("index", DEFAULT_INDEX)),
         sslmode=_sslmode(options.get("sslmode", "")),
         ca_file=options.get("sslrootcert", ""),
     )
+
+
+def _split(url: str) -> SplitResult:
+    """The URL's parts; a ValueError when they are none, or a password was torn by its own '/'."""
+    parts = urlsplit(url)
+    if "@" in parts.path or (parts.port is not None and not parts.hostname):
+        raise ValueError("torn")
+    return parts
 
 
 def _index(name: str) -> str:

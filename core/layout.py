@@ -69,6 +69,11 @@ class Layout:
         return self.reports / "recovered.jsonl"
 
     @property
+    def crawl_log(self) -> Path:
+        """What came of each attempt at a page: a JSON object a line; older ones beside it."""
+        return self.reports / "crawl.jsonl"
+
+    @property
     def marker(self) -> Path:
         """``collection.toml``: version and name."""
         return self.root / "collection.toml"

@@ -12,11 +12,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
-from core.dedup_url import parse_dedup_url
 from core.errors import ConfigError
 from core.hosts import HostPatterns, parse_endpoint, resolve_key
 from core.index_url import parse_index_url
 from core.patterns import Patterns
+from core.redis_url import RedisUse, parse_redis_url
 from core.sheets import NOT_IN_SHEETS, SHEET_GROUPS, Sheet, surt_prefix
 from core.via import parse_via
 
@@ -356,7 +356,9 @@ def check_settings(settings: Settings, *, source: str) -> None:
         if getattr(settings.proxy, positive) < 1:
             raise ConfigError(f"{source} [proxy] {positive} must be at least 1.")
     if settings.proxy.dedup_url:
-        parse_dedup_url(settings.proxy.dedup_url)
+        parse_redis_url(settings.proxy.dedup_url, RedisUse.DEDUP)
+    if settings.frontier.url:
+        parse_redis_url(settings.frontier.url, RedisUse.FRONTIER)
     if settings.index.url:
         parse_index_url(settings.index.url)
         if not settings.proxy.dedup_url:

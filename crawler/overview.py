@@ -58,7 +58,7 @@ class Lease:
     """What a worker holds.
 
     Attributes:
-        since: when the claim began; None when the books do not say.
+        since: when the claim began.
         until: when the lease runs out unless it is renewed.
     """
 
@@ -220,7 +220,7 @@ def _lease(record: ItemRecord) -> Lease:
         worker=record.worker,
         url=item.url,
         host=item.host,
-        since=getattr(record, "claimed_at", None),
+        since=record.claimed_at,
         until=record.lease_until,
     )
 

@@ -14,9 +14,9 @@ from typing import Any
 import psutil
 
 from core.clock import SystemClock
-from core.dedup_url import parse_dedup_url
 from core.errors import WeboidError
 from core.layout import Layout
+from core.redis_url import RedisUse, parse_redis_url
 from core.settings import Settings
 from crawler.reporting import in_use
 from playback.server import find_replay_python
@@ -126,12 +126,12 @@ def _dedup(settings: Settings) -> list[Finding]:
     """The dedup index that the profile shares with other machines; nothing when it has its own."""
     if not settings.proxy.dedup_url:
         return []
-    address = parse_dedup_url(settings.proxy.dedup_url)
+    address = parse_redis_url(settings.proxy.dedup_url, RedisUse.DEDUP)
     try:
         ask_shared(address)
     except WeboidError as error:
         return [Finding("dedup", Health.BAD, f"{address} cannot be used", str(error))]
-    return [Finding("dedup", Health.GOOD, f"{address}, index {address.index}")]
+    return [Finding("dedup", Health.GOOD, f"{address}, index {address.name}")]
 
 
 def _replay() -> Finding:

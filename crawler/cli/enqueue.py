@@ -7,10 +7,10 @@ from datetime import timedelta
 import click
 
 from core.clock import SystemClock
+from core.durations import parse_duration
 from core.errors import InputError
 from crawler.cli.archive import gather
 from crawler.cli.exits import Exit
-from crawler.cli.params import DURATION
 from crawler.cli.where import Where, where_options
 from crawler.composing import turns_for
 from crawler.frontier.base import AddResult, Frontier, Lane, NewItem
@@ -33,7 +33,7 @@ _CLOCK = SystemClock()
 @click.option("--again", is_flag=True, help="Queue also what was visited before.")
 @click.option(
     "--older-than",
-    type=DURATION,
+    type=parse_duration,
     metavar="LENGTH",
     help="Queue what was visited before, if that was so long ago: 30d, 12h.",
 )

@@ -9,10 +9,10 @@ from typing import Any
 import click
 
 from core.clock import SystemClock
-from core.durations import LONGEST, told
+from core.durations import LONGEST, parse_duration, parse_moment, told
 from core.errors import InputError
 from crawler.cli.exits import Exit
-from crawler.cli.params import DURATION, HOST, MOMENT
+from crawler.cli.params import host_name
 from crawler.cli.tables import clean, table, width
 from crawler.cli.where import Where, where_options
 from crawler.frontier.base import Frontier, HostOrder, HostReport
@@ -24,7 +24,7 @@ _CLOCK = SystemClock()
 
 
 @click.command("hosts")
-@click.argument("host", required=False, type=HOST)
+@click.argument("host", required=False, type=host_name)
 @click.option("--longest", "order", flag_value="longest", default=True, help="Most waiting first.")
 @click.option("--slowest", "order", flag_value="slowest", help="Longest visits first.")
 @click.option("--blocked", "order", flag_value="blocked", help="Only hosts that are left alone.")
@@ -54,9 +54,11 @@ def hosts(*, host: str | None, order: str, limit: int, where: Where, as_json: bo
 
 
 @click.command("pause-host")
-@click.argument("host", type=HOST)
-@click.option("--for", "length", type=DURATION, metavar="LENGTH", help="2h, 30d, ….")
-@click.option("--until", type=MOMENT, metavar="MOMENT", help="2026-12-31, or with T18:00 (UTC).")
+@click.argument("host", type=host_name)
+@click.option("--for", "length", type=parse_duration, metavar="LENGTH", help="2h, 30d, ….")
+@click.option(
+    "--until", type=parse_moment, metavar="MOMENT", help="2026-12-31, or with T18:00 (UTC)."
+)
 @click.option("--reason", default="paused by an operator", help="What `hosts` shows.")
 @where_options
 def pause_host(
@@ -91,7 +93,7 @@ def pause_host(
 
 
 @click.command("resume-host")
-@click.argument("host", type=HOST)
+@click.argument("host", type=host_name)
 @where_options
 def resume_host(*, host: str, where: Where, as_json: bool) -> int:
     """Ask a host again: end its block, whoever made it, and forget that it was down."""

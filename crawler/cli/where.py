@@ -10,6 +10,7 @@ from typing import Any
 
 from core.errors import UnavailableError
 from core.layout import Layout
+from core.redis_url import RedisUse, parse_redis_url
 from core.settings import Settings
 from crawler.cli.options import collection_option, frontier_option, json_option, profile_option
 from crawler.collection import read_collection
@@ -40,7 +41,9 @@ class Where:
     @property
     def name(self) -> str:
         """What the command works on, for people; without a password."""
-        return "the shared frontier" if self.is_shared else str(self.layout.root)
+        if not self.is_shared:
+            return str(self.layout.root)
+        return str(parse_redis_url(self.settings.frontier.url, RedisUse.FRONTIER))
 
     @contextmanager
     def frontier(self, *, make: bool = False) -> Iterator[Frontier]:
@@ -76,10 +79,11 @@ def where_of(collection: Path, frontier_url: str, profile: str) -> Where:
     """What the options say.
 
     Raises:
-        ConfigError: there is no such profile, or it says something impossible.
+        ConfigError: there is no such profile, it says something impossible, or the address is none.
     """
     settings = load_profile(profile)
     if frontier_url:
+        parse_redis_url(frontier_url, RedisUse.FRONTIER)
         settings = replace(settings, frontier=replace(settings.frontier, url=frontier_url))
     return Where(Layout(collection), settings)
 

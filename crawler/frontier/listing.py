@@ -14,7 +14,7 @@ from crawler.frontier.slots import epoch_of
 _RECORD = """
 SELECT i.seq, i.id, i.url, h.host, i.lane, i.hops, i.via, i.attempts, i.hops_off, i.memo, j.job,
        i.ended, i.added_ms, i.ended_ms, i.outcome, c.token, c.worker, c.lease_ms,
-       ifnull(l.due_ms, d.due_ms)
+       c.claimed_ms, ifnull(l.due_ms, d.due_ms)
 FROM {source}
 JOIN hosts AS h ON h.id = i.host_id
 JOIN jobs AS j ON j.id = i.job_id
@@ -159,7 +159,7 @@ def _by_seq(db: sqlite3.Connection, seq: int) -> ItemRecord:
 
 def _record(db: sqlite3.Connection, row: tuple[Any, ...]) -> ItemRecord:
     seq, page_id, url, host, lane, hops, via, attempts, hops_off, memo, job, *rest = row
-    ended, added_ms, ended_ms, outcome, token, worker, lease_ms, due_ms = rest
+    ended, added_ms, ended_ms, outcome, token, worker, lease_ms, begun_ms, due_ms = rest
     state = ENDED.get(ended) or (ItemState.QUEUED if token is None else ItemState.CLAIMED)
     log = db.execute(
         "SELECT ending, reason, worker, claimed_ms, ended_ms FROM attempts "
@@ -191,4 +191,5 @@ def _record(db: sqlite3.Connection, row: tuple[Any, ...]) -> ItemRecord:
         ),
         worker=worker or "",
         lease_until=None if lease_ms is None else to_moment(lease_ms),
+        claimed_at=None if begun_ms is None else to_moment(begun_ms),
     )

@@ -60,9 +60,10 @@ class CaptureIndex(Protocol):
         ...
 
     def add_page(self, page: PageInfo) -> None:
-        """Add or replace the page's row.
+        """Add or replace the page's row; an earlier visit's manifest never replaces a later one's.
 
-        What an interrupted attempt at the same page left in the index goes: its records stay in
+        Both may exist: a proxy died after it wrote the first, another made the page meanwhile, and
+        then the first is found. What an interrupted attempt at the same page left in the index goes: its records stay in
         the WARCs, but the page was captured once, by the visit that its manifest describes.
         """
         ...

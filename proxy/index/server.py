@@ -34,6 +34,7 @@ _OPTIONS = {
     "keepalives_count": "3",
     "tcp_user_timeout": "20000",
 }
+_REMEDY = "Start PostgreSQL there, or correct [index] url."
 _REFUSED = (errors.DataError, errors.ProgramLimitExceeded, errors.IntegrityError)
 
 
@@ -136,7 +137,8 @@ class PostgresServer:
         if self._connection is not None and not self._connection.closed:
             return self._connection
         if self._within:
-            raise IndexUnavailableError(f"{self._place} was lost in the midst of a transaction.")
+            words = "the connection was lost in the midst of a transaction"
+            raise IndexUnavailableError(f"{self._place} does not answer: {words}. {_REMEDY}")
         try:
             connection = psycopg.connect(
                 make_conninfo(**self._address.parameters, **_OPTIONS), autocommit=True
@@ -193,7 +195,7 @@ class PostgresServer:
         if "FATAL" in words and "starting up" not in words:
             text = f"refuses us: {words}. Correct [index] url, or what the server allows."
         elif isinstance(error, psycopg.OperationalError | psycopg.InterfaceError | OSError):
-            text = f"does not answer: {words}. Start PostgreSQL there, or correct [index] url."
+            text = f"does not answer: {words}. {_REMEDY}"
         else:
             text = f"cannot be used: {words}. PostgreSQL's own log says more."
         return IndexUnavailableError(f"{self._place} {text}")

@@ -2,15 +2,15 @@
 
 from contextlib import closing
 
-from core.dedup_url import DedupAddress, parse_dedup_url
 from core.errors import ConfigError
 from core.layout import Layout
+from core.redis_url import RedisAddress, RedisUse, parse_redis_url
 from core.settings import ProxySettings
 from proxy.index.protocol import CaptureIndex
 from proxy.index.sqlite import SqliteCaptureIndex
+from proxy.payloads.dedup_server import dedup_server
 from proxy.payloads.protocol import Payloads
 from proxy.payloads.redis import RedisPayloads
-from proxy.payloads.server import RedisServer
 from proxy.payloads.sqlite import SqlitePayloads
 
 
@@ -23,16 +23,16 @@ def open_shared(layout: Layout, settings: ProxySettings) -> Payloads | None:
     """
     if not settings.dedup_url:
         return None
-    return RedisPayloads(parse_dedup_url(settings.dedup_url), layout.owners)
+    return RedisPayloads(parse_redis_url(settings.dedup_url, RedisUse.DEDUP), layout.owners)
 
 
-def ask_shared(address: DedupAddress) -> None:
+def ask_shared(address: RedisAddress) -> None:
     """Ask the dedup index there whether it answers; nothing is left behind.
 
     Raises:
         DedupUnavailableError: it does not.
     """
-    with closing(RedisServer(address)) as server:
+    with closing(dedup_server(address)) as server:
         server.script("find", [f"{address.tag}:alive:".encode()], [b""])
 
 

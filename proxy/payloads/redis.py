@@ -16,13 +16,13 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from core.dedup_url import DedupAddress
 from core.errors import DedupUnavailableError
+from core.redis_url import RedisAddress
 from proxy.builder import Original
+from proxy.payloads.dedup_server import dedup_server
 from proxy.payloads.owners import Owner, dead_owners
 from proxy.payloads.packing import pack_original, payload_key, unpack_original
 from proxy.payloads.protocol import Claim, PayloadKey
-from proxy.payloads.server import RedisServer
 
 log = logging.getLogger(__name__)
 
@@ -41,7 +41,7 @@ class RedisPayloads:
 
     def __init__(
         self,
-        address: DedupAddress,
+        address: RedisAddress,
         folder: Path,
         *,
         heartbeat_s: float = HEARTBEAT_S,
@@ -65,7 +65,7 @@ class RedisPayloads:
         self._turn = threading.Lock()  # debts are paid by one thread at a time, and not in a claim
         self._over = threading.Event()
         self._silent = False
-        self._server = RedisServer(address)
+        self._server = dedup_server(address)
         self._dead = dead_owners(folder)
         self._owner = Owner(folder)
         self._heartbeat = self._heartbeat_of(self._owner.name)

@@ -21,6 +21,7 @@ class Cable:
         self.network = Network(self.reach, SystemClock(), self.told.append)
 
     async def reach(self, host: str, port: int) -> bool:
+        """Whether it is in."""
         self.asked.append((host, port))
         return not self.pulled
 

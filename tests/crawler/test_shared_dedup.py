@@ -8,7 +8,7 @@ import pytest
 
 from tests.crawler.conftest import Weboid
 from tests.crawler.test_archive_command import RULES, check, index, records
-from tests.proxy.redis_server import RedisServer
+from tests.services.redis_server import RedisServer
 
 pytestmark = [pytest.mark.browser, pytest.mark.proxy]
 

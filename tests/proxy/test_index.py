@@ -157,6 +157,19 @@ def test_a_page_replaces_what_an_earlier_attempt_left(index: Index) -> None:
     assert index.outcomes() == {"complete": 1}
 
 
+def test_an_earlier_visits_manifest_that_is_found_later_changes_nothing(index: Index) -> None:
+    """A dead proxy's file is put in order after another proxy has made the page again."""
+    index.add_page(page(second=20, title="again"))
+    index.add_rows([row(offset=1)])
+    index.add_rows([row(FILES[1], captured_ms=1_699_999_999_999)])
+    index.add_page(page(second=0, title="before"))
+    index.settle([FILES[1]])
+    found = contents(index)
+
+    assert [each[10] for each in found["pages"]] == ["again"]
+    assert [each[8:10] for each in found["captures"]] == [(FILES[0], 1)]
+
+
 def test_the_first_record_of_a_payload_stays(index: Index) -> None:
     """A payload has one original in a bucket, and is found by file and by spelling."""
     key, other = (PayloadKey(DIGESTS[0], bucket) for bucket in ("default", "other"))

@@ -20,14 +20,14 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from core.dedup_url import parse_dedup_url
 from core.digests import sha256_digest
+from core.redis_url import RedisUse, parse_redis_url
 from proxy.builder import Original
 from proxy.index.sqlite import SqliteCaptureIndex
 from proxy.payloads.protocol import Claim, PayloadKey
 from proxy.payloads.redis import RedisPayloads
 from proxy.payloads.sqlite import SqlitePayloads
-from tests.proxy.redis_server import RedisServer
+from tests.services.redis_server import RedisServer
 
 pytestmark = pytest.mark.proxy
 
@@ -45,7 +45,9 @@ class RedisProcess:
     """A process that uses the index in Redis; its heart is beaten by the test alone."""
 
     def __init__(self, url: str, folder: Path) -> None:
-        self.payloads = RedisPayloads(parse_dedup_url(url), folder, heartbeat_s=3600)
+        self.payloads = RedisPayloads(
+            parse_redis_url(url, RedisUse.DEDUP), folder, heartbeat_s=3600
+        )
         self.claim = self.payloads.claim
         self.settle = self.payloads.settle
         self.release = self.payloads.release

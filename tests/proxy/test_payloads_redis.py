@@ -18,15 +18,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.certificate import write_certificate
-from core.dedup_url import DedupAddress, parse_dedup_url
 from core.errors import DedupUnavailableError
+from core.redis_url import RedisAddress, RedisUse, parse_redis_url
 from proxy.builder import Original
 from proxy.payloads.packing import pack_original, payload_key, unpack_original
 from proxy.payloads.protocol import Claim
 from proxy.payloads.redis import RedisPayloads
-from tests.proxy.redis_server import RedisServer, free_port, wait_until
 from tests.proxy.relay import CLAIM, SETTLE, Relay
 from tests.proxy.test_payloads import ONE, TWO, original
+from tests.services.redis_server import RedisServer, free_port, wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
 Open = Callable[..., RedisPayloads]
@@ -47,7 +47,9 @@ def connect(tmp_path: Path) -> Iterator[Open]:
 
         def opener(url: str, machine: str = "here", heartbeat_s: float = 3600) -> RedisPayloads:
             folder = tmp_path / machine
-            payloads = RedisPayloads(parse_dedup_url(url), folder, heartbeat_s=heartbeat_s)
+            payloads = RedisPayloads(
+                parse_redis_url(url, RedisUse.DEDUP), folder, heartbeat_s=heartbeat_s
+            )
             stack.callback(payloads.close)
             return payloads
 
@@ -81,7 +83,7 @@ def test_an_original_comes_back_from_its_bytes(given_one: Original) -> None:
 
 def test_keys_and_values_are_small() -> None:
     """A payload takes its URL, its file's name and 60 bytes more; nothing is told twice."""
-    tag = DedupAddress(host="a").tag
+    tag = RedisAddress(RedisUse.DEDUP, host="a").tag
     url, name = "http://example.org/picture.png", "weboid-20260101000000000-00000-abcdefgh.warc.gz"
     key, value = payload_key(tag, ONE), pack_original(ONE, Original(ONE.digest, url, 1, name, 2, 3))
 
@@ -140,13 +142,13 @@ def test_a_wait_that_is_in_vain_ends_in_time(server: RedisServer, connect: Open)
 STALLING = """
 import sys
 from pathlib import Path
-from core.dedup_url import parse_dedup_url
+from core.redis_url import RedisUse, parse_redis_url
 from proxy.payloads.redis import RedisPayloads
 from tests.proxy.relay import CLAIM, SETTLE, Relay
 from tests.proxy.test_payloads import ONE, TWO, original
 
 url, folder = sys.argv[1:]
-payloads = RedisPayloads(parse_dedup_url(url), Path(folder), heartbeat_s=0.5)
+payloads = RedisPayloads(parse_redis_url(url, RedisUse.DEDUP), Path(folder), heartbeat_s=0.5)
 print(*payloads.claim([ONE, TWO]).values(), flush=True)
 sys.stdin.readline()
 print(len(payloads.settle({ONE: original(1), TWO: original(2, TWO)})), flush=True)
@@ -237,7 +239,9 @@ def test_the_next_process_of_the_collection_frees_the_dead_ones_claims_at_once(
 ) -> None:
     """It need not wait for a heartbeat of an hour; the living keep theirs."""
     living = connect(server.url)
-    dead = RedisPayloads(parse_dedup_url(server.url), tmp_path / "here", heartbeat_s=3600)
+    dead = RedisPayloads(
+        parse_redis_url(server.url, RedisUse.DEDUP), tmp_path / "here", heartbeat_s=3600
+    )
     living.claim([ONE])
     dead.claim([TWO])
     _die(dead)
@@ -255,7 +259,9 @@ def test_what_a_dead_process_wrote_is_known_before_its_claims_are_free(
     server: RedisServer, connect: Open, tmp_path: Path
 ) -> None:
     """Between the two nobody may claim a payload whose record was found; the living keep theirs."""
-    dead = RedisPayloads(parse_dedup_url(server.url), tmp_path / "here", heartbeat_s=3600)
+    dead = RedisPayloads(
+        parse_redis_url(server.url, RedisUse.DEDUP), tmp_path / "here", heartbeat_s=3600
+    )
     dead.claim([ONE])
     _die(dead)
     living, successor = connect(server.url, "there"), connect(server.url)
@@ -268,7 +274,9 @@ def test_what_a_dead_process_wrote_is_known_before_its_claims_are_free(
 @pytest.mark.proxy
 def test_closing_gives_every_claim_up(server: RedisServer, connect: Open, tmp_path: Path) -> None:
     """Nothing of the process is left, neither in Redis nor in the collection."""
-    with closing(RedisPayloads(parse_dedup_url(server.url), tmp_path / "here")) as leaving:
+    with closing(
+        RedisPayloads(parse_redis_url(server.url, RedisUse.DEDUP), tmp_path / "here")
+    ) as leaving:
         leaving.claim([ONE])
 
     assert list((tmp_path / "here").iterdir()) == []
@@ -544,7 +552,7 @@ def test_a_foreign_value_is_refused_and_nothing_stays_claimed(
     """The keys of the same batch that are ours are free for the next who asks."""
     one, two = connect(server.url, "one"), connect(server.url, "two")
     with server.client() as client:
-        client.set(payload_key(DedupAddress().tag, ONE), b"other words")
+        client.set(payload_key(RedisAddress(RedisUse.DEDUP).tag, ONE), b"other words")
     with pytest.raises(DedupUnavailableError, match="index=NAME"):
         one.claim([ONE, TWO])
     with pytest.raises(DedupUnavailableError, match="index=NAME"):

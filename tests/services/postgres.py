@@ -67,6 +67,10 @@ class PostgresServer:
             self._as_user = ["setpriv", f"--reuid={user.pw_uid}", f"--regid={user.pw_gid}"]
             self._as_user += ["--clear-groups"]
         self._run("initdb", "--no-sync", "--auth=trust", "--username=weboid", "--encoding=UTF8")
+        (self.folder / "data" / "pg_hba.conf").write_text(
+            "local all all trust\nhost all weboid 127.0.0.1/32 trust\n"
+            "host all all 127.0.0.1/32 scram-sha-256\n"
+        )
         self.start()
         with self._client("postgres") as client:
             client.execute("CREATE ROLE reader LOGIN PASSWORD 'p@ss/word'")

@@ -2,19 +2,21 @@
 
 import pytest
 
-from core.dedup_url import parse_dedup_url
 from core.errors import ConfigError
+from core.redis_url import RedisUse, parse_redis_url
 from core.settings import parse_settings
 
 
 def test_an_address_is_shown_without_its_secrets() -> None:
     """Neither `str` nor `repr` holds user or password."""
-    address = parse_dedup_url("rediss://us%40er:p%2Fss@example.org:7000/3?index=wiki&ca=/ca.pem")
+    address = parse_redis_url(
+        "rediss://us%40er:p%2Fss@example.org:7000/3?index=wiki&ca=/ca.pem", RedisUse.DEDUP
+    )
 
     assert (address.username, address.password) == ("us@er", "p/ss")
     assert str(address) == "rediss://example.org:7000/3"
     assert "p/ss" not in repr(address)
-    assert (address.number, address.index, address.ca_file) == (3, "wiki", "/ca.pem")
+    assert (address.number, address.name, address.ca_file) == (3, "wiki", "/ca.pem")
 
 
 @pytest.mark.parametrize(
@@ -27,7 +29,7 @@ def test_an_address_is_shown_without_its_secrets() -> None:
 )
 def test_what_an_address_leaves_out_has_its_default(url: str, place: str, tag: str) -> None:
     """Port 6379, database 0, the index called weboid; no name breaks the hash tag."""
-    address = parse_dedup_url(url)
+    address = parse_redis_url(url, RedisUse.DEDUP)
 
     assert (str(address), address.tag) == (place, tag)
 
@@ -56,7 +58,7 @@ def test_what_an_address_leaves_out_has_its_default(url: str, place: str, tag: s
 def test_a_bad_address_is_refused_without_quoting_it(url: str) -> None:
     """The password may be anywhere in what cannot be read."""
     with pytest.raises(ConfigError, match="dedup_url") as refused:
-        parse_dedup_url(url)
+        parse_redis_url(url, RedisUse.DEDUP)
 
     assert "hunter" not in str(refused.value)
     assert refused.value.__suppress_context__ or refused.value.__context__ is None
