@@ -15,13 +15,14 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from core.clock import Clock
 from core.errors import (
     BrowserUnavailableError,
     DedupUnavailableError,
     DiskFullError,
+    IndexUnavailableError,
     LimitReachedError,
     ProxyUnavailableError,
     WeboidError,
@@ -38,7 +39,6 @@ from crawler.space import Space
 from crawler.supervisor import Supervisor
 from crawler.turns import Turns
 from crawler.visiting import Captured, Wanted, capture
-from proxy.index.protocol import CaptureIndex
 
 log = logging.getLogger(__name__)
 
@@ -51,6 +51,14 @@ _T = TypeVar("_T")
 
 class ClaimLostError(WeboidError):
     """The lease ran out and another worker has the item: leave everything to it."""
+
+
+class KnownOutcomes(Protocol):
+    """The captures index, as far as errands ask it."""
+
+    def page_outcome(self, page_id: str) -> Outcome | None:
+        """How the page's visit ended; None when its manifest is not in the index."""
+        ...
 
 
 @dataclass(slots=True)
@@ -69,7 +77,7 @@ class Means:
 
     frontier: Frontier
     supervisor: Supervisor
-    index: CaptureIndex
+    index: KnownOutcomes
     rules: Sequence[Rule]
     settings_for: Callable[[FrontierItem], Settings]
     recrawl: RecrawlRule
@@ -95,8 +103,8 @@ class Errand:
         """Do what is to be done with the item, and end its claim.
 
         Raises:
-            DiskFullError, LimitReachedError, DedupUnavailableError: no page can be kept at the
-                moment; the item was given back.
+            DiskFullError, LimitReachedError, DedupUnavailableError, IndexUnavailableError: no page
+                can be kept at the moment; the item was given back.
             ClaimLostError: another worker has it.
         """
         item = self._item
@@ -111,7 +119,12 @@ class Errand:
                 await self._visit()
             else:
                 await self._refuse(verdict)
-        except (DiskFullError, LimitReachedError, DedupUnavailableError) as error:
+        except (
+            DiskFullError,
+            LimitReachedError,
+            DedupUnavailableError,
+            IndexUnavailableError,
+        ) as error:
             await self._give_back(str(error))
             low = self._means.space is None or self._means.space.is_low()
             if not (isinstance(error, DiskFullError) and low):

@@ -37,6 +37,7 @@ class AnnouncedProxy:
         visits: open ones.
         free_bytes: on the disk that holds its WARCs.
         reserve_bytes: of these, what must stay free.
+        authority: its certificate, as PEM.
         beat: grows with each note of the same process.
         started: when the process began.
     """
@@ -48,6 +49,7 @@ class AnnouncedProxy:
     visits: int
     free_bytes: int
     reserve_bytes: int
+    authority: str
     beat: int
     started: str
 
@@ -69,6 +71,7 @@ class AnnouncedProxy:
                 visits=int(said["visits"]),
                 free_bytes=int(said["free_bytes"]),
                 reserve_bytes=int(said["reserve_bytes"]),
+                authority=str(said["authority"]),
                 beat=int(said["beat"]),
                 started=str(said["started"]),
             )
@@ -120,7 +123,9 @@ class Announcer:
         self._thread.start()
 
     def close(self) -> None:
-        """Take the note back; when the store does not answer, it expires."""
+        """Take the note back; when the store does not answer, it expires. Twice is once."""
+        if self._over.is_set():
+            return
         self._over.set()
         self._thread.join()
         try:

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
+from pathlib import Path
 from random import Random
 
 from core.clock import Clock
@@ -20,6 +21,7 @@ from core.hostport import join_host_port
 from crawler.frontier.base import Frontier
 from crawler.lending import Needs
 from crawler.registry import AnnouncedProxy, living_proxies
+from crawler.waiting import GoingOn, Waiting
 from proxy.client import ProxyClient
 from proxy.handshake import Secret
 
@@ -58,7 +60,8 @@ class RemoteProxies:
         *,
         stopping: asyncio.Event,
         dice: Random,
-        told: Callable[[str], None] = lambda _text: None,
+        authority: Path,
+        report: Callable[[Waiting | GoingOn], None],
     ) -> None:
         """Look for nothing yet.
 
@@ -68,21 +71,23 @@ class RemoteProxies:
             clock: the time.
             stopping: once it is set nobody waits for a proxy any more.
             dice: chooses among those that have equally little to do.
-            told: told when there is no proxy, and when there is one again.
+            authority: where the certificate of the proxies' authority is written.
+            report: told when there is no proxy, and when there is one again.
         """
         self._frontier = frontier
         self._secret = secret
         self._clock = clock
         self._stopping = stopping
         self._dice = dice
-        self._told = told
+        self._authority = authority
+        self._report = report
         self._found: dict[str, AnnouncedProxy] = {}
         self._hosts: dict[str, str] = {}
         self._visits: Counter[str] = Counter()
         self._before: dict[str, int] = {}  # our own visits when a note was read
         self._shunned: dict[str, _Shunned] = {}
         self._changed = asyncio.Event()
-        self._missing = False
+        self._missing_since: float | None = None
         self._looking: asyncio.Task[None] | None = None
 
     @property
@@ -172,17 +177,22 @@ class RemoteProxies:
         log.warning("proxy.lost name=%s reason=%s", name, error)
 
     def _tell(self, *, able: bool) -> None:
-        if able and self._missing:
-            self._told("There is a proxy again; work goes on.")
-        elif not able and not self._missing:
-            if not self._found:
-                text = "No proxy has announced itself: start one with `weboid proxy`."
-            elif any(each.has_room for each in self._found.values()):
-                text = "No proxy can be reached; the last error is in the log."
-            else:
-                text = "Every proxy is out of space: free some where its collection lies."
-            self._told(f"{text} Visits wait.")
-        self._missing = not able
+        if able:
+            if self._missing_since is not None:
+                away_s = self._clock.monotonic() - self._missing_since
+                self._missing_since = None
+                self._report(GoingOn("proxy", away_s))
+            return
+        if self._missing_since is not None:
+            return
+        self._missing_since = self._clock.monotonic()
+        if not self._found:
+            text = "No proxy has announced itself: start one with `weboid proxy`."
+        elif any(each.has_room for each in self._found.values()):
+            text = "No proxy can be reached; the last error is in the log."
+        else:
+            text = "Every proxy is out of space: free some where its collection lies."
+        self._report(Waiting("proxy", text))
 
     async def _look(self) -> None:
         while True:
@@ -201,6 +211,8 @@ class RemoteProxies:
                 self._before[each.name] = self._visits[each.name]
             if known is not None and known.started != each.started:
                 self._shunned.pop(each.name, None)  # it was started anew
+        if proxies and proxies[0].spki not in {each.spki for each in self._found.values()}:
+            await asyncio.to_thread(self._authority.write_text, proxies[0].authority)
         self._found = {each.name: each for each in proxies if _key(each) in hosts}
         # A visit that is about to borrow a browser may be at a proxy that has just gone.
         self._hosts = {**(self._hosts if self.lent else {}), **hosts}

@@ -50,6 +50,7 @@ STRANGERS_AT_ONCE = 256  # connections that have proved nothing yet
 class ControlServer(socketserver.ThreadingUnixStreamServer):
     """Listens at `path`. `serve_forever` in a thread, then `shutdown` and `server_close`."""
 
+    port = 0
     daemon_threads = True
     block_on_close = False
     request_queue_size = 512  # workers that open visits all at once
@@ -69,6 +70,7 @@ class TcpControlServer(socketserver.ThreadingTCPServer):
     """The same on a TCP port, for those who hold the secret. Strangers get nothing and cost little.
 
     Attributes:
+        port: where it listens.
         admitted: connections that proved to be a worker's, so far.
         refused: those that did not.
     """
@@ -96,6 +98,7 @@ class TcpControlServer(socketserver.ThreadingTCPServer):
             raise UnavailableError(
                 f"Control cannot listen on {address[0]} port {address[1]}: {error}."
             ) from error
+        self.port = int(self.socket.getsockname()[1])
 
     def process_request(self, request: Any, client_address: Any) -> None:
         """Serve the connection in a thread, unless too many strangers are being heard already."""

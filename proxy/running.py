@@ -55,6 +55,11 @@ class Running:
     control: ControlServer | TcpControlServer
     recovered: Sequence[Recovered]
 
+    @property
+    def control_port(self) -> int:
+        """Where workers come, over TCP; 0 over a unix socket."""
+        return self.control.port
+
 
 @contextmanager
 def running(
