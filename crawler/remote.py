@@ -52,7 +52,7 @@ class RemoteProxies:
         lent: visits under way.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 each comes from somebody else
         self,
         frontier: Frontier,
         secret: Secret,

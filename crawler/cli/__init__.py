@@ -25,8 +25,10 @@ _COMMANDS = {
     "pause-host": "crawler.cli.hosts:pause_host",
     "resume": "crawler.cli.steer:resume",
     "resume-host": "crawler.cli.hosts:resume_host",
+    "proxy": "crawler.cli.proxy",
     "serve": "crawler.cli.serve",
     "status": "crawler.cli.status",
+    "worker": "crawler.cli.worker",
     "stop": "crawler.cli.steer:stop",
 }
 
