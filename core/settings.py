@@ -359,6 +359,7 @@ def check_settings(settings: Settings, *, source: str) -> None:
         parse_redis_url(settings.proxy.dedup_url, RedisUse.DEDUP)
     if settings.frontier.url:
         parse_redis_url(settings.frontier.url, RedisUse.FRONTIER)
+    _check_scope(settings.scope, source)
     if settings.index.url:
         parse_index_url(settings.index.url)
         if not settings.proxy.dedup_url:
@@ -366,7 +367,6 @@ def check_settings(settings: Settings, *, source: str) -> None:
                 f"{source} [index] url needs [proxy] dedup_url: machines that share an index also"
                 " share a dedup index, which is in Redis."
             )
-    _check_scope(settings.scope, source)
     _check_egress(settings.egress, source)
 
 

@@ -44,6 +44,12 @@ log = logging.getLogger(__name__)
 
 DEATHS = 5  # browsers or proxies that a page may see die before it counts as an attempt
 NO_REST = timedelta(0)  # the host was not asked
+NOT_THE_PAGES_FAULT = (
+    DiskFullError,
+    LimitReachedError,
+    DedupUnavailableError,
+    IndexUnavailableError,
+)
 LINKS_AT_ONCE = 1_000  # a store is not kept from others for longer
 
 _T = TypeVar("_T")
@@ -119,12 +125,7 @@ class Errand:
                 await self._visit()
             else:
                 await self._refuse(verdict)
-        except (
-            DiskFullError,
-            LimitReachedError,
-            DedupUnavailableError,
-            IndexUnavailableError,
-        ) as error:
+        except NOT_THE_PAGES_FAULT as error:
             await self._give_back(str(error))
             low = self._means.space is None or self._means.space.is_low()
             if not (isinstance(error, DiskFullError) and low):

@@ -6,7 +6,7 @@ Done means durable: `capture` returns when everything it reports is on disk and 
 """
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from email.utils import parsedate_to_datetime
 
@@ -64,6 +64,7 @@ async def capture(
     settings: Settings,
     clock: Clock,
     before_manifest: Callable[[PageInfo], Awaitable[None]],
+    forbids: Callable[[Visit], str] = lambda _seen: "",
 ) -> Captured:
     """Visit the URL and keep what there is.
 
@@ -74,6 +75,9 @@ async def capture(
         clock: the time.
         before_manifest: awaited when all but the manifest is on disk. Once the manifest is, the page
             is never visited again, so what follows from the visit must be safe by then.
+        forbids: why what was seen must not be kept, e.g. ``noarchive: …``; empty when it may. Then
+            the page is SKIPPED with that reason: nothing is made of it, and playback offers none of
+            it. What the proxy wrote meanwhile stays in the WARC, where the manifest names it.
 
     Raises:
         BrowserUnavailableError, ProxyUnavailableError: one of them died; try again.
@@ -95,6 +99,9 @@ async def capture(
             return Captured(
                 page_info(wanted.page_id, seen, (), ()), again=True, not_before=not_before
             )
+        refused = "" if seen.outcome is Outcome.FAILED else forbids(seen)
+        if refused:
+            seen = replace(seen, outcome=Outcome.SKIPPED, reason=refused, title="", artifacts=())
         page = await _keep(kept, wanted.page_id, seen, settings)
         await before_manifest(page)
         manifest = NewArtifact(
@@ -119,10 +126,11 @@ async def _keep(kept: ProxyVisit, page_id: str, seen: Visit, settings: Settings)
             document=seen.final_url,
             date=seen.started_at,
         )
+    download = not seen.artifacts and seen.outcome is not Outcome.SKIPPED
     ledger = await kept.seal(
         grace_s=settings.proxy.seal_grace_s,
         # A download goes on after the browser has turned it down.
-        awaited=() if seen.artifacts else (seen.final_url,),
+        awaited=(seen.final_url,) if download else (),
         await_s=max(settings.visit.timeout_s - seen.seconds, 0.0),
     )
     return page_info(page_id, seen, ledger, written, refused=kept.refused)

@@ -27,6 +27,7 @@ _COMMANDS = {
     "resume-host": "crawler.cli.hosts:resume_host",
     "proxy": "crawler.cli.proxy",
     "serve": "crawler.cli.serve",
+    "sheet": "crawler.cli.sheet",
     "status": "crawler.cli.status",
     "worker": "crawler.cli.worker",
     "stop": "crawler.cli.steer:stop",
