@@ -12,6 +12,7 @@ import argparse
 import os
 import random
 import secrets
+import shutil
 import signal
 import socket
 import subprocess
@@ -284,6 +285,18 @@ def running(*, hosts: int, proxies: int, workers: int) -> Iterator[Cluster]:
         yield cluster
 
 
+@contextmanager
+def kept(cluster: Cluster, folder: Path | None) -> Iterator[None]:
+    """Keep what the members said, however the block ends."""
+    try:
+        yield
+    finally:
+        if folder is not None:
+            folder.mkdir(parents=True, exist_ok=True)
+            for path in cluster.folder.glob("*.log"):
+                shutil.copy(path, folder)
+
+
 def follow(
     frontier: Frontier, until: Callable[[FrontierStats], bool], limit_s: float
 ) -> FrontierStats:
@@ -362,12 +375,16 @@ def main() -> int:
     parser.add_argument("--proxies", type=int, default=2)
     parser.add_argument("--workers", type=int, default=4)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--logs", type=Path, help="keep here what the members said")
     arguments = parser.parse_args()
     dice = random.Random(arguments.seed)
     begun = time.monotonic()
-    with running(
-        hosts=arguments.hosts, proxies=arguments.proxies, workers=arguments.workers
-    ) as cluster:
+    with (
+        running(
+            hosts=arguments.hosts, proxies=arguments.proxies, workers=arguments.workers
+        ) as cluster,
+        kept(cluster, arguments.logs),
+    ):
         urls = cluster.urls(arguments.pages)
         cluster.add(urls)
         moments = sorted(dice.sample(range(1, arguments.pages), arguments.kills))
