@@ -22,7 +22,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -97,6 +97,10 @@ class Origin:
                 self.end_headers()
                 self.wfile.write(body)
                 origin.note(host, path, began)
+
+            def handle(self) -> None:
+                with suppress(ConnectionError):  # its asker was killed
+                    super().handle()
 
             def log_message(self, *_: object) -> None:
                 """Say nothing on standard error."""
