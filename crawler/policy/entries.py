@@ -15,7 +15,8 @@ from hashlib import blake2b
 from typing import Any
 
 from core.errors import InputError
-from crawler.policy.patterns import Pattern, PatternTable, Rank, Target, parse_pattern
+from crawler.policy.patterns import Pattern, Rank, Target, parse_pattern
+from crawler.policy.table import PatternTable
 
 ORDERS = "policy"  # the kind of order that an entry is
 VERSION = 1
@@ -160,10 +161,12 @@ class Entries:
     Attributes:
         by_id: all that could be read, expired ones too.
         unread: why others could not be, by id.
+        texts: what was read, by id.
     """
 
     by_id: Mapping[str, PolicyEntry] = field(default_factory=dict)
     unread: Mapping[str, str] = field(default_factory=dict)
+    texts: Mapping[str, str] = field(default_factory=dict)
     _tables: dict[Kind, PatternTable[PolicyEntry]] = field(default_factory=dict)
 
     def of(self, target: Target, kinds: tuple[Kind, ...], *, now: datetime) -> list[PolicyEntry]:
@@ -188,21 +191,28 @@ class Entries:
         return found
 
 
-def read_entries(orders: Mapping[str, str]) -> Entries:
-    """The entries that the orders hold; what cannot be read is named and left."""
+def read_entries(orders: Mapping[str, str], *, known: Entries | None = None) -> Entries:
+    """The entries that the orders hold; what cannot be read is named and left.
+
+    Args:
+        orders: ids and values.
+        known: entries that were read before; those that did not change are not read again.
+    """
+    known = known or Entries()
     by_id: dict[str, PolicyEntry] = {}
     unread: dict[str, str] = {}
+    texts: dict[str, str] = {}
     tables: dict[Kind, PatternTable[PolicyEntry]] = {}
     for key, text in orders.items():
         try:
-            entry = read_entry(text)
+            entry = known.by_id[key] if known.texts.get(key) == text else read_entry(text)
             pattern: Pattern = parse_pattern(entry.pattern)
         except InputError as error:
             unread[key] = str(error)
             continue
-        by_id[key] = entry
+        by_id[key], texts[key] = entry, text
         tables.setdefault(entry.kind, PatternTable()).add(pattern, entry)
-    return Entries(by_id, unread, tables)
+    return Entries(by_id, unread, texts, tables)
 
 
 def _check_setting(key: str, value: str) -> None:

@@ -12,6 +12,7 @@ A list that changes is read again within `LOOK_S`; one that cannot be read any m
 import asyncio
 import codecs
 import contextlib
+import logging
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -19,14 +20,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from core.errors import ConfigError, InputError
-from crawler.policy.patterns import (
-    Form,
-    Pattern,
-    PatternTable,
-    Target,
-    check_regex,
-    parse_pattern,
-)
+from crawler.policy.expressions import check_regex
+from crawler.policy.patterns import Form, Pattern, Target, parse_pattern
+from crawler.policy.table import PatternTable
 from crawler.urllist import TEXT_SHOWN_CHARS, LineProblem
 
 MEDIAWIKI_SUFFIX = ".spamlist"
@@ -36,8 +32,12 @@ MEDIAWIKI_BEFORE = r"(?i)^https?://+[a-z0-9_\-.]*(?:"
 LINE_LIMIT_BYTES = 70_000
 LIST_LIMIT_BYTES = 1 << 30
 PROBLEMS_KEPT = 100
+PROBLEMS_TOLD = 10
 LOOK_S = 30.0
 _COMMENT = re.compile(r"(?:^|\s)#.*")
+
+
+log = logging.getLogger(__name__)
 
 
 class ListLine(NamedTuple):
@@ -137,6 +137,7 @@ class ListBook:
             if self._looked_at is None:
                 self.lists = await asyncio.to_thread(read_lists, self._paths)
                 self._seen = seen
+                _tell(self.lists.problems)
             elif seen != self._seen:
                 with contextlib.suppress(ConfigError):  # it is being written, or gone for a moment
                     self.lists = await asyncio.to_thread(read_lists, self._paths)
@@ -157,6 +158,14 @@ class ListBook:
             else:
                 found.append((stat.st_ino, stat.st_size, stat.st_mtime_ns))
         return found
+
+
+def _tell(problems: ListProblems) -> None:
+    """Name the first lines that cannot be used."""
+    for problem in problems.kept[:PROBLEMS_TOLD]:
+        log.warning("list.line %s", problem)
+    if problems.count > PROBLEMS_TOLD:
+        log.warning("list.lines %d lines cannot be used", problems.count)
 
 
 def _patterns(path: str) -> Iterator[tuple[int, Pattern | LineProblem]]:

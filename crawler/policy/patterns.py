@@ -1,4 +1,4 @@
-"""Patterns that name URLs, and a table that finds among a million of them those that match one.
+"""Patterns that name URLs.
 
     example.org                       that host and all below it, any port, http and https
     =example.org                      that host alone
@@ -16,28 +16,17 @@ before one for both, then regular expressions, then exact hosts, then hosts from
 """
 
 import re
-from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import cached_property
-from typing import Generic, NamedTuple, TypeVar
-
-import re2
+from typing import NamedTuple
 
 from core.errors import BadUrlError, InputError
 from core.hosts import canonical_host
 from core.urls import MAX_URL_LENGTH, fetch_key, host_of, identity_key
-
-T = TypeVar("T")
+from crawler.policy.expressions import check_regex
 
 REGEX_PREFIX = "re:"
-REGEX_LIMIT_CHARS = 2_000
-REGEX_LIMIT_BYTES = 8 << 20  # of a compiled pattern; RE2 refuses what would need more
-SET_PATTERNS = 2_000  # regular expressions that are searched for at once …
-SET_CHARS = 64_000  # … and their characters: the automaton stays small enough to be fast
-SET_LIMIT_BYTES = 32 << 20
-HOST_LABELS = 128  # more than a host name can have
 _URL = re.compile(r"(https?)://", re.IGNORECASE)
 # Most lines of long lists are such hosts, spelled the one way they have.
 _PLAIN_HOST = re.compile(r"(?!.*xn--)(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.){1,8}[a-z]{2,24}")
@@ -107,13 +96,6 @@ class Target:
         return f"{self.scheme}://{self.rest}"
 
 
-class Match(NamedTuple, Generic[T]):
-    """A pattern that matched, by how specific it is, and what was kept under it."""
-
-    rank: Rank
-    value: T
-
-
 def target_of(url: str) -> Target:
     """The URL as patterns see it.
 
@@ -147,31 +129,6 @@ def parse_pattern(text: str) -> Pattern:
         return _exact(named) if exact else _plain(named)
     except BadUrlError as error:
         raise _bad(text, str(error).removesuffix(".")) from error
-
-
-def check_regex(expression: str, *, before: str = "", after: str = "") -> str:
-    """The expression, with what is put around it, when RE2 can run it.
-
-    RE2 takes time that grows with the length of the URL alone, whatever the expression.
-
-    Raises:
-        InputError: RE2 cannot run it, or it is empty or too long.
-    """
-    named = f"{REGEX_PREFIX}{expression}"
-    if not expression or len(expression) > REGEX_LIMIT_CHARS:
-        raise _bad(named, f"an expression has 1 to {REGEX_LIMIT_CHARS} characters")
-    whole = f"{before}{expression}{after}"
-    try:
-        for each in (expression, whole):  # by itself first: its brackets must not pair with ours
-            re2.compile(each, _options(REGEX_LIMIT_BYTES))
-    except re2.error as error:
-        said = error.args[0] if error.args else ""
-        said = said.decode(errors="replace") if isinstance(said, bytes) else str(said)
-        raise _bad(
-            named,
-            f"RE2 cannot run it ({said[:200]}); it knows no look-ahead and no back references",
-        ) from error
-    return whole
 
 
 def _plain(text: str) -> Pattern:
@@ -232,224 +189,6 @@ def _prefix(text: str) -> str:
 
 def _fetch(text: str) -> str:
     return fetch_key(text, allow_single_label=True)
-
-
-class PatternTable(Generic[T]):
-    """Values by pattern. Fill it with `add`, then ask it; it may be asked from any thread.
-
-    A look-up takes some dictionary look-ups for the host, a few steps of binary search for the
-    prefixes, and one pass of the URL through each set of expressions, however many patterns there are.
-    """
-
-    def __init__(self) -> None:
-        self._exact: dict[str, T | _Several[T]] = {}
-        self._hosts: dict[str, T | _Several[T]] = {}
-        self._trees: dict[str, T | _Several[T]] = {}
-        self._prefixes: dict[str, _Prefixes[T]] = {}
-        self._regexes: list[tuple[str, T]] = []
-        self._sets: list[_RegexSet | _Alone] | None = []
-        self.size = 0
-
-    def add(self, pattern: Pattern, value: T) -> None:
-        """Keep the value under the pattern, beside others that are there."""
-        self.size += 1
-        match pattern.form:
-            case Form.EXACT:
-                _put(self._exact, f"{pattern.scheme}://{pattern.text}", value)
-            case Form.PREFIX:
-                self._prefixes.setdefault(pattern.scheme, _Prefixes()).add(pattern.text, value)
-            case Form.REGEX:
-                self._regexes.append((pattern.text, value))
-                self._sets = None
-            case Form.HOST:
-                _put(self._hosts, pattern.text, value)
-            case Form.HOST_TREE:
-                _put(self._trees, pattern.text, value)
-
-    def ready(self) -> None:
-        """Sort and compile now what the first look-up would have to."""
-        for prefixes in self._prefixes.values():
-            prefixes.ready()
-        if self._sets is None:
-            self._sets = _sets_of([text for text, _ in self._regexes])
-
-    def find(self, target: Target) -> list[Match[T]]:
-        """What matches the URL, the most specific first."""
-        found = [*self._find_plain(target), *self._find_regexes(target)]
-        found.sort(key=lambda match: match.rank, reverse=True)
-        return found
-
-    def _find_plain(self, target: Target) -> Iterator[Match[T]]:
-        for scheme in (target.scheme, ""):
-            rank = Rank(Form.EXACT, len(target.rest), bool(scheme))
-            yield from _each(self._exact, f"{scheme}://{target.rest}", rank)
-            prefixes = self._prefixes.get(scheme)
-            if prefixes is not None:
-                for text, value in prefixes.of(target.rest):
-                    yield Match(Rank(Form.PREFIX, len(text), bool(scheme)), value)
-        yield from _each(self._hosts, target.host, Rank(Form.HOST, len(target.host)))
-        domain = target.host
-        for _ in range(HOST_LABELS):
-            yield from _each(self._trees, domain, Rank(Form.HOST_TREE, len(domain)))
-            _, dot, domain = domain.partition(".")
-            if not dot:
-                break
-
-    def _find_regexes(self, target: Target) -> Iterator[Match[T]]:
-        if self._sets is None:
-            self.ready()
-        for regexes in self._sets or ():
-            for number in regexes.search(target.text):
-                yield Match(Rank(Form.REGEX, 0), self._regexes[number][1])
-
-
-class _Several(list[T]):
-    """The values under one pattern, when there are several."""
-
-
-def _put(values: "dict[str, T | _Several[T]]", key: str, value: T) -> None:
-    there = values.get(key)
-    if there is None:
-        values[key] = value
-    elif isinstance(there, _Several):
-        there.append(value)
-    else:
-        values[key] = _Several((there, value))
-
-
-def _each(values: "dict[str, T | _Several[T]]", key: str, rank: Rank) -> Iterator[Match[T]]:
-    found = values.get(key)
-    if isinstance(found, _Several):
-        for value in found:
-            yield Match(rank, value)
-    elif found is not None:
-        yield Match(rank, found)
-
-
-class _Prefixes(Generic[T]):
-    """Values by prefix."""
-
-    def __init__(self) -> None:
-        self._values: dict[str, T | _Several[T]] = {}
-        self._sorted: list[str] | None = None
-
-    def add(self, prefix: str, value: T) -> None:
-        _put(self._values, prefix, value)
-        self._sorted = None
-
-    def ready(self) -> list[str]:
-        """The prefixes in order."""
-        if self._sorted is None:
-            self._sorted = sorted(self._values)
-        return self._sorted
-
-    def of(self, text: str) -> Iterator[tuple[str, T]]:
-        """The prefixes that the text begins with, longest first.
-
-        The greatest prefix that is not after the text is one of its own or differs from it
-        somewhere; what it is a prefix of, too, can only be found among what both have in common.
-        """
-        keys = self.ready()
-        end = bisect_right(keys, text)
-        while end:
-            key = keys[end - 1]
-            if text.startswith(key):
-                for match in _each(self._values, key, Rank(Form.PREFIX, 0)):
-                    yield key, match.value
-                end = bisect_left(keys, key, 0, end)
-            else:
-                text = text[: _in_common(text, key)]
-                end = bisect_right(keys, text, 0, end)
-
-
-def _in_common(one: str, other: str) -> int:
-    """How many characters two texts have in common at their beginnings."""
-    low, high = 0, min(len(one), len(other))
-    while low < high:
-        middle = (low + high + 1) // 2
-        if one[low:middle] == other[low:middle]:
-            low = middle
-        else:
-            high = middle - 1
-    return low
-
-
-class _RegexSet:
-    """Expressions that are searched for in one pass.
-
-    The first one matches everything. An automaton that ran out of memory says that nothing matches;
-    this tells it from a text in which nothing does, and then each is searched for by itself.
-    """
-
-    def __init__(self, expressions: list[str], first: int, limit_bytes: int) -> None:
-        """Compile them.
-
-        Raises:
-            re2.error: together they are too large.
-        """
-        self._first = first
-        self._expressions = expressions
-        self._set = re2.Set.SearchSet(_options(limit_bytes))
-        for expression in ("", *expressions):
-            self._set.Add(expression)
-        self._set.Compile()
-
-    def search(self, text: str) -> Iterator[int]:
-        """The numbers of the expressions that are found in the text."""
-        found = self._set.Match(text) or []
-        if 0 in found:
-            yield from (self._first + number - 1 for number in sorted(found) if number)
-        else:
-            yield from _each_alone(self._expressions, self._first, text)
-
-
-class _Alone:
-    """An expression that is too large for a set."""
-
-    def __init__(self, expression: str, first: int) -> None:
-        self._expression = expression
-        self._first = first
-
-    def search(self, text: str) -> Iterator[int]:
-        """Its number when it is found in the text."""
-        return _each_alone([self._expression], self._first, text)
-
-
-def _each_alone(expressions: list[str], first: int, text: str) -> Iterator[int]:
-    for number, expression in enumerate(expressions, start=first):
-        if re2.search(expression, text, _options(REGEX_LIMIT_BYTES)):
-            yield number
-
-
-def _sets_of(expressions: list[str]) -> list[_RegexSet | _Alone]:
-    sets: list[_RegexSet | _Alone] = []
-    start, chars = 0, 0
-    for number, expression in enumerate(expressions):
-        chars += len(expression)
-        if chars > SET_CHARS or number - start >= SET_PATTERNS:
-            sets += _compiled(expressions[start:number], start)
-            start, chars = number, len(expression)
-    return sets + _compiled(expressions[start:], start)
-
-
-def _compiled(expressions: list[str], first: int) -> list[_RegexSet | _Alone]:
-    """They in one set, or in several when one would be too large."""
-    if not expressions:
-        return []
-    try:
-        return [_RegexSet(expressions, first, SET_LIMIT_BYTES)]
-    except re2.error:
-        half = len(expressions) // 2
-        if not half:
-            return [_Alone(expressions[0], first)]
-        return _compiled(expressions[:half], first) + _compiled(expressions[half:], first + half)
-
-
-def _options(limit_bytes: int) -> re2.Options:
-    options = re2.Options()
-    options.max_mem = limit_bytes
-    options.log_errors = False
-    return options
 
 
 def _bad(text: str, why: str) -> InputError:

@@ -49,7 +49,7 @@ _ADD_PAYLOADS = (
 
 
 class PostgresCaptureIndex:
-    """The index that the address names. Used from one thread; `close` it."""
+    """The index that the address names. Thread-safe; `close` it."""
 
     shared = True
 
