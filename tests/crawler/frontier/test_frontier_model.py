@@ -85,7 +85,7 @@ class FrontierMachine(RuleBasedStateMachine):
         self.frontier = self.place.open(politeness_of(self.model.visits), SETTINGS)
 
     @rule(
-        items=st.integers(0, 200_000),
+        items=st.integers(1, 200_000),
         restarts=st.booleans(),
         key=st.sampled_from("kl"),
         order=st.one_of(st.none(), st.sampled_from("12")),
