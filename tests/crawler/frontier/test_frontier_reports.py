@@ -195,7 +195,7 @@ def test_a_listing_may_be_of_one_host(frontier: Frontier, now: datetime) -> None
         frontier.complete(item, now=moment, outcome="ok")
     (item,) = [i for i in frontier.claim(now=moments[2], worker="w", limit=9) if i.host == A]
     frontier.retry(item, now=moments[2], reason="x", not_before=moments[5])
-    claim = claim_one(frontier, moments[3])
+    (claim,) = [i for i in frontier.claim(now=moments[3], worker="w", limit=9) if i.host == A]
     frontier.discard([pages[6]], now=moments[3], reason="x")
 
     def listed(state: ItemState, host: str = A) -> list[str]:
