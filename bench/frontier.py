@@ -23,6 +23,7 @@ from collections.abc import Callable
 
 from bench import report
 from bench.frontier_load import BATCH, CLAIMS, Kept, Subject
+from bench.frontier_redis import RedisKept
 from bench.frontier_sqlite import SqliteKept
 
 SMALL = 10_000
@@ -31,7 +32,7 @@ QUICK = (1_000_000, 60)
 FULL = (10_000_000, 300)
 
 # How the frontiers are kept: a new, empty one of that name, its files in the folder.
-KINDS: dict[str, Callable[[Path, str], Kept]] = {"sqlite": SqliteKept}
+KINDS: dict[str, Callable[[Path, str], Kept]] = {"sqlite": SqliteKept, "redis": RedisKept}
 
 
 def measured(kind: str, folder: Path, size: int, turns: int) -> dict[str, float]:

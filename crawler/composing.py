@@ -20,6 +20,7 @@ from crawler.jobs import Jobs
 from crawler.linklog import LinkLog
 from crawler.network import Network
 from crawler.patience import Patience
+from crawler.plain import PlainVisits
 from crawler.policy.making import make_policy
 from crawler.recrawl import RecrawlRule
 from crawler.rules import Rule
@@ -118,6 +119,7 @@ def compose(
         turns=turns,
         space=space,
         network=network,
+        plain=None if fetch is None else PlainVisits(fetch, clock),
         patience=patience,
         clock=clock,
         report=report,

@@ -13,8 +13,9 @@ from email.utils import parsedate_to_datetime
 from core.clock import Clock
 from core.pages import Outcome, PageInfo
 from core.records import ArtifactKind, artifact_uri
-from core.settings import Settings
+from core.settings import Settings, VisitSettings
 from crawler.manifest import page_info
+from crawler.plain import PlainVisits
 from crawler.supervisor import Supervisor
 from proxy.client import NewArtifact, ProxyVisit
 from render.browser import ProxyEndpoint
@@ -50,11 +51,13 @@ class Wanted:
         url: a fetch key.
         page_id: identifies the page in every record.
         last_attempt: keep a failure, too: there will be no other attempt.
+        plain: fetches the page instead of a browser; None: it is rendered.
     """
 
     url: str
     page_id: str
     last_attempt: bool
+    plain: PlainVisits | None = None
 
 
 async def capture(
@@ -87,12 +90,7 @@ async def capture(
         supervisor.proxy() as proxy,
         proxy.client.visit(wanted.page_id, bucket=settings.proxy.dedup_bucket) as kept,
     ):
-        given = kept.credentials
-        endpoint = ProxyEndpoint(given.host, given.port, given.username, given.password)
-        async with supervisor.browser() as browser:
-            seen = await visit(
-                browser, VisitRequest(wanted.url, endpoint), settings.visit, clock=clock
-            )
+        seen = await _see(wanted, kept, supervisor, settings.visit, clock)
         again, not_before = _another_chance(seen, now=clock.now())
         if again and not wanted.last_attempt:
             await kept.seal(grace_s=0.0)
@@ -111,6 +109,17 @@ async def capture(
             [manifest], page_url=seen.url, document=seen.final_url, date=seen.started_at
         )
         return Captured(page)
+
+
+async def _see(
+    wanted: Wanted, kept: ProxyVisit, supervisor: Supervisor, settings: VisitSettings, clock: Clock
+) -> Visit:
+    if wanted.plain is not None:
+        return await wanted.plain.visit(kept, wanted.url, settings)
+    given = kept.credentials
+    endpoint = ProxyEndpoint(given.host, given.port, given.username, given.password)
+    async with supervisor.browser() as browser:
+        return await visit(browser, VisitRequest(wanted.url, endpoint), settings, clock=clock)
 
 
 async def _keep(kept: ProxyVisit, page_id: str, seen: Visit, settings: Settings) -> PageInfo:

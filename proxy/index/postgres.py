@@ -48,7 +48,7 @@ _ADD_PAYLOADS = (
 
 
 class PostgresCaptureIndex:
-    """The index that the address names. Used from one thread; `close` it."""
+    """The index that the address names. Thread-safe; `close` it."""
 
     shared = True
 

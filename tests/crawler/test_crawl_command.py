@@ -11,6 +11,7 @@ import pytest
 
 from tests.crawler.conftest import Ran, Weboid
 from tests.crawler.linked_site import Answer, LinkedSite, file, moved, page, weboid_for
+from tests.crawler.test_archive_command import check, index
 from tests.sites.web import TestWeb
 
 pytestmark = [pytest.mark.browser, pytest.mark.proxy]
@@ -117,7 +118,7 @@ def test_scope_options_say_what_is_archived(
 
 def test_the_same_command_does_nothing_twice_and_a_wider_budget_goes_on(start: Start) -> None:
     """A budget of pages is kept exactly; a larger one finishes what it had left over."""
-    weboid, site = start(SITE, politeness={"visits_per_host": 4})
+    weboid, _site = start(SITE, politeness={"visits_per_host": 4})
 
     first = crawl(weboid, SEED, "--pages", "3", "--workers", "4")
     again = crawl(weboid, SEED, "--pages", "3")
@@ -241,3 +242,20 @@ def test_a_list_that_was_archived_before_does_not_keep_a_crawl_from_its_seed(sta
     ran = crawl(weboid, SEED, "--depth", "1")
 
     assert paths(ran) == FOLDER
+
+
+def test_only_seeds_are_rendered_when_the_share_is_zero(start: Start) -> None:
+    """The other pages are fetched, kept and followed all the same, and nothing is asked for twice."""
+    weboid, site = start(SITE, visit={"rendered_share": 0.0})
+
+    ran = crawl(weboid, SEED)
+    check(weboid.collection)
+
+    assert ran.code == 0, ran.err
+    assert paths(ran) == {
+        path for key in SITE if (path := key.removeprefix("a.example")).startswith("/docs")
+    }
+    assert {page["outcome"] for page in ran.pages.values()} == {"complete"}
+    doms = index(weboid.collection, "SELECT url FROM captures WHERE url LIKE 'urn:dom:%'")
+    assert doms == [(f"urn:dom:{SEED}",)]
+    assert max(count for key, count in site.asked.items() if "/docs/" in key) == 1

@@ -10,7 +10,9 @@ import pytest
 
 from core.settings import FrontierSettings, PolitenessSettings
 from crawler.frontier.base import Frontier
+from tests.crawler.frontier.redis_place import RedisPlace, redis_address
 from tests.crawler.frontier.support import Place, SqlitePlace
+from tests.services.redis_server import RedisServer
 
 OpenFrontier = Callable[..., Frontier]
 NewPlace = Callable[[], Place]
@@ -22,10 +24,20 @@ def now() -> datetime:
     return datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 
 
-@pytest.fixture(params=["sqlite"])
+@pytest.fixture(scope="session")
+def redis_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
+    """A Redis for frontiers that do not meet."""
+    server = RedisServer(tmp_path_factory.mktemp("redis"))
+    yield server
+    server.stop()
+
+
+@pytest.fixture(params=["sqlite", "redis"])
 def new_place(request: pytest.FixtureRequest, tmp_path: Path) -> NewPlace:
     """Makes places for frontiers, of every implementation in turn."""
-    assert request.param == "sqlite"
+    if request.param == "redis":
+        server = request.getfixturevalue("redis_server")
+        return lambda: RedisPlace(redis_address(server))
     numbers = itertools.count()
     return lambda: SqlitePlace(tmp_path / f"frontier-{next(numbers)}.sqlite")
 
