@@ -195,7 +195,7 @@ def world(frontier: Frontier, settings: Settings, clock: HandClock) -> World:
 
 
 @pytest.fixture
-def web(frontier: Frontier, clock: HandClock, hosts: Hosts, origin: Origin) -> World:
+def obeying(frontier: Frontier, clock: HandClock, hosts: Hosts, origin: Origin) -> World:
     """Policy that obeys robots.txt, which it reads through a real proxy."""
 
     @asynccontextmanager
