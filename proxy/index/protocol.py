@@ -97,6 +97,10 @@ class CaptureIndex(Protocol):
         """How the page's visit ended; None when its manifest is not in the index."""
         ...
 
+    def manifest_place(self, page_id: str) -> tuple[str, int, int] | None:
+        """The WARC, offset and length of the page's manifest, the latest; None: not in the index."""
+        ...
+
     def outcomes(self) -> dict[str, int]:
         """Pages by outcome."""
         ...
