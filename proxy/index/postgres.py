@@ -39,6 +39,7 @@ _ADD_PAGE = (
     f"INSERT INTO pages ({columns(PageRow)}) {_unnested(PageRow)}"
     " ON CONFLICT (page_id) DO UPDATE SET "
     + ", ".join(f'"{name}" = excluded."{name}"' for name in PageRow._fields[1:])
+    + " WHERE excluded.captured_ms >= pages.captured_ms"
 )
 _ADD_PAYLOADS = (
     'INSERT INTO payloads (digest, bucket, spelled, filename, "offset", length, url, captured_ms)'

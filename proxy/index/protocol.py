@@ -62,12 +62,14 @@ class CaptureIndex(Protocol):
         ...
 
     def add_page(self, page: PageInfo) -> None:
-        """Add or replace the page's row.
+        """Add or replace the page's row; an earlier visit's manifest never replaces a later one's.
 
-        What an interrupted attempt at the same page left in the index goes: its records stay in
-        the WARCs, but the page was captured once, by the visit that its manifest describes. A page
-        that was skipped was not captured at all: of it only the manifest stays in the index, which
-        says why, so that nobody is offered what its site does not want to be archived.
+        Both may exist: a proxy died after it wrote the first, another made the page meanwhile, and
+        then the first is found. What an interrupted attempt at the same page left in the index
+        goes: its records stay in the WARCs, but the page was captured once, by the visit that its
+        manifest describes. A page that was skipped was not captured at all: of it only the manifest
+        stays in the index, which says why, so that nobody is offered what its site does not want to
+        be archived.
         """
         ...
 
