@@ -163,7 +163,6 @@ def test_a_page_replaces_what_an_earlier_attempt_left(index: Index) -> None:
     assert index.outcomes() == {"complete": 1}
 
 
-<<<<<<< HEAD
 def test_a_page_s_manifest_is_found_where_it_lies(index: Index) -> None:
     """The latest of that page; neither another record of it nor another page's."""
     uri = "urn:pageinfo:http://origin.example/page"
@@ -179,7 +178,8 @@ def test_a_page_s_manifest_is_found_where_it_lies(index: Index) -> None:
     assert index.manifest_place("one") == (FILES[1], 2, 99)
     assert index.manifest_place("two") == (FILES[0], 4, 99)
     assert index.manifest_place("three") is None
-=======
+
+
 def test_an_earlier_visits_manifest_that_is_found_later_changes_nothing(index: Index) -> None:
     """A dead proxy's file is put in order after another proxy has made the page again."""
     index.add_page(page(second=20, title="again"))
@@ -191,7 +191,6 @@ def test_an_earlier_visits_manifest_that_is_found_later_changes_nothing(index: I
 
     assert [each[10] for each in found["pages"]] == ["again"]
     assert [each[8:10] for each in found["captures"]] == [(FILES[0], 1)]
->>>>>>> main
 
 
 def test_of_a_skipped_page_only_the_manifest_stays(index: Index) -> None:
