@@ -39,6 +39,9 @@ class VisitSettings:
     dom: bool = True  # keep the final DOM, which playback is made from
     text: bool = True  # keep the visible text
     full_page_limit_px: int = 16_000  # a full-page screenshot is cut at this height
+    rendered_share: float = (
+        1.0  # of pages that are no seeds, so many are rendered, the rest fetched
+    )
     language: str = "en-US,en"  # Accept-Language
     user_agent: str = ""  # empty: the browser's own, without the word Headless
 
@@ -359,6 +362,7 @@ def check_settings(settings: Settings, *, source: str) -> None:
         parse_redis_url(settings.proxy.dedup_url, RedisUse.DEDUP)
     if settings.frontier.url:
         parse_redis_url(settings.frontier.url, RedisUse.FRONTIER)
+    _check_scope(settings.scope, source)
     if settings.index.url:
         parse_index_url(settings.index.url)
         if not settings.proxy.dedup_url:
@@ -366,7 +370,6 @@ def check_settings(settings: Settings, *, source: str) -> None:
                 f"{source} [index] url needs [proxy] dedup_url: machines that share an index also"
                 " share a dedup index, which is in Redis."
             )
-    _check_scope(settings.scope, source)
     _check_egress(settings.egress, source)
 
 

@@ -274,11 +274,11 @@ def _put_in_order(
     collection: Collection, settings: Settings, clock: Clock, note: Callable[[Event], None]
 ) -> None:
     """Do what a proxy does at its start: there is nothing to archive, but a crash left something."""
-    layout, index_settings = collection.layout, settings.index
-    for each in put_in_order(layout, settings.proxy, now=clock.now(), index=index_settings):
+    done = put_in_order(collection.layout, settings.proxy, now=clock.now(), index=settings.index)
+    for each in done:
         note(FileRecovered.of(each.to_dict()))
-    with closing(open_index(layout, index_settings)) as index:
-        complete(layout, index)
+    with closing(open_index(collection.layout, settings.index)) as index:
+        complete(collection.layout, index)
 
 
 def _take_over(frontier: Frontier, clock: Clock) -> None:

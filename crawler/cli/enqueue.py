@@ -14,7 +14,7 @@ from crawler.cli.exits import Exit
 from crawler.cli.where import Where, where_options
 from crawler.composing import turns_for
 from crawler.frontier.base import AddResult, Frontier, Lane, NewItem
-from crawler.overview import JOB
+from crawler.job import JOB_ORDER
 
 _BATCH = 5_000
 _CLOCK = SystemClock()
@@ -83,7 +83,7 @@ def command(
 def _require_job(frontier: Frontier, job: str) -> None:
     if not job:
         return
-    known = frontier.orders(JOB)
+    known = frontier.orders(JOB_ORDER)
     if job not in known:
         names = ", ".join(list(known)[:20]) or "none"
         raise InputError(f"There is no job {job!r}; known: {names}. `weboid crawl` makes one.")

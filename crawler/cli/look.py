@@ -79,9 +79,7 @@ def show(*, url: str, where: Where, as_json: bool) -> int:
     """Say everything that the books say of a URL: state, way, attempts, and how its host does."""
     now = _CLOCK.now()
     with where.frontier() as frontier:
-        record = frontier.find(fetch_key(url))
-        if record is None:
-            raise InputError(f"The frontier does not know {url}: `weboid enqueue` adds it.")
+        record = find(frontier, url)
         chain = via_chain(frontier, record)
         host = frontier.host(record.item.host, now=now)
     if as_json:
@@ -98,6 +96,20 @@ def show(*, url: str, where: Where, as_json: bool) -> int:
     for line in attempts(record):
         click.echo(line)
     return Exit.OK
+
+
+def find(frontier: Frontier, url: str) -> ItemRecord:
+    """What the books say about the URL; one that was typed without a scheme is looked for with both.
+
+    Raises:
+        InputError: they do not know it, or it is no URL.
+    """
+    spellings = [url] if "://" in url else [f"https://{url}", f"http://{url}"]
+    for each in spellings:
+        record = frontier.find(fetch_key(each))
+        if record is not None:
+            return record
+    raise InputError(f"The frontier does not know {url}: `weboid enqueue` adds it.")
 
 
 def _scan(frontier: Frontier, state: ItemState, selection: Selection) -> Iterator[ItemRecord]:
