@@ -12,7 +12,13 @@ from core.errors import InputError
 from crawler.archiving import Order, archive
 from crawler.cli.exits import Exit
 from crawler.cli.groups import GroupWithDefault
-from crawler.cli.options import collection_option, json_option, profile_option
+from crawler.cli.options import (
+    collection_option,
+    database_option,
+    json_option,
+    profile_option,
+    with_database,
+)
 from crawler.cli.show import choose
 from crawler.cli.verify import command as verify_command
 from crawler.profiles import load_profile
@@ -24,6 +30,7 @@ from crawler.urllist import UrlList, parse_lines, read_list
 @click.argument("urls", nargs=-1, metavar="[URL]...")
 @click.option("--list", "list_file", metavar="FILE", help="One URL a line; - is standard input.")
 @collection_option
+@database_option
 @profile_option
 @click.option(
     "--workers",
@@ -45,6 +52,7 @@ def command(
     urls: tuple[str, ...],
     list_file: str | None,
     collection: Path,
+    database_url: str,
     profile: str,
     workers: int,
     again: bool,
@@ -58,7 +66,7 @@ def command(
     goes on where it stopped, and does nothing twice. Ctrl-C finishes the pages begun and stops; a
     second one stops at once.
     """
-    settings = load_profile(profile)
+    settings = with_database(load_profile(profile), database_url)
     if no_wait:
         settings = replace(settings, proxy=replace(settings.proxy, disk_wait_s=0.0))
     wanted = gather(urls, list_file)

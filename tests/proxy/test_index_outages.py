@@ -24,7 +24,7 @@ from proxy.ledger import Kept, LedgerEntry
 from proxy.payloads.protocol import PayloadKey
 from proxy.recovery import put_in_order
 from tests.proxy.conftest import Browser, Origin, Proxy, check, ok, records
-from tests.proxy.relay import Relay
+from tests.services.relay import Relay
 from tests.proxy.test_index import DIGESTS, FILES, contents, original, page, row
 from tests.services.postgres import PostgresServer
 from tests.services.redis_server import RedisServer, wait_until

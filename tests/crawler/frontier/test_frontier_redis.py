@@ -422,7 +422,7 @@ def test_an_ending_whose_answer_was_lost_counts_once(
         assert end(frontier, other, now), "the script is there"
         hold = relay.hold_request if lost == "request" else relay.hold_answer
         hold(b"unmistakable")
-        cutter = threading.Thread(target=lambda: (relay.held.wait(20), relay.cut()))
+        cutter = threading.Thread(target=relay.cut_when_held)
         cutter.start()
         said = end(frontier, item, now)
         cutter.join()
@@ -446,7 +446,7 @@ def test_a_claim_whose_answer_was_lost_runs_out_of_its_lease(
         frontier = connect(relayed)
         frontier.add([A1], now=now)
         relay.hold_answer(b"unmistakable")
-        cutter = threading.Thread(target=lambda: (relay.held.wait(20), relay.cut()))
+        cutter = threading.Thread(target=relay.cut_when_held)
         cutter.start()
         assert frontier.claim(now=now, worker="unmistakable") == []
         cutter.join()
