@@ -498,6 +498,18 @@ def test_an_earlier_moment_does_not_shorten_a_block_but_a_past_one_lifts_it(
     assert claimed_urls(frontier, now) == [A1.url]
 
 
+def test_a_block_is_lifted_at_a_moment_between_two_milliseconds(
+    frontier: Frontier, now: datetime
+) -> None:
+    """Clocks are finer than the books; rounding must not make a past moment a later one."""
+    fine = now + timedelta(microseconds=1)
+    frontier.add([A1], now=fine)
+    frontier.block_until("a.example.org", fine + 60 * SECOND, "an operator", now=fine)
+    frontier.block_until("a.example.org", fine, "", now=fine)
+
+    assert claimed_urls(frontier, fine) == [A1.url]
+
+
 def test_a_paused_frontier_hands_out_nothing_and_takes_everything(
     frontier: Frontier, now: datetime
 ) -> None:
