@@ -5,6 +5,7 @@ WeboidError
 │   ├── ConfigError         a setting, a profile or a collection.toml
 │   └── BadUrlError         a URL that nobody can fetch; `reason` says why
 ├── TransientError          try again later
+│   └── IndexUnavailableError
 ├── PermanentError          note it and go on with the rest
 │   └── BodyTooLargeError   a message over a limit
 ├── UnavailableError        something must be installed, started or freed first
@@ -14,7 +15,6 @@ WeboidError
 │   ├── CollectionVersionError
 │   ├── DiskFullError
 │   ├── DedupUnavailableError
-│   ├── IndexUnavailableError
 │   └── LimitReachedError   a run's own limit
 └── InvariantError          our own mistake: crash and report
 
@@ -48,6 +48,10 @@ class BadUrlError(InputError):
 
 class TransientError(WeboidError):
     """It may work later: retry with a delay."""
+
+
+class IndexUnavailableError(TransientError):
+    """The captures index of several machines does not answer, so nothing can be acknowledged."""
 
 
 class PermanentError(WeboidError):
@@ -84,10 +88,6 @@ class DiskFullError(UnavailableError):
 
 class DedupUnavailableError(UnavailableError):
     """The shared dedup index does not answer, so nothing can be written exactly once."""
-
-
-class IndexUnavailableError(UnavailableError):
-    """The captures index of several machines does not answer, so nothing can be acknowledged."""
 
 
 class LimitReachedError(UnavailableError):

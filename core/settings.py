@@ -39,6 +39,9 @@ class VisitSettings:
     dom: bool = True  # keep the final DOM, which playback is made from
     text: bool = True  # keep the visible text
     full_page_limit_px: int = 16_000  # a full-page screenshot is cut at this height
+    rendered_share: float = (
+        1.0  # of pages that are no seeds, so many are rendered, the rest fetched
+    )
     language: str = "en-US,en"  # Accept-Language
     user_agent: str = ""  # empty: the browser's own, without the word Headless
 

@@ -22,6 +22,7 @@ from core.errors import InputError
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
+_MICROSECOND = timedelta(microseconds=1)
 _DIGITS_ONLY = str.maketrans("", "", "-:T")
 _WARC_DATE = re.compile(r"(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)(?:\.(\d{1,9}))?Z", re.ASCII)
 
@@ -40,6 +41,11 @@ def milliseconds(when: datetime) -> int:
 def milliseconds_up(when: datetime) -> int:
     """The same rounded up: how stores keep a moment before which nothing may happen."""
     return -((_EPOCH - _utc(when)) // _MILLISECOND)
+
+
+def microseconds(when: datetime) -> int:
+    """The moment as whole microseconds since 1970 UTC."""
+    return (_utc(when) - _EPOCH) // _MICROSECOND
 
 
 def moment(count: int) -> datetime:

@@ -21,6 +21,7 @@ __all__ = [
     "authority_of",
     "fetch_key",
     "host_of",
+    "identity_and_host",
     "identity_key",
     "repair",
     "replay_key",
@@ -150,16 +151,21 @@ def identity_key(url: str) -> str:
     >>> identity_key("http://example.org./%7Euser/stra%c3%9fe?")
     'http://example.org/~user/stra%C3%9Fe'
     """
+    return _identity_of(_parse(url))
+
+
+def identity_and_host(url: str) -> tuple[str, str]:
+    """`identity_key` and `host_of` for the price of one.
+
+    Raises:
+        BadUrlError: it is no http(s) URL.
+
+    >>> identity_and_host("https://example.org./%7Euser")
+    ('https://example.org/~user', 'example.org')
+    """
     parsed = _parse(url)
-    href: str = parsed.href
-    if _PLAIN.fullmatch(href):
-        return href
-    _strip(parsed)
-    path = _plain(parsed.pathname, _PATH_PLAIN)
-    query = _plain(parsed.search, _QUERY_PLAIN)
-    port = f":{parsed.port}" if parsed.port else ""
-    host = parsed.hostname.removesuffix(".")
-    return f"{parsed.protocol}//{host}{port}{path}{query}{parsed.hash}"
+    host: str = parsed.hostname
+    return _identity_of(parsed), host.removesuffix(".")
 
 
 def host_of(url: str) -> str:
@@ -196,6 +202,19 @@ def _parse(text: str) -> can_ada.URL:
     if url.protocol not in ("http:", "https:"):
         raise _bad(text, UrlFault.SCHEME, "it is neither http nor https")
     return url
+
+
+def _identity_of(parsed: can_ada.URL) -> str:
+    """The identity key of a parsed URL, which is changed."""
+    href: str = parsed.href
+    if _PLAIN.fullmatch(href):
+        return href
+    _strip(parsed)
+    path = _plain(parsed.pathname, _PATH_PLAIN)
+    query = _plain(parsed.search, _QUERY_PLAIN)
+    port = f":{parsed.port}" if parsed.port else ""
+    host = parsed.hostname.removesuffix(".")
+    return f"{parsed.protocol}//{host}{port}{path}{query}{parsed.hash}"
 
 
 def _strip(url: can_ada.URL) -> None:

@@ -33,6 +33,8 @@ from crawler.events import Event, LinksAdded, PageDone, PageSkipped, PageTriedAg
 from crawler.frontier.base import Frontier, FrontierItem, ItemState
 from crawler.network import Network, NetworkAwayError
 from crawler.patience import Patience
+from crawler.plain import PlainVisits, is_rendered
+from crawler.policy.rule import PolicyRule
 from crawler.recrawl import RecrawlRule
 from crawler.rules import VISIT, Action, Aftermath, Rule, Verdict
 from crawler.space import Space
@@ -49,7 +51,6 @@ NOT_THE_PAGES_FAULT = (
     DiskFullError,
     LimitReachedError,
     DedupUnavailableError,
-    IndexUnavailableError,
 )
 LINKS_AT_ONCE = 1_000  # a store is not kept from others for longer
 
@@ -67,9 +68,11 @@ class Means:
     Attributes:
         rules: asked in this order.
         settings_for: the settings that hold for an item.
+        policy: the one of the rules that says whether what was seen may be kept.
         recrawl: the one of the rules that says when a page is due again.
         turns: says whose turn a link takes.
         space: the collection's disk; None when proxies elsewhere look after theirs.
+        plain: fetches pages that are not rendered; None: all are.
         network: tells a dead host from a dead network.
         report: told what happens, as it happens.
     """
@@ -79,11 +82,13 @@ class Means:
     index: CaptureIndex
     rules: Sequence[Rule]
     settings_for: Callable[[FrontierItem], Settings]
+    policy: PolicyRule
     recrawl: RecrawlRule
     turns: Turns
     space: Space | None
     network: Network
     patience: Patience
+    plain: PlainVisits | None
     clock: Clock
     report: Callable[[Event], None]
     deaths: Counter[str] = field(default_factory=Counter)
@@ -102,7 +107,7 @@ class Errand:
         """Do what is to be done with the item, and end its claim.
 
         Raises:
-            DiskFullError, LimitReachedError, DedupUnavailableError, IndexUnavailableError: no page
+            DiskFullError, LimitReachedError, DedupUnavailableError: no page
                 can be kept at the moment; the item was given back.
             ClaimLostError: another worker has it.
         """
@@ -127,7 +132,7 @@ class Errand:
             await self._survive(error)
         except ClaimLostError:
             raise
-        except NetworkAwayError as error:
+        except (NetworkAwayError, IndexUnavailableError) as error:
             await self._give_back(str(error))
         except WeboidError as error:
             log.warning("visit.failed url=%s error=%s", item.url, error)
@@ -174,12 +179,15 @@ class Errand:
 
     async def _visit(self) -> None:
         item, means = self._item, self._means
+        last_attempt = item.attempts >= self._settings.frontier.attempts
+        rendered = not item.hops or is_rendered(item.url, self._settings.visit.rendered_share)
         captured = await capture(
-            Wanted(item.url, item.id, item.attempts >= self._settings.frontier.attempts),
+            Wanted(item.url, item.id, last_attempt, None if rendered else means.plain),
             supervisor=means.supervisor,
             settings=self._settings,
             clock=means.clock,
             before_manifest=self._follow,
+            forbids=means.policy.forbids(item),
         )
         page = captured.page
         if captured.again:

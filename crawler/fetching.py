@@ -122,18 +122,33 @@ class Fetcher:
             ProxyUnavailableError: the proxy is gone.
             DiskFullError, LimitReachedError: the proxy may write or receive no more.
         """
-        agent = self._agent if isinstance(self._agent, str) else await self._agent()
         async with self._visits(str(uuid.uuid4())) as kept:
-            run = _Run(url, limit_bytes, agent)
-            try:
-                async with asyncio.timeout(timeout_s), self._through(kept) as proxy:
-                    await run.follow(proxy, redirects)
-            except TimeoutError:
-                run.broke_off("timeout")
-            except _BROKEN as error:
-                run.broke_off(f"malformed: {type(error).__name__}: {error}"[:300])
+            fetched = await self.within(
+                kept, url, limit_bytes=limit_bytes, timeout_s=timeout_s, redirects=redirects
+            )
             await kept.seal(grace_s=SEAL_GRACE_S)
-            return run.result()
+            return fetched
+
+    async def within(
+        self,
+        kept: ProxyVisit,
+        url: str,
+        *,
+        limit_bytes: int,
+        timeout_s: float,
+        redirects: int = REDIRECTS,
+    ) -> Fetched:
+        """The same within a visit that is open and that the caller seals."""
+        agent = self._agent if isinstance(self._agent, str) else await self._agent()
+        run = _Run(url, limit_bytes, agent)
+        try:
+            async with asyncio.timeout(timeout_s), self._through(kept) as proxy:
+                await run.follow(proxy, redirects)
+        except TimeoutError:
+            run.broke_off("timeout")
+        except _BROKEN as error:
+            run.broke_off(f"malformed: {type(error).__name__}: {error}"[:300])
+        return run.result()
 
     def _through(self, kept: ProxyVisit) -> httpcore.AsyncConnectionPool:
         """Connections of that visit."""

@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 from core.settings import FrontierSettings, PolitenessSettings
 
 # A delay that doubles must not outgrow what a calendar can hold; nobody waits longer for a URL.
-_LONGEST_RETRY = timedelta(days=7)
+LONGEST_RETRY = timedelta(days=7)
 _DOUBLINGS = 40
 
 
@@ -33,7 +33,7 @@ def retry_at(now: datetime, failures: int, settings: FrontierSettings) -> dateti
     """
     doublings = min(max(failures - 1, 0), _DOUBLINGS)
     seconds = settings.retry_delay_s * 2.0**doublings
-    return now + timedelta(seconds=min(seconds, _LONGEST_RETRY.total_seconds()))
+    return now + timedelta(seconds=min(seconds, LONGEST_RETRY.total_seconds()))
 
 
 def host_retry_at(now: datetime, failures: int, settings: PolitenessSettings) -> datetime:

@@ -13,10 +13,10 @@ from core.errors import (
 def blamed(error: WeboidError) -> str:
     """What part of us could not do its work."""
     match error:
-        case DedupUnavailableError() | TransientError():
-            return "dedup"
         case IndexUnavailableError():
             return "index"
+        case DedupUnavailableError() | TransientError():
+            return "dedup"
         case _:
             return "disk"
 

@@ -76,7 +76,7 @@ class RedisServer:
         folder = files(manners.package).joinpath("lua")
         self._common = folder.joinpath("common.lua").read_text()
         self._folder = folder
-        self._texts: dict[str, str] = {}
+        self._scripts: dict[str, Any] = {}
         # Of a cluster we come to know more nodes than the address names.
         self._nodes: dict[tuple[str, int], Any] = {}
         self._first = self._node = (address.host, address.port)
@@ -97,13 +97,11 @@ class RedisServer:
             arguments: its ARGV.
             resent: its ARGV when it may have run already, because an answer was lost.
         """
-        text = self._texts.get(name)
-        if text is None:
-            text = self._common + self._folder.joinpath(f"{name}.lua").read_text()
-            self._texts[name] = text
         again = arguments if resent is None else resent
         return self._ask(
-            lambda client, turn: client.register_script(text)(keys, again if turn else arguments)
+            lambda client, turn: self._script(name, client)(
+                keys, again if turn else arguments, client=client
+            )
         )
 
     def call(self, *command: bytes | str | int) -> Any:
@@ -122,6 +120,14 @@ class RedisServer:
         """End the connections."""
         for client in self._nodes.values():
             client.close()
+
+    def _script(self, name: str, client: Any) -> Any:
+        """The script, which is read once; any client of ours will do to make it."""
+        script = self._scripts.get(name)
+        if script is None:
+            text = self._common + self._folder.joinpath(f"{name}.lua").read_text()
+            script = self._scripts[name] = client.register_script(text)
+        return script
 
     def _connected(self, host: str, port: int) -> Any:
         address = self._address

@@ -23,9 +23,11 @@ _COMMANDS = {
     "monitor": "crawler.cli.monitor",
     "pause": "crawler.cli.steer:pause",
     "pause-host": "crawler.cli.hosts:pause_host",
+    "policy": "crawler.cli.policy",
     "resume": "crawler.cli.steer:resume",
     "resume-host": "crawler.cli.hosts:resume_host",
     "serve": "crawler.cli.serve",
+    "sheet": "crawler.cli.sheet",
     "status": "crawler.cli.status",
     "stop": "crawler.cli.steer:stop",
 }

@@ -1,18 +1,35 @@
-"""Opening the frontier that the settings name."""
+"""Which frontier a crawl uses."""
 
 from core.layout import Layout
+from core.redis_url import RedisUse, parse_redis_url
 from core.settings import FrontierSettings, PolitenessSettings
 from crawler.frontier.base import Frontier
+from crawler.frontier.redis import RedisFrontier
 from crawler.frontier.sqlite import SqliteFrontier
 
 
 def open_frontier(
-    layout: Layout, settings: FrontierSettings, politeness: PolitenessSettings
+    layout: Layout,
+    settings: FrontierSettings,
+    politeness: PolitenessSettings,
+    *,
+    server_time: bool = True,
 ) -> Frontier:
-    """The frontier in the collection's own file; the caller closes it.
+    """The frontier that `settings.url` names; without one the collection's own.
+
+    Args:
+        layout: the collection.
+        settings: the frontier's.
+        politeness: how gently hosts are asked.
+        server_time: let a shared frontier reckon in its server's time.
 
     Raises:
-        CollectionVersionError: it is another program's or another version's.
+        CollectionVersionError: it was made by another version.
+        ConfigError: `url` names none.
+        TransientError: it does not answer.
         UnavailableError: it cannot be opened.
     """
-    return SqliteFrontier(layout.frontier_db, settings=settings, politeness=politeness)
+    if not settings.url:
+        return SqliteFrontier(layout.frontier_db, politeness=politeness, settings=settings)
+    address = parse_redis_url(settings.url, RedisUse.FRONTIER)
+    return RedisFrontier(address, politeness=politeness, settings=settings, server_time=server_time)

@@ -48,7 +48,7 @@ _ADD_PAYLOADS = (
 
 
 class PostgresCaptureIndex:
-    """The index that the address names. Used from one thread; `close` it."""
+    """The index that the address names. Thread-safe; `close` it."""
 
     shared = True
 
@@ -119,8 +119,16 @@ class PostgresCaptureIndex:
         self.add_rows([row_of(each) for each in captures])
 
     def add_page(self, page: PageInfo) -> None:
-        """Add or replace the page's row; what an interrupted attempt at it left goes."""
+        """Add or replace the page's row; what an interrupted attempt at it left goes.
+
+        So does all but the manifest when the page was skipped.
+        """
         row = page_row(page)
+        if page.outcome is Outcome.SKIPPED:
+            self._server.execute(
+                "DELETE FROM captures WHERE page_id = %s AND NOT starts_with(url, 'urn:pageinfo:')",
+                (_storable(row.page_id),),
+            )
         self._server.execute(
             "DELETE FROM captures WHERE page_id = %s AND captured_ms < %s",
             (_storable(row.page_id), row.captured_ms),
@@ -253,6 +261,13 @@ class PostgresCaptureIndex:
                 " AND captures.captured_ms < pages.captured_ms"
                 " AND (%s::text[] IS NULL OR captures.filename = ANY(%s::text[]))",
                 (names := None if filenames is None else list(filenames), names),
+                patient=True,
+            )
+            self._server.execute(
+                "DELETE FROM captures USING pages WHERE pages.page_id = captures.page_id"
+                " AND pages.outcome = %s AND NOT starts_with(captures.url, 'urn:pageinfo:')"
+                " AND (%s::text[] IS NULL OR captures.filename = ANY(%s::text[]))",
+                (str(Outcome.SKIPPED), names, names),
                 patient=True,
             )
 

@@ -19,7 +19,9 @@ from proxy.payloads.protocol import PayloadKey
 
 
 class CaptureIndex(Protocol):
-    """One captures index, as one process sees it. Used from one thread; `close` it.
+    """One captures index, as one process sees it; `close` it.
+
+    Questions may come from any thread, a transaction is one thread's.
 
     Every verb of an index that is `shared` raises IndexUnavailableError while its server does not
     answer. Outside of `transaction` each verb is a transaction of its own.
@@ -63,7 +65,9 @@ class CaptureIndex(Protocol):
         """Add or replace the page's row.
 
         What an interrupted attempt at the same page left in the index goes: its records stay in
-        the WARCs, but the page was captured once, by the visit that its manifest describes.
+        the WARCs, but the page was captured once, by the visit that its manifest describes. A page
+        that was skipped was not captured at all: of it only the manifest stays in the index, which
+        says why, so that nobody is offered what its site does not want to be archived.
         """
         ...
 

@@ -39,7 +39,7 @@ _REFUSED = (errors.DataError, errors.ProgramLimitExceeded, errors.IntegrityError
 
 
 class PostgresServer:
-    """One connection to the server that an address names. Used from one thread; `close` it.
+    """One connection to the server that an address names. Thread-safe; `close` it.
 
     Nothing is connected before the first question. Outside of a transaction a question is asked
     once more on a new connection when the old one turns out to be broken: the server was restarted
@@ -51,6 +51,7 @@ class PostgresServer:
     ) -> None:
         self._address = address
         self._monotonic = monotonic
+        self._turn = threading.RLock()  # a transaction is one thread's
         self._connection: psycopg.Connection[Any] | None = None
         self._within = False
         self._deadline = float("inf")
@@ -71,13 +72,14 @@ class PostgresServer:
             IndexUnavailableError: it does not answer, or refuses us; the connection is closed.
             InputError: it cannot hold what it was given.
         """
-        again = self._connection is not None and not self._within
-        try:
+        with self._turn:
+            again = self._connection is not None and not self._within
+            try:
+                return self._ask(query, values, patient=patient)
+            except IndexUnavailableError:
+                if not again:
+                    raise
             return self._ask(query, values, patient=patient)
-        except IndexUnavailableError:
-            if not again:
-                raise
-        return self._ask(query, values, patient=patient)
 
     @contextmanager
     def transaction(self, begin: str = "BEGIN") -> Iterator[None]:
@@ -87,16 +89,17 @@ class PostgresServer:
             IndexUnavailableError: as `execute`. When the commit fails nobody knows whether it was
                 done.
         """
-        self.execute(begin)
-        self._within = True
-        try:
-            yield
-            self.execute("COMMIT")
-        except BaseException:
-            self._roll_back()
-            raise
-        finally:
-            self._within = False
+        with self._turn:
+            self.execute(begin)
+            self._within = True
+            try:
+                yield
+                self.execute("COMMIT")
+            except BaseException:
+                self._roll_back()
+                raise
+            finally:
+                self._within = False
 
     def copy_out(self, query: str) -> Iterator[tuple[Any, ...]]:
         """The rows of a query of any length, as they come. Inside a transaction.

@@ -82,6 +82,11 @@ class SqliteCaptureIndex:
                 "DELETE FROM captures WHERE captured_ms <"
                 " (SELECT captured_ms FROM pages WHERE pages.page_id = captures.page_id)"
             )
+            self._db.execute(
+                "DELETE FROM captures WHERE url NOT LIKE 'urn:pageinfo:%' AND page_id IN"
+                " (SELECT page_id FROM pages WHERE outcome = ?)",
+                (str(Outcome.SKIPPED),),
+            )
 
     def checkpoint(self) -> None:
         """Move everything into the database's one file, so that it can be renamed."""
@@ -179,9 +184,16 @@ class SqliteCaptureIndex:
         """Add or replace the page's row.
 
         What an interrupted attempt at the same page left in the index goes: its records stay in
-        the WARCs, but the page was captured once, by the visit that its manifest describes.
+        the WARCs, but the page was captured once, by the visit that its manifest describes. A page
+        that was skipped was not captured at all: of it only the manifest stays in the index, which
+        says why, so that nobody is offered what its site does not want to be archived.
         """
         row = page_row(page)
+        if page.outcome is Outcome.SKIPPED:
+            self._db.execute(
+                "DELETE FROM captures WHERE page_id = ? AND url NOT LIKE 'urn:pageinfo:%'",
+                (row.page_id,),
+            )
         self._db.execute(
             "DELETE FROM captures WHERE page_id = ? AND captured_ms < ?",
             (row.page_id, row.captured_ms),

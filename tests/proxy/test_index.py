@@ -70,11 +70,17 @@ def row(
     return CaptureRow(*about, filename, offset, 99, None, None, None, page_id, None)
 
 
-def page(page_id: str = "one", *, second: int = 0, title: str = "T") -> PageInfo:
+def page(
+    page_id: str = "one",
+    *,
+    second: int = 0,
+    title: str = "T",
+    outcome: Outcome = Outcome.COMPLETE,
+) -> PageInfo:
     """A page's manifest."""
     url = "http://origin.example/page"
     at = f"2023-11-14T22:13:{second:02}.000Z"
-    return PageInfo(page_id, url, url, at, Outcome.COMPLETE, title=title, seconds=1.5)
+    return PageInfo(page_id, url, url, at, outcome, title=title, seconds=1.5)
 
 
 def original(filename: str = FILES[0], offset: int = 0, digest: str = DIGESTS[0]) -> Original:
@@ -155,6 +161,19 @@ def test_a_page_replaces_what_an_earlier_attempt_left(index: Index) -> None:
     assert index.page_outcome("one") is Outcome.COMPLETE
     assert index.page_outcome("two") is None
     assert index.outcomes() == {"complete": 1}
+
+
+def test_of_a_skipped_page_only_the_manifest_stays(index: Index) -> None:
+    """Nobody is offered it; whichever came first, rows or page, and other pages are left alone."""
+    index.add_rows([row(offset=0), row(offset=1, url="urn:pageinfo:http://origin.example/page")])
+    index.add_rows([row(offset=2, page_id="two")])
+    index.add_page(page(outcome=Outcome.SKIPPED))
+    assert {each[9] for each in contents(index)["captures"]} == {1, 2}
+
+    index.add_rows([row(offset=3)])
+    index.settle([FILES[0]])
+    assert {each[9] for each in contents(index)["captures"]} == {1, 2}
+    assert index.page_outcome("one") is Outcome.SKIPPED
 
 
 def test_the_first_record_of_a_payload_stays(index: Index) -> None:
@@ -295,7 +314,12 @@ _rows = st.builds(
     page_id=st.sampled_from((None, *PAGES)),
     captured_ms=st.integers(1_699_999_999_998, 1_700_000_000_002),
 )
-_pages = st.builds(page, st.sampled_from(PAGES), second=st.integers(18, 21))
+_pages = st.builds(
+    page,
+    st.sampled_from(PAGES),
+    second=st.integers(18, 21),
+    outcome=st.sampled_from((Outcome.COMPLETE, Outcome.SKIPPED)),
+)
 _keys = st.builds(PayloadKey, st.sampled_from(DIGESTS), st.sampled_from(("default", "other")))
 _originals = st.builds(
     original, st.sampled_from(FILES), st.integers(0, 3), st.sampled_from(DIGESTS)

@@ -276,6 +276,25 @@ async def test_two_proxies_write_one_index(
         assert index.orphans() == {}
 
 
+@pytest.mark.parametrize("seen", [True, False])
+async def test_a_proxy_that_is_cut_off_in_its_commit_writes_no_record_twice(
+    seen: bool, launch: Launch, origin: Origin, layout: Layout, url: str, relay: Relay
+) -> None:
+    """Its records are on disk and known to others: only their rows are written again."""
+    origin.answers = {"/a": ok(b"a"), "/b": ok(b"b")}
+    proxy = launch(url=url.replace(url.split(":")[2].split("/")[0], str(relay.port)))
+    (relay.hold_answer if seen else relay.hold_request)(b"COMMIT")
+    task = asyncio.create_task(fetch(proxy, "one", "/a", "/b"))
+    await asyncio.to_thread(cut_when_held, relay)
+    entries = await task
+    proxy.stop()
+    check(layout)
+
+    assert {str(each.kept) for each in entries} == {"response"}
+    assert in_files(layout) == {(f"{SITE}/{name}", "response"): 1 for name in "ab"}
+    assert Counter(in_index(url).values()) == in_files(layout)
+
+
 @pytest.mark.slow
 async def test_a_server_that_is_killed_under_load_delays_and_loses_nothing(
     launch: Launch, origin: Origin, layout: Layout, url: str, mortal: PostgresServer

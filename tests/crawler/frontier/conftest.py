@@ -1,5 +1,6 @@
 """The implementations that the contract is held against, and moments to hold it at."""
 
+import itertools
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from datetime import UTC, datetime
@@ -9,9 +10,12 @@ import pytest
 
 from core.settings import FrontierSettings, PolitenessSettings
 from crawler.frontier.base import Frontier
-from crawler.frontier.sqlite import SqliteFrontier
+from tests.crawler.frontier.redis_place import RedisPlace, redis_address
+from tests.crawler.frontier.support import Place, SqlitePlace
+from tests.services.redis_server import RedisServer
 
 OpenFrontier = Callable[..., Frontier]
+NewPlace = Callable[[], Place]
 
 
 @pytest.fixture
@@ -20,20 +24,34 @@ def now() -> datetime:
     return datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 
 
-@pytest.fixture(params=["sqlite"])
-def open_frontier(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[OpenFrontier]:
+@pytest.fixture(scope="session")
+def redis_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
+    """A Redis for frontiers that do not meet."""
+    server = RedisServer(tmp_path_factory.mktemp("redis"))
+    yield server
+    server.stop()
+
+
+@pytest.fixture(params=["sqlite", "redis"])
+def new_place(request: pytest.FixtureRequest, tmp_path: Path) -> NewPlace:
+    """Makes places for frontiers, of every implementation in turn."""
+    if request.param == "redis":
+        server = request.getfixturevalue("redis_server")
+        return lambda: RedisPlace(redis_address(server))
+    numbers = itertools.count()
+    return lambda: SqlitePlace(tmp_path / f"frontier-{next(numbers)}.sqlite")
+
+
+@pytest.fixture
+def open_frontier(new_place: NewPlace) -> Iterator[OpenFrontier]:
     """Opens the same frontier as often as it is called, as processes would; closes all."""
+    place = new_place()
     with ExitStack() as stack:
 
         def opened(
             politeness: PolitenessSettings | None = None, settings: FrontierSettings | None = None
         ) -> Frontier:
-            assert request.param == "sqlite"
-            return stack.enter_context(
-                SqliteFrontier(
-                    tmp_path / "frontier.sqlite", politeness=politeness, settings=settings
-                )
-            )
+            return stack.enter_context(place.open(politeness, settings))
 
         yield opened
 

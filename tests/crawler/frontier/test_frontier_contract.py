@@ -8,39 +8,22 @@ import pytest
 
 from core.errors import BadUrlError, InputError
 from core.settings import FrontierSettings, PolitenessSettings
-from crawler.frontier.base import (
-    AddResult,
-    Frontier,
-    FrontierItem,
-    HostBlock,
-    ItemState,
-    Lane,
-    NewItem,
+from crawler.frontier.base import AddResult, Frontier, HostBlock, ItemState, Lane, NewItem
+from tests.crawler.frontier.support import (
+    A1,
+    A2,
+    A3,
+    ALL_THAT_ENDED,
+    B1,
+    B2,
+    LEASE,
+    SECOND,
+    claim_one,
+    claimed_urls,
+    state_of,
 )
 
-A1, A2, A3 = (NewItem(f"https://a.example.org/{page}") for page in (1, 2, 3))
-B1, B2 = (NewItem(f"https://b.example.org/{page}") for page in (1, 2))
-SECOND = timedelta(seconds=1)
-LEASE = timedelta(seconds=FrontierSettings().lease_s)
-
 OpenFrontier = Callable[..., Frontier]
-
-
-def claim_one(frontier: Frontier, now: datetime, worker: str = "w") -> FrontierItem:
-    """The only item that can be claimed."""
-    (item,) = frontier.claim(now=now, worker=worker, limit=10)
-    return item
-
-
-def claimed_urls(frontier: Frontier, now: datetime, limit: int = 10) -> list[str]:
-    """The URLs that a claim hands out."""
-    return [item.url for item in frontier.claim(now=now, worker="w", limit=limit)]
-
-
-def state_of(frontier: Frontier, url: str) -> ItemState | None:
-    """Where the URL stands."""
-    record = frontier.find(url)
-    return None if record is None else record.state
 
 
 def test_an_added_url_can_be_claimed_with_all_that_was_said(
@@ -226,7 +209,7 @@ def test_a_known_url_moves_up_when_it_is_wanted_sooner(frontier: Frontier, now: 
     """A reader asks for a URL that waits in a long queue."""
     frontier.add([A1, A2, A3], now=now)
 
-    result = frontier.add([NewItem(A3.url, Lane.NOW)], now=now, again=timedelta(0))
+    result = frontier.add([NewItem(A3.url, Lane.NOW)], now=now, again=ALL_THAT_ENDED)
 
     assert result == AddResult(duplicates=1)
     order = []
@@ -240,7 +223,7 @@ def test_a_known_url_moves_up_when_it_is_wanted_sooner(frontier: Frontier, now: 
 def test_a_known_url_never_moves_down(frontier: Frontier, now: datetime) -> None:
     """A link on some page does not undo a reader's wish."""
     frontier.add([A1, NewItem(A2.url, Lane.NOW)], now=now)
-    frontier.add([A2], now=now, again=timedelta(0))
+    frontier.add([A2], now=now, again=ALL_THAT_ENDED)
 
     assert claimed_urls(frontier, now) == [A2.url]
 
@@ -263,7 +246,7 @@ def test_a_completed_url_is_visited_again_when_that_is_asked_for(
     first = claim_one(frontier, now)
     frontier.complete(first, now=now, outcome="complete")
 
-    assert frontier.add([A1], now=now, again=timedelta(0)) == AddResult(requeued=1)
+    assert frontier.add([A1], now=now, again=ALL_THAT_ENDED) == AddResult(requeued=1)
 
     second = claim_one(frontier, now + 60 * SECOND)
     assert (second.url, second.attempts) == (A1.url, 1)
@@ -282,7 +265,7 @@ def test_again_leaves_a_claimed_url_alone(frontier: Frontier, now: datetime) -> 
     frontier.add([A1], now=now)
     item = claim_one(frontier, now)
 
-    assert frontier.add([A1], now=now, again=timedelta(0)) == AddResult(duplicates=1)
+    assert frontier.add([A1], now=now, again=ALL_THAT_ENDED) == AddResult(duplicates=1)
     assert frontier.complete(item, now=now, outcome="ok")
     assert frontier.unfinished(now) == 0
 
@@ -425,7 +408,7 @@ def test_a_dead_letter_can_be_tried_again(frontier: Frontier, now: datetime) -> 
     frontier.add([A1], now=now)
     frontier.fail(claim_one(frontier, now), now=now, reason="no such host")
 
-    assert frontier.add([A1], now=now, again=timedelta(0)) == AddResult(requeued=1)
+    assert frontier.add([A1], now=now, again=ALL_THAT_ENDED) == AddResult(requeued=1)
 
     assert claim_one(frontier, now + 60 * SECOND).attempts == 1
     assert frontier.counts()[ItemState.DEAD] == 0

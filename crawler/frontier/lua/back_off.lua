@@ -1,0 +1,24 @@
+-- Arguments: moment in microseconds, host, reason, a moment that it named (0: none), whether it could
+-- not be reached; how long the first block lasts, how long one may, the failures after which it is
+-- down, how long it is. Answers until when it is blocked or down.
+local now_us, name, reason, at_least, down, first_us, limit_us, most, down_us =
+  unpack(unpack_message(ARGV[3]))
+local now = math.floor(now_us / 1000)
+local host = host_named(name) or new_host(name, 0)
+local slot = slot_of(host)
+slot[FAILURES], slot[REASON] = slot[FAILURES] + 1, reason
+local until_ms
+if down and slot[FAILURES] >= most then
+  slot[DOWN] = math.max(slot[DOWN], math.ceil((now_us + down_us) / 1000), at_least)
+  slot[BLOCKED] = 0
+  until_ms = slot[DOWN]
+  call('ZREM', T .. 'blocks', host)
+else
+  local wait = math.min(first_us * 2 ^ math.min(slot[FAILURES] - 1, 40), limit_us)
+  until_ms = math.max(slot[BLOCKED], math.ceil((now_us + wait) / 1000), at_least)
+  slot[BLOCKED], slot[DOWN] = until_ms, 0
+  call('ZADD', T .. 'blocks', until_ms, host)
+end
+settle(host, slot, now)
+write()
+return until_ms

@@ -1,0 +1,4 @@
+-- Argument: why claims are paused; nil: they are not.
+local reason = unpack_message(ARGV[3])[1]
+if reason then call('HSET', totals, 'paused', reason) else call('HDEL', totals, 'paused') end
+return 1
