@@ -295,6 +295,21 @@ def test_a_lease_holds_until_it_runs_out(frontier: Frontier, now: datetime) -> N
     assert frontier.next_wakeup(now) == now + LEASE
 
 
+def test_a_claimed_item_says_since_when_and_until_when(frontier: Frontier, now: datetime) -> None:
+    """Renewing moves the end, not the beginning; when the claim is over neither is told."""
+    frontier.add([A1], now=now)
+    item = claim_one(frontier, now)
+    later = now + LEASE / 2
+    frontier.renew(item, now=later)
+    (held,) = frontier.ls(ItemState.CLAIMED)
+    frontier.release(item, now=later)
+    free = frontier.find(A1.url)
+
+    assert (held.claimed_at, held.lease_until, held.worker) == (now, later + LEASE, "w")
+    assert free is not None
+    assert (free.claimed_at, free.lease_until) == (None, None)
+
+
 def test_a_renewed_lease_runs_from_then(frontier: Frontier, now: datetime) -> None:
     """A slow page keeps its claim while its worker lives."""
     frontier.add([A1], now=now)
