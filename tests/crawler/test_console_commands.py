@@ -22,6 +22,7 @@ from crawler.frontier.base import Frontier, FrontierItem, NewItem
 from crawler.frontier.opening import open_frontier
 from tests.crawler.conftest import WEBOID, Ran, Weboid
 from tests.crawler.test_archive_command import RULES
+from tests.services.redis_server import RedisServer
 
 CLOCK = SystemClock()
 
@@ -416,6 +417,37 @@ def test_the_status_is_watched_until_it_is_told_to_end(weboid: Weboid, frontier:
     assert (process.returncode, err) == (0, b"")
 
 
+def test_the_commands_work_on_a_frontier_that_machines_share(
+    weboid: Weboid, tmp_path: Path
+) -> None:
+    """In Redis, from a machine without any collection; what cannot be read is said there, too."""
+    server = RedisServer(tmp_path / "redis")
+    shared = ("--frontier", f"{server.url}?frontier=news")
+    try:
+        added = told(weboid.run("enqueue", "https://a.example/", "b.example", "--json", *shared))
+        weboid.run("pause-host", "a.example", *shared)
+        paused = told(weboid.run("pause", "--wait", "--json", *shared))
+        stopped = told(weboid.run("stop", "--json", *shared))
+        status = told(weboid.run("status", "--json", *shared))
+        exported = weboid.run("frontier", "export", "-", *shared)
+        purged = weboid.run("frontier", "purge", "--host", "b.example", "--yes", *shared)
+        retried = weboid.run("frontier", "retry", "--state", "skipped", *shared)
+        snapshot = weboid.run("frontier", "snapshot", "copy", *shared)
+    finally:
+        server.stop()
+    away = weboid.run("status", *shared)
+
+    assert added["added"] == 2
+    assert (paused["claimed"], stopped["stopping"]) == (0, "gently")
+    assert status["frontier"]["stats"]["paused"] == paused["paused"]
+    assert [each["host"] for each in status["frontier"]["blocked"]] == ["a.example"]
+    assert "root" not in status
+    assert len(exported.events) == 2
+    assert ("1 skipped." in purged.out, "1 queued again." in retried.out) == (True, True)
+    assert (snapshot.code, "BGSAVE" in snapshot.err) == (2, True)
+    assert (away.code, "does not answer" in away.err) == (3, True)
+
+
 def _next_page(process: "subprocess.Popen[str]") -> dict[str, Any]:
     """The next page that a run tells of."""
     assert process.stdout is not None
@@ -468,6 +500,19 @@ def test_commands_reach_a_run_and_nothing_is_lost(weboid: Weboid) -> None:
     assert summary["left"] == 41 - len(seen) > 0
     assert again.code == 0
     assert sorted([*seen, *again.pages]) == sorted([*pages, urgent])
+
+
+@pytest.mark.browser
+@pytest.mark.proxy
+def test_what_was_enqueued_is_archived_by_a_run_without_urls(weboid: Weboid) -> None:
+    """The list need not be given again."""
+    weboid.archive(f"{RULES}/page/plain")
+    weboid.run("enqueue", f"{RULES}/page/plain?later")
+    ran = weboid.archive()
+    log = Layout(weboid.collection).crawl_log.read_text().splitlines()
+
+    assert list(ran.pages) == [f"{RULES}/page/plain?later"]
+    assert [json.loads(line)["outcome"] for line in log] == ["complete", "complete"]
 
 
 @pytest.mark.browser
