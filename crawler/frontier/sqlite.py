@@ -284,9 +284,11 @@ class SqliteFrontier(SqliteReports):
 
     def block_until(self, host: str, moment: datetime, reason: str, *, now: datetime) -> None:
         """See `Frontier.block_until`."""
+        # A moment that is `now` must not become a later one by rounding.
+        until_ms = milliseconds_up(moment) if moment > now else milliseconds(now)
         with self._counted(now) as (db, changes):
             slot = self._moves.slot_of(db, host, changes)
-            blocked = slot.blocked(milliseconds_up(moment), milliseconds(now))
+            blocked = slot.blocked(until_ms, milliseconds(now))
             if blocked is not slot:
                 self._moves.save(db, blocked, slot)
                 slot_rows.save_block(db, blocked, reason)

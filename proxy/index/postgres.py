@@ -73,7 +73,8 @@ class PostgresCaptureIndex:
         if version is None:
             with self._server.transaction():
                 self._server.execute(
-                    "SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", (f"weboid.{schema}",)
+                    "SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))",
+                    (f"weboid.make.{schema}",),
                 )
                 if self._version(schema) is None:  # nobody was quicker
                     # Whoever may not make a schema may still use one that was made for it.

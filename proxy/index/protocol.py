@@ -21,7 +21,7 @@ from proxy.payloads.protocol import PayloadKey
 class CaptureIndex(Protocol):
     """One captures index, as one process sees it; `close` it.
 
-    Questions may come from any thread, a transaction is one thread's.
+    Questions may come from any thread; a transaction is one thread's.
 
     Every verb of an index that is `shared` raises IndexUnavailableError while its server does not
     answer. Outside of `transaction` each verb is a transaction of its own.
