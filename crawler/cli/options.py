@@ -9,7 +9,9 @@ from typing import Any, TypeVar
 import click
 
 from core.errors import ConfigError
+from core.index_url import parse_index_url
 from core.settings import Settings, check_settings
+from playback.database import INDEX_URL
 from proxy.handshake import Secret
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
@@ -60,13 +62,14 @@ def frontier_option(command: _Command) -> _Command:
 
 
 def database_option(command: _Command) -> _Command:
-    """`--database URL`."""
+    """`--database URL`, or the environment variable: a command line shows its password to everyone."""
     option = click.option(
         "--database",
         "database_url",
         default="",
         metavar="URL",
-        envvar="WEBOID_DATABASE",
+        envvar=INDEX_URL,
+        show_envvar=True,
         callback=_from_file,
         help="A captures index in PostgreSQL, postgresql://user@host:port/name, instead of the "
         "collection's own.",
@@ -147,3 +150,15 @@ def _secret(_ctx: click.Context, _parameter: click.Parameter, value: str) -> Sec
         return Secret.of(text)
     except ConfigError as error:
         raise click.UsageError(str(error)) from error
+
+
+def with_database(settings: Settings, url: str) -> Settings:
+    """The settings with the index that `--database` names; as they are without it.
+
+    Raises:
+        ConfigError: it names none.
+    """
+    if not url:
+        return settings
+    parse_index_url(url)
+    return replace(settings, index=replace(settings.index, url=url))

@@ -96,16 +96,18 @@ def scan(
 def _scan_queued(
     db: sqlite3.Connection, part: Any, key: list[Any], limit: int
 ) -> tuple[Sequence[ItemRecord], str]:
-    if part == "later":
-        records, following = _scanned(db, part, part, (), key or [_LOWEST] * 2, limit)
-    elif part in _PARTS:
-        lane = (int(part),)
-        records, following = _scanned(db, "queue", part, lane, key or [_LOWEST] * 4, limit)
-    else:
+    if part not in _PARTS:
         raise InputError("This cursor is not one that a scan of queued items gave.")
-    if not following and part != _PARTS[-1]:
-        following = _PARTS[_PARTS.index(part) + 1]
-    return records, following
+    for place in _PARTS[_PARTS.index(part) :]:
+        if place == "later":
+            found = _scanned(db, place, place, (), key or [_LOWEST] * 2, limit)
+        else:
+            found = _scanned(db, "queue", place, (int(place),), key or [_LOWEST] * 4, limit)
+        records, following = found
+        if records:
+            return records, following or ":".join(_PARTS[_PARTS.index(place) + 1 :][:1])
+        key = []
+    return [], ""
 
 
 def _scanned(

@@ -21,7 +21,7 @@ from proxy.payloads.protocol import PayloadKey
 class CaptureIndex(Protocol):
     """One captures index, as one process sees it; `close` it.
 
-    Questions may come from any thread, a transaction is one thread's.
+    Questions may come from any thread; a transaction is one thread's.
 
     Every verb of an index that is `shared` raises IndexUnavailableError while its server does not
     answer. Outside of `transaction` each verb is a transaction of its own.
@@ -95,6 +95,10 @@ class CaptureIndex(Protocol):
 
     def page_outcome(self, page_id: str) -> Outcome | None:
         """How the page's visit ended; None when its manifest is not in the index."""
+        ...
+
+    def manifest_place(self, page_id: str) -> tuple[str, int, int] | None:
+        """The WARC, offset and length of the page's manifest, the latest; None: not in the index."""
         ...
 
     def outcomes(self) -> dict[str, int]:

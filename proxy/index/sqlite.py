@@ -211,6 +211,15 @@ class SqliteCaptureIndex:
         row = self._db.execute(query, (page_id,)).fetchone()
         return None if row is None else Outcome(row[0])
 
+    def manifest_place(self, page_id: str) -> tuple[str, int, int] | None:
+        """The WARC, offset and length of the page's manifest, the latest; None: not in the index."""
+        query = (
+            "SELECT filename, offset, length FROM captures WHERE page_id = ?"
+            " AND url LIKE 'urn:pageinfo:%' ORDER BY captured_ms DESC LIMIT 1"
+        )
+        found: tuple[str, int, int] | None = self._db.execute(query, (page_id,)).fetchone()
+        return found
+
     def outcomes(self) -> dict[str, int]:
         """Pages by outcome."""
         query = "SELECT outcome, count(*) FROM pages GROUP BY outcome"

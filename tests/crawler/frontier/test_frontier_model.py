@@ -78,17 +78,26 @@ class FrontierMachine(RuleBasedStateMachine):
         self.model = Model(visits)
         self.reopen()
 
-    @rule()
     def reopen(self) -> None:
         """A restart changes nothing."""
         if hasattr(self, "frontier"):
             self.frontier.close()
         self.frontier = self.place.open(politeness_of(self.model.visits), SETTINGS)
 
-    @rule(items=st.integers(1, 200_000))
-    def age(self, items: int) -> None:
-        """Items by the hundred thousand come and go."""
-        self.place.age(items)
+    @rule(
+        items=st.integers(1, 200_000),
+        restarts=st.booleans(),
+        key=st.sampled_from("kl"),
+        order=st.one_of(st.none(), st.sampled_from("12")),
+    )
+    def operate(self, items: int, restarts: bool, key: str, order: str | None) -> None:
+        """Items by the hundred thousand come and go, operators give orders, processes restart."""
+        if restarts:
+            self.reopen()
+        else:
+            self.place.age(items)
+        self.order(key, order)
+        self.look()
 
     @rule(span=spans)
     def wait(self, span: timedelta) -> None:
@@ -109,18 +118,24 @@ class FrontierMachine(RuleBasedStateMachine):
         self.now = max([self.now - timedelta(seconds=seconds), *over])
 
     @rule(
-        wanted=st.lists(urls, max_size=6),
-        lane=lanes,
+        wanted=st.lists(st.tuples(urls, lanes), max_size=6),
         again=ages,
         job=st.sampled_from(JOBS),
         host=st.one_of(st.none(), hosts),
     )
     def add(
-        self, wanted: list[str], lane: Lane, again: timedelta | None, job: str, host: str | None
+        self,
+        wanted: list[tuple[str, Lane]],
+        again: timedelta | None,
+        job: str,
+        host: str | None,
     ) -> None:
         """URLs are found, known ones among them; hosts may share their turns."""
         added = requeued = 0
-        for url in dict.fromkeys(wanted):
+        firsts: dict[str, Lane] = {}
+        for url, lane in wanted:
+            firsts.setdefault(url, lane)
+        for url, lane in firsts.items():
             book = self.model.books.get(url)
             if book is None:
                 self.model.queue(url, host or host_in(url), lane, job)
@@ -132,7 +147,7 @@ class FrontierMachine(RuleBasedStateMachine):
                 requeued += 1
         self.model.duplicates += len(wanted) - added - requeued
 
-        items = [NewItem(url, lane, job=job, host=host or "") for url in wanted]
+        items = [NewItem(url, lane, job=job, host=host or "") for url, lane in wanted]
         result = self.frontier.add(items, now=self.now, again=again)
 
         assert (result.added, result.requeued) == (added, requeued)
@@ -152,6 +167,18 @@ class FrontierMachine(RuleBasedStateMachine):
         if len(items) < limit and not self.model.paused:
             left = [self.model.stands(host, self.now) for host in self.model.slots]
             assert left == [None] * len(left), "nothing that may be claimed is held back"
+
+    @rule(limit=st.integers(1, 4), delay=delays, again=spans)
+    def work(self, limit: int, delay: timedelta | None, again: timedelta) -> None:
+        """A worker asks for work and does it."""
+        before = len(self.handed_out)
+        self.claim(limit)
+        for item in self.handed_out[before:]:
+            book = self.model.books[item.url]
+            assert self.frontier.complete(item, now=self.now, outcome="ok", delay=delay)
+            self.complete_book(book, None, delay, 0)
+            book.due, book.memo = None, ""
+        self.now += again
 
     def check_claimed(self, item: FrontierItem) -> None:
         """The item is the one that is owed to this claim."""
@@ -375,7 +402,6 @@ class FrontierMachine(RuleBasedStateMachine):
         else:
             self.frontier.resume()
 
-    @rule(key=st.sampled_from("kl"), value=st.one_of(st.none(), st.sampled_from("12")))
     def order(self, key: str, value: str | None) -> None:
         """An operator wants something, or no longer."""
         if value is not None:
@@ -416,7 +442,6 @@ class FrontierMachine(RuleBasedStateMachine):
         if wakeup is not None and latest is not None:
             assert self.now <= wakeup <= latest
 
-    @rule()
     def look(self) -> None:
         """Every report says what the model says."""
         for host in HOSTS:

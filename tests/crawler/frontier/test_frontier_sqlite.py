@@ -24,7 +24,7 @@ from core.errors import (
     UnavailableError,
 )
 from core.settings import FrontierSettings, PolitenessSettings
-from crawler.frontier import books, moves, slot_rows
+from crawler.frontier import books, claims, slot_rows
 from crawler.frontier.base import ItemState, Lane, NewItem
 from crawler.frontier.slots import EPOCH_BITS
 from crawler.frontier.sqlite import SqliteFrontier
@@ -380,12 +380,12 @@ def test_identifiers_come_from_where_they_are_told_to(path: Path) -> None:
 def test_one_claim_tidies_up_a_bounded_number_of_leases(path: Path) -> None:
     """A verb stays short after a long pause; the next claims do the rest."""
     now = datetime(2026, 1, 1, tzinfo=UTC)
-    count = moves.TIDY_LIMIT + 100
+    count = claims.TIDY_LIMIT + 100
     with SqliteFrontier(path) as frontier:
         frontier.add([NewItem(f"https://h{n}.test/") for n in range(count)], now=now)
         assert len(frontier.claim(now=now, worker="w", limit=count)) == count
         now += timedelta(hours=1)
 
-        assert len(frontier.claim(now=now, worker="w", limit=count)) == moves.TIDY_LIMIT
+        assert len(frontier.claim(now=now, worker="w", limit=count)) == claims.TIDY_LIMIT
         assert frontier.next_wakeup(now) == now
         assert len(frontier.claim(now=now, worker="w", limit=count)) == 100

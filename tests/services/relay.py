@@ -1,4 +1,4 @@
-"""A TCP relay that stands between a proxy and its Redis, and can hold either's words back."""
+"""A TCP relay that stands between a client and its Redis, and can hold either's words back."""
 
 import socket
 import threading
@@ -45,6 +45,11 @@ class Relay:
             with suppress(OSError):
                 each.shutdown(socket.SHUT_RDWR)
         self._gate.set()
+
+    def cut_when_held(self, limit_s: float = 20.0) -> None:
+        """Wait until something is held back, and cut."""
+        self.held.wait(limit_s)
+        self.cut()
 
     def go_on(self) -> None:
         """Let through what was held back, and all that follows."""
