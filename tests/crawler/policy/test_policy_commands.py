@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from core.layout import Layout
+from playback.database import KeptSqliteDatabase
 from playback.replay.index import CaptureIndex
 from tests.crawler.conftest import Weboid
 from tests.crawler.policy.conftest import asked
@@ -68,9 +69,9 @@ def skipped(events: list[dict[str, Any]]) -> dict[str, str]:
 
 def offered(weboid: Weboid, url: str) -> int:
     """How many captures of the URL replay finds, of the page itself and of what was made of it."""
-    index = CaptureIndex(Layout(weboid.collection))
     now = datetime.now(UTC)
-    with closing(index):
+    with closing(KeptSqliteDatabase(Layout(weboid.collection).captures_db)) as database:
+        index = CaptureIndex(database)
         names = (url, *(f"urn:{kind}:{url}" for kind in ("view", "dom", "text", "thumbnail")))
         return sum(len(list(index.captures(name, now))) for name in names)
 
