@@ -21,7 +21,7 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -181,6 +181,8 @@ class Cluster:
     postgres: PostgresServer
     database: str
     hosts: int
+    others: dict[str, str] = field(default_factory=dict)  # more hosts, and where they are
+    politeness: str = f"min_delay_s = {MIN_DELAY_S}\nmax_delay_s = 2.0"
     members: dict[str, Member] = field(default_factory=dict)
 
     @property
@@ -200,10 +202,11 @@ class Cluster:
     def prepare(self, *, proxies: int, workers: int) -> None:
         """Write the profile and say what members there are; nothing is started."""
         names = (f"h{n:02}.example" for n in range(self.hosts))
-        resolve = ", ".join(f'"{name}" = "127.0.0.1:{self.origin.port}"' for name in names)
+        places = dict.fromkeys(names, f"127.0.0.1:{self.origin.port}") | self.others
+        resolve = ", ".join(f'"{name}" = "{place}"' for name, place in places.items())
         self.profile.write_text(
             f"[egress]\nallow = ['127.0.0.0/8']\nresolve = {{{resolve}}}\n"
-            f"[politeness]\nmin_delay_s = {MIN_DELAY_S}\nmax_delay_s = 2.0\n"
+            f"[politeness]\n{self.politeness}\n"
             "[frontier]\nlease_s = 10.0\nretry_delay_s = 1.0\n"
             "[proxy]\ndisk_reserve_bytes = 0\n"
             "[visit]\nfull_page = false\nsettle_s = 0.2\nscroll_limit_s = 1.0\n"
@@ -231,6 +234,20 @@ class Cluster:
         """The frontier, to add to and to look at."""
         settings = FrontierSettings(url=self.redis.url)
         return open_frontier(Layout(self.collection), settings, PolitenessSettings())
+
+    def run(self, *arguments: str) -> str:
+        """Run a command of ours as somebody at one of the machines would; what it printed."""
+        env = next(iter(self.members.values())).env
+        done = subprocess.run(
+            [str(WEBOID), *arguments, "--profile", str(self.profile)],
+            capture_output=True,
+            text=True,
+            check=False,
+            cwd=self.folder,
+            env=env,
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
 
     def add(self, urls: Sequence[str]) -> None:
         """Queue the URLs."""
@@ -271,8 +288,23 @@ def _free() -> str:
 
 
 @contextmanager
-def running(*, hosts: int, proxies: int, workers: int) -> Iterator[Cluster]:
-    """A cluster whose members run, until the end of the block."""
+def running(
+    *,
+    hosts: int,
+    proxies: int,
+    workers: int,
+    others: Mapping[str, str] | None = None,
+    politeness: str = "",
+) -> Iterator[Cluster]:
+    """A cluster whose members run, until the end of the block.
+
+    Args:
+        hosts: so many hosts of the small web.
+        proxies: processes.
+        workers: processes.
+        others: more hosts, and the address of each.
+        politeness: lines of that table of the profile, in place of its own.
+    """
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="weboid-cluster-")))
         origin = Origin()
@@ -282,6 +314,8 @@ def running(*, hosts: int, proxies: int, workers: int) -> Iterator[Cluster]:
         postgres = PostgresServer()
         stack.callback(postgres.stop)
         cluster = Cluster(folder, origin, redis, postgres, postgres.database(), hosts)
+        cluster.others.update(others or {})
+        cluster.politeness = politeness or cluster.politeness
         cluster.prepare(proxies=proxies, workers=workers)
         for member in cluster.members.values():
             stack.callback(member.clean)

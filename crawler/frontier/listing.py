@@ -32,7 +32,7 @@ _CLAIMED = "SELECT seq FROM claims {where} ORDER BY token LIMIT ?"
 _QUEUED = "SELECT seq FROM queue WHERE {where} ORDER BY lane, epoch, host_id, place, seq LIMIT ?"
 _LATER = "SELECT seq FROM later {where} ORDER BY due_ms LIMIT ?"
 _ENDED = (
-    "SELECT seq FROM items WHERE {where} ended = ? AND ended BETWEEN 1 AND 3 "
+    "SELECT seq FROM items WHERE {where} ended = ? AND ended % 4 > 0 "
     "ORDER BY ended_ms DESC, seq DESC LIMIT ?"
 )
 # Where a scan goes, in this order: an item that moves while it stays queued moves ahead.
@@ -45,7 +45,7 @@ _SCAN = {
     "WHERE lane = ? AND (epoch, host_id, place, seq) > (?, ?, ?, ?) "
     "ORDER BY epoch, host_id, place, seq LIMIT ?",
     "ended": "SELECT seq, ended_ms, seq FROM items "
-    "WHERE ended = ? AND ended BETWEEN 1 AND 3 AND (ended_ms, seq) > (?, ?) "
+    "WHERE ended = ? AND ended % 4 > 0 AND (ended_ms, seq) > (?, ?) "
     "ORDER BY ended_ms, seq LIMIT ?",
 }
 _LOWEST = -(1 << 63)

@@ -46,11 +46,6 @@ class Relay:
                 each.shutdown(socket.SHUT_RDWR)
         self._gate.set()
 
-    def cut_when_held(self, limit_s: float = 20.0) -> None:
-        """Wait until something is held back, and cut."""
-        self.held.wait(limit_s)
-        self.cut()
-
     def go_on(self) -> None:
         """Let through what was held back, and all that follows."""
         self._pattern = b""

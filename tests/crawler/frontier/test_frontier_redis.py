@@ -396,6 +396,18 @@ def test_a_full_server_changes_nothing(tmp_path: Path, connect: Open, now: datet
 # ------------------------------------------------------------------------------- lost answers
 
 
+def cut_when_held(relay: Relay) -> threading.Thread:
+    """Cut the connection as soon as the relay holds back what it was told to."""
+
+    def cut() -> None:
+        relay.held.wait(20)
+        relay.cut()
+
+    thread = threading.Thread(target=cut)
+    thread.start()
+    return thread
+
+
 ENDINGS: dict[str, Callable[[RedisFrontier, Any, datetime], object]] = {
     "complete": lambda f, item, now: f.complete(item, now=now, outcome="unmistakable"),
     "retry": lambda f, item, now: f.retry(item, now=now, reason="unmistakable"),
@@ -422,8 +434,7 @@ def test_an_ending_whose_answer_was_lost_counts_once(
         assert end(frontier, other, now), "the script is there"
         hold = relay.hold_request if lost == "request" else relay.hold_answer
         hold(b"unmistakable")
-        cutter = threading.Thread(target=relay.cut_when_held)
-        cutter.start()
+        cutter = cut_when_held(relay)
         said = end(frontier, item, now)
         cutter.join()
 
@@ -446,8 +457,7 @@ def test_a_claim_whose_answer_was_lost_runs_out_of_its_lease(
         frontier = connect(relayed)
         frontier.add([A1], now=now)
         relay.hold_answer(b"unmistakable")
-        cutter = threading.Thread(target=relay.cut_when_held)
-        cutter.start()
+        cutter = cut_when_held(relay)
         assert frontier.claim(now=now, worker="unmistakable") == []
         cutter.join()
 
