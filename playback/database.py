@@ -16,7 +16,7 @@ from core.index_url import parse_index_url
 from core.layout import Layout
 
 _BUSY_TIMEOUT_S = 2.0
-INDEX_URL = "WEBOID_INDEX_URL"  # the environment variable that tells replay the index
+INDEX_URL = "WEBOID_DATABASE"  # the environment variable that tells replay the index
 
 
 class Database(Protocol):

@@ -112,5 +112,5 @@ def _say(result: AddResult, twice: int, frontier: Frontier, where: Where, *, as_
     if stats.paused is not None:
         click.echo(f"The frontier is paused ({stats.paused}): `weboid resume` lets pages begin.")
     elif not worked_on:
-        how = "`weboid worker`" if where.is_shared else "`weboid crawl` or `weboid archive`"
+        how = "`weboid worker`" if where.is_shared else "`weboid archive`"
         click.echo(f"Nobody works on {where.name} now: {how} does.")

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Sequence
 from dataclasses import asdict
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import click
@@ -20,6 +20,7 @@ from crawler.overview import plain
 
 # Further off than this, a block is told as one without an end.
 _FOREVER = timedelta(days=3_650)
+_OVER = datetime(1970, 1, 1, tzinfo=UTC)  # before any frontier's clock
 _CLOCK = SystemClock()
 
 
@@ -100,7 +101,7 @@ def resume_host(*, host: str, where: Where, as_json: bool) -> int:
     now = _CLOCK.now()
     with where.frontier() as frontier:
         before = _known(frontier, host, now)
-        frontier.block_until(host, now, "", now=now)
+        frontier.block_until(host, _OVER, "", now=now)
         report = _known(frontier, host, now)
     if as_json:
         click.echo(json.dumps(plain(asdict(report)), ensure_ascii=False))

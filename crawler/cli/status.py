@@ -3,7 +3,7 @@
 import json
 import threading
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 
 import click
 from rich.console import Console
@@ -35,7 +35,8 @@ def command(*, where: Where, watch: bool, as_json: bool) -> int:
         raise InputError("Say --watch or --json; `weboid monitor` serves JSON again and again.")
     with reader_of(where) as reader:
         if watch:
-            _watch(reader)
+            with suppress(KeyboardInterrupt):
+                _watch(reader)
         elif as_json:
             click.echo(json.dumps(reader.status().to_dict(), ensure_ascii=False))
         else:

@@ -34,7 +34,7 @@ from crawler.frontier.offers import pack_offers
 from crawler.frontier.packing import to_text, unpack
 from crawler.frontier.redis_store import RedisStore
 from crawler.frontier.server_clock import ServerClock
-from crawler.politeness import LONGEST_RETRY
+from crawler.politeness import LONGEST_RETRY, longest_rest
 
 # A lease that runs out counts for less than a failure; see the SQLite frontier's moves.
 CLAIMS_PER_ATTEMPT = 3
@@ -216,7 +216,8 @@ class RedisFrontier:
     def rest(self, hosts: Mapping[str, datetime], *, now: datetime) -> None:
         """See `Frontier.rest`. A thousand hosts are one transaction."""
         now_ms = milliseconds(now + self._clock.offset(now))
-        moments = [(host, self._up(moment, now)) for host, moment in hosts.items()]
+        latest = now + longest_rest(self._politeness)
+        moments = [(host, self._up(min(moment, latest), now)) for host, moment in hosts.items()]
         for first in range(0, len(moments), AT_ONCE):
             pairs = (each for pair in moments[first : first + AT_ONCE] for each in pair)
             self._store.ask("rest", now_ms, *pairs)
@@ -224,7 +225,9 @@ class RedisFrontier:
     def block_until(self, host: str, moment: datetime, reason: str, *, now: datetime) -> None:
         """See `Frontier.block_until`."""
         now_ms = milliseconds(now + self._clock.offset(now))
-        self._store.ask("block", now_ms, host, self._up(moment, now), reason)
+        # A moment that is `now` must not become a later one by rounding.
+        until_ms = self._up(moment, now) if moment > now else now_ms
+        self._store.ask("block", now_ms, host, until_ms, reason)
 
     def back_off(
         self,

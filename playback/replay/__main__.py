@@ -1,6 +1,6 @@
 """Start replay: ``python -m playback.replay --collection DIR --front-origin ORIGIN``.
 
-The environment variable ``WEBOID_INDEX_URL`` names a captures index of several machines: a password
+The environment variable ``WEBOID_DATABASE`` names a captures index of several machines: a password
 does not belong into a command line, which everyone on the machine may read.
 """
 

@@ -295,6 +295,21 @@ def test_a_lease_holds_until_it_runs_out(frontier: Frontier, now: datetime) -> N
     assert frontier.next_wakeup(now) == now + LEASE
 
 
+def test_a_claimed_item_says_since_when_and_until_when(frontier: Frontier, now: datetime) -> None:
+    """Renewing moves the end, not the beginning; when the claim is over neither is told."""
+    frontier.add([A1], now=now)
+    item = claim_one(frontier, now)
+    later = now + LEASE / 2
+    frontier.renew(item, now=later)
+    (held,) = frontier.ls(ItemState.CLAIMED)
+    frontier.release(item, now=later)
+    free = frontier.find(A1.url)
+
+    assert (held.claimed_at, held.lease_until, held.worker) == (now, later + LEASE, "w")
+    assert free is not None
+    assert (free.claimed_at, free.lease_until) == (None, None)
+
+
 def test_a_renewed_lease_runs_from_then(frontier: Frontier, now: datetime) -> None:
     """A slow page keeps its claim while its worker lives."""
     frontier.add([A1], now=now)
@@ -479,6 +494,18 @@ def test_an_earlier_moment_does_not_shorten_a_block_but_a_past_one_lifts_it(
     frontier.block_until("a.example.org", now, "", now=now)
     assert frontier.blocks(now=now) == []
     assert claimed_urls(frontier, now) == [A1.url]
+
+
+def test_a_block_is_lifted_at_a_moment_between_two_milliseconds(
+    frontier: Frontier, now: datetime
+) -> None:
+    """Clocks are finer than the books; rounding must not make a past moment a later one."""
+    fine = now + timedelta(microseconds=1)
+    frontier.add([A1], now=fine)
+    frontier.block_until("a.example.org", fine + 60 * SECOND, "an operator", now=fine)
+    frontier.block_until("a.example.org", fine, "", now=fine)
+
+    assert claimed_urls(frontier, fine) == [A1.url]
 
 
 def test_a_paused_frontier_hands_out_nothing_and_takes_everything(
