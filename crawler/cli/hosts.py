@@ -160,6 +160,8 @@ def state_of(report: HostReport, now: datetime) -> str:
         return f"down {_until(report.down_until, now)}{why}"
     if report.blocked_until is not None and report.blocked_until > now:
         return f"blocked {_until(report.blocked_until, now)}{why}"
+    if report.active:
+        return "in work"
     if report.ready_at > now:
         return f"rests for {told((report.ready_at - now).total_seconds())}"
     return "may be asked" if report.waiting else "-"
