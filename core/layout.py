@@ -44,6 +44,11 @@ class Layout:
         return self.databases / "owners"
 
     @property
+    def proxies(self) -> Path:
+        """A file for each proxy of a cluster, locked while it lives (`proxy.presence`)."""
+        return self.databases / "proxies"
+
+    @property
     def frontier_db(self) -> Path:
         """The frontier."""
         return self.databases / "frontier.sqlite"

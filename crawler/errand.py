@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from core.clock import Clock
 from core.errors import (
@@ -41,7 +41,6 @@ from crawler.space import Space
 from crawler.supervisor import Supervisor
 from crawler.turns import Turns
 from crawler.visiting import Captured, Wanted, capture
-from proxy.index.protocol import CaptureIndex
 
 log = logging.getLogger(__name__)
 
@@ -59,6 +58,14 @@ _T = TypeVar("_T")
 
 class ClaimLostError(WeboidError):
     """The lease ran out and another worker has the item: leave everything to it."""
+
+
+class KnownOutcomes(Protocol):
+    """The captures index, as far as errands ask it."""
+
+    def page_outcome(self, page_id: str) -> Outcome | None:
+        """How the page's visit ended; None when its manifest is not in the index."""
+        ...
 
 
 @dataclass(slots=True)
@@ -79,7 +86,7 @@ class Means:
 
     frontier: Frontier
     supervisor: Supervisor
-    index: CaptureIndex
+    index: KnownOutcomes
     rules: Sequence[Rule]
     settings_for: Callable[[FrontierItem], Settings]
     policy: PolicyRule

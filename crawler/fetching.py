@@ -22,7 +22,8 @@ import httpcore
 from core.errors import BadUrlError
 from core.settings import VisitSettings
 from core.urls import authority_of, fetch_key
-from proxy.client import ProxyClient, ProxyVisit
+from crawler.lending import LentProxy
+from proxy.client import ProxyVisit
 from render.browser import Browser
 from render.flags import user_agent
 
@@ -48,16 +49,10 @@ _BROKEN = (
 Visits = Callable[[str], AbstractAsyncContextManager[ProxyVisit]]
 
 
-class _Lent(Protocol):
-    """A proxy process, as `crawler.supervisor.Supervisor.proxy` lends it."""
-
-    client: ProxyClient
-
-
 class Lender(Protocol):
     """What a supervisor lends."""
 
-    def proxy(self) -> AbstractAsyncContextManager[_Lent]:
+    def proxy(self) -> AbstractAsyncContextManager[LentProxy]:
         """A proxy, for one visit."""
         ...
 

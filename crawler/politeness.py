@@ -19,6 +19,13 @@ def host_delay(duration: timedelta, settings: PolitenessSettings) -> timedelta:
     return timedelta(seconds=max(min(wanted, settings.max_delay_s), settings.min_delay_s))
 
 
+def longest_rest(settings: PolitenessSettings) -> timedelta:
+    """No host rests for longer, whatever a visit or a robots.txt asks for."""
+    return timedelta(
+        seconds=max(settings.min_delay_s, settings.max_delay_s, settings.crawl_delay_limit_s)
+    )
+
+
 def next_allowed(
     finished_at: datetime, duration: timedelta, settings: PolitenessSettings
 ) -> datetime:

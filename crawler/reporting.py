@@ -204,13 +204,15 @@ def _size(path: Path) -> int:
 
 
 def in_use(layout: Layout) -> bool:
-    """Whether a process holds the collection's lock."""
+    """Whether a process, or a cluster, holds the collection's lock."""
     try:
-        descriptor = os.open(layout.lock, os.O_RDONLY)
+        descriptor = os.open(layout.lock, os.O_RDWR)  # NFS asks for it
     except OSError:
         return False
     try:
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        if layout.proxies.is_dir() and any(layout.proxies.iterdir()):  # there is, or was, a cluster
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return True
     else:

@@ -64,7 +64,11 @@ EXIT_DISK = 74  # sysexits.h: EX_IOERR
 
 
 class Archivist:
-    """Owns the process's WARCs and its index connection. Thread-safe; `close` it."""
+    """Owns the process's WARCs and its index connection. Thread-safe; `close` it.
+
+    Attributes:
+        taken: exchanges handed over so far.
+    """
 
     def __init__(
         self,
@@ -86,6 +90,7 @@ class Archivist:
         )
         self._jobs: deque[Job] = deque()
         self._backlog = 0  # bytes
+        self.taken = 0
         self._lock = threading.Lock()
         self._room = threading.Condition(self._lock)
         self._arrived = threading.Event()  # there is something to do
@@ -100,6 +105,7 @@ class Archivist:
             while self._backlog > BACKLOG_BYTES or len(self._jobs) > BACKLOG_RECORDS:
                 self._room.wait()
             self._jobs.append(recorded)
+            self.taken += 1
             self._backlog += recorded.spool.size
             if self._backlog > BATCH_BYTES:
                 self._urgent.set()

@@ -44,6 +44,19 @@ def interrupted(layout: Layout) -> list[Path]:
     return sorted(layout.archive.glob(f"*{OPEN_SUFFIX}"))
 
 
+def abandoned(layout: Layout) -> frozenset[str]:
+    """The names of files that were being written and whose writer is dead."""
+    found = set()
+    for path in interrupted(layout):
+        try:
+            with path.open("r+b") as file:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                found.add(path.name)
+        except OSError:
+            continue  # somebody writes it, or has just closed it
+    return frozenset(found)
+
+
 def put_in_order(
     layout: Layout,
     settings: ProxySettings,

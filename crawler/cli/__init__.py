@@ -26,9 +26,11 @@ _COMMANDS = {
     "policy": "crawler.cli.policy",
     "resume": "crawler.cli.steer:resume",
     "resume-host": "crawler.cli.hosts:resume_host",
+    "proxy": "crawler.cli.proxy",
     "serve": "crawler.cli.serve",
     "sheet": "crawler.cli.sheet",
     "status": "crawler.cli.status",
+    "worker": "crawler.cli.worker",
     "stop": "crawler.cli.steer:stop",
 }
 

@@ -13,7 +13,13 @@ from core.layout import Layout
 from crawler.archiving import Order, archive
 from crawler.cli.exits import Exit
 from crawler.cli.groups import GroupWithDefault
-from crawler.cli.options import collection_option, json_option, profile_option
+from crawler.cli.options import (
+    collection_option,
+    database_option,
+    json_option,
+    profile_option,
+    with_database,
+)
 from crawler.cli.show import choose
 from crawler.cli.verify import command as verify_command
 from crawler.profiles import load_profile
@@ -25,6 +31,7 @@ from crawler.urllist import UrlList, parse_lines, read_list
 @click.argument("urls", nargs=-1, metavar="[URL]...")
 @click.option("--list", "list_file", metavar="FILE", help="One URL a line; - is standard input.")
 @collection_option
+@database_option
 @profile_option
 @click.option(
     "--workers",
@@ -46,6 +53,7 @@ def command(
     urls: tuple[str, ...],
     list_file: str | None,
     collection: Path,
+    database_url: str,
     profile: str,
     workers: int,
     again: bool,
@@ -60,7 +68,7 @@ def command(
     collection's frontier, such as what `weboid enqueue` put there. Ctrl-C finishes the pages begun and stops; a
     second one stops at once.
     """
-    settings = load_profile(profile)
+    settings = with_database(load_profile(profile), database_url)
     if no_wait:
         settings = replace(settings, proxy=replace(settings.proxy, disk_wait_s=0.0))
     goes_on = not urls and list_file is None and Layout(collection).frontier_db.exists()

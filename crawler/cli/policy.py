@@ -3,39 +3,24 @@
 import asyncio
 import getpass
 import json
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
 from datetime import datetime
-from typing import Any
 
 import click
 
 from core.clock import SystemClock
 from core.durations import parse_duration, parse_moment
 from core.errors import InputError
-from core.urls import fetch_key, host_of
+from core.urls import fetch_key
 from crawler.cli.exits import Exit
+from crawler.cli.explain import explain
 from crawler.cli.tables import clean, table, width
 from crawler.cli.where import Where, where_options
 from crawler.collection import open_collection
-from crawler.fetching import CA_FILE, Fetcher, agent_of, visits_at
-from crawler.frontier.base import Frontier, FrontierItem, Lane
-from crawler.jobs import Jobs
 from crawler.policy.entries import ORDERS, Kind, PolicyEntry, new_entry, read_entries
-from crawler.policy.judging import Opinion
-from crawler.policy.making import make_policy
 from crawler.policy.patterns import target_of
-from crawler.rules import Action
-from crawler.supervisor import running
 
 _CLOCK = SystemClock()
 _KINDS = click.Choice([str(kind) for kind in Kind])
-_WORDS = {
-    Action.VISIT: "visited",
-    Action.SKIP: "skipped",
-    Action.FAIL: "failed",
-    Action.LATER: "put off",
-}
 
 
 @click.group("policy")
@@ -46,6 +31,9 @@ def command() -> None:
     (example.org/path, https://example.org/private/), a URL, a SURT prefix (org,example)/path) or a
     regular expression (re:...). Crawls follow a change within a second. See docs/policy.md.
     """
+
+
+command.add_command(explain)
 
 
 @command.command("list")
@@ -180,100 +168,9 @@ def remove_command(*, names: tuple[str, ...], kind: str | None, where: Where, as
     return Exit.OK
 
 
-@command.command("explain")
-@click.argument("url")
-@click.option("--job", default="", metavar="NAME", help="The crawl whose settings hold.")
-@click.option(
-    "--fetch",
-    is_flag=True,
-    help="Ask for a robots.txt that is not known, through a proxy; nobody else may be archiving.",
-)
-@where_options
-def explain_command(*, url: str, job: str, fetch: bool, where: Where, as_json: bool) -> int:
-    """Show what each rule says of a URL, in their order, and which one decides."""
-    key = fetch_key(url)
-    with where.frontier() as frontier:
-        opinions = asyncio.run(_explain(key, job, frontier, where, fetch=fetch))
-    deciding = next((each for each in opinions if each.is_against), None)
-    outcome = _WORDS[deciding.verdict.action if deciding else Action.VISIT]
-    if as_json:
-        rules = [
-            {
-                "rule": each.rule,
-                "against": each.is_against,
-                "text": each.text,
-                "decides": each is deciding,
-            }
-            for each in opinions
-        ]
-        reason = deciding.verdict.reason if deciding else ""
-        document = {"url": key, "outcome": outcome, "reason": reason, "rules": rules}
-        click.echo(json.dumps(document, ensure_ascii=False))
-        return Exit.OK
-    rows = [
-        (each.rule, "against" if each.is_against else "", _marked(each, deciding))
-        for each in opinions
-    ]
-    click.echo(clean(key))
-    for line in table(("rule", "", "says"), rows, columns=None, indent="  ")[1:]:
-        click.echo(line)
-    click.echo(f"It would be {outcome}.")
-    return Exit.OK
-
-
-def _marked(opinion: Opinion, deciding: Opinion | None) -> str:
-    return f"{opinion.text}  <- decides" if opinion is deciding else opinion.text
-
-
 async def _make_collection(where: Where) -> None:
     async with open_collection(where.layout.root, clock=_CLOCK):
         pass
-
-
-async def _explain(
-    url: str, job: str, frontier: Frontier, where: Where, *, fetch: bool
-) -> list[Opinion]:
-    jobs = Jobs(frontier, where.settings, clock=_CLOCK)
-    jobs.look()
-    record = frontier.find(url)
-    host = record.item.host if record is not None else host_of(url)
-    lane = record.item.lane if record is not None else Lane.STANDARD
-    item = FrontierItem("", url, host, lane, 0, "", 0, job=job)
-
-    async def ask(verb: Callable[[], Any]) -> Any:
-        return verb()
-
-    async with _fetcher(where, wanted=fetch) as fetcher:
-        policy = make_policy(
-            frontier,
-            where.settings.policy,
-            fetcher=fetcher,
-            settings_for=lambda each: jobs.settings_for(each.url, each.job),
-            clock=_CLOCK,
-            ask=ask,
-        )
-        opinions = await policy.explain(item, now=_CLOCK.now())
-    for problem in policy.problems.kept:
-        click.echo(clean(str(problem)), err=True)
-    return opinions
-
-
-@asynccontextmanager
-async def _fetcher(where: Where, *, wanted: bool) -> AsyncIterator[Fetcher | None]:
-    """What asks for a robots.txt, through a proxy of our own; None when it is not wanted."""
-    if not wanted:
-        yield None
-        return
-    settings = where.settings
-    async with (
-        open_collection(where.layout.root, clock=_CLOCK) as collection,
-        running(collection, settings, clock=_CLOCK) as supervisor,
-    ):
-        yield Fetcher(
-            visits_at(supervisor, bucket=settings.proxy.dedup_bucket),
-            ca=collection.layout.ca / CA_FILE,
-            agent=agent_of(supervisor, settings.visit),
-        )
 
 
 def _lines(entries: dict[str, PolicyEntry]) -> list[str]:

@@ -12,7 +12,14 @@ from core.errors import UnavailableError
 from core.layout import Layout
 from core.redis_url import RedisUse, parse_redis_url
 from core.settings import Settings
-from crawler.cli.options import collection_option, frontier_option, json_option, profile_option
+from crawler.cli.options import (
+    collection_option,
+    database_option,
+    frontier_option,
+    json_option,
+    profile_option,
+    with_database,
+)
 from crawler.collection import read_collection
 from crawler.frontier.base import Frontier
 from crawler.frontier.opening import open_frontier
@@ -89,17 +96,25 @@ def where_of(collection: Path, frontier_url: str, profile: str) -> Where:
 
 
 def where_options(function: Callable[..., int]) -> Callable[..., int]:
-    """`--collection`, `--frontier`, `--profile` and `--json`, as `where` and `as_json`."""
+    """`--collection`, `--frontier`, `--database`, `--profile` and `--json`: `where` and `as_json`."""
 
     @collection_option
     @frontier_option
+    @database_option
     @profile_option
     @json_option
     @functools.wraps(function)
     def command(
-        *, collection: Path, frontier_url: str, profile: str, as_json: bool, **rest: Any
+        *,
+        collection: Path,
+        frontier_url: str,
+        database_url: str,
+        profile: str,
+        as_json: bool,
+        **rest: Any,
     ) -> int:
         where = where_of(collection, frontier_url, profile)
+        where = replace(where, settings=with_database(where.settings, database_url))
         return function(where=where, as_json=as_json, **rest)
 
     return command

@@ -32,7 +32,7 @@ _CLAIMED = "SELECT seq FROM claims {where} ORDER BY token LIMIT ?"
 _QUEUED = "SELECT seq FROM queue WHERE {where} ORDER BY lane, epoch, host_id, place, seq LIMIT ?"
 _LATER = "SELECT seq FROM later {where} ORDER BY due_ms LIMIT ?"
 _ENDED = (
-    "SELECT seq FROM items WHERE {where} ended = ? AND ended BETWEEN 1 AND 3 "
+    "SELECT seq FROM items WHERE {where} ended = ? AND ended % 4 > 0 "
     "ORDER BY ended_ms DESC, seq DESC LIMIT ?"
 )
 # Where a scan goes, in this order: an item that moves while it stays queued moves ahead.
@@ -45,7 +45,7 @@ _SCAN = {
     "WHERE lane = ? AND (epoch, host_id, place, seq) > (?, ?, ?, ?) "
     "ORDER BY epoch, host_id, place, seq LIMIT ?",
     "ended": "SELECT seq, ended_ms, seq FROM items "
-    "WHERE ended = ? AND ended BETWEEN 1 AND 3 AND (ended_ms, seq) > (?, ?) "
+    "WHERE ended = ? AND ended % 4 > 0 AND (ended_ms, seq) > (?, ?) "
     "ORDER BY ended_ms, seq LIMIT ?",
 }
 _LOWEST = -(1 << 63)
@@ -96,16 +96,18 @@ def scan(
 def _scan_queued(
     db: sqlite3.Connection, part: Any, key: list[Any], limit: int
 ) -> tuple[Sequence[ItemRecord], str]:
-    if part == "later":
-        records, following = _scanned(db, part, part, (), key or [_LOWEST] * 2, limit)
-    elif part in _PARTS:
-        lane = (int(part),)
-        records, following = _scanned(db, "queue", part, lane, key or [_LOWEST] * 4, limit)
-    else:
+    if part not in _PARTS:
         raise InputError("This cursor is not one that a scan of queued items gave.")
-    if not following and part != _PARTS[-1]:
-        following = _PARTS[_PARTS.index(part) + 1]
-    return records, following
+    for place in _PARTS[_PARTS.index(part) :]:
+        if place == "later":
+            found = _scanned(db, place, place, (), key or [_LOWEST] * 2, limit)
+        else:
+            found = _scanned(db, "queue", place, (int(place),), key or [_LOWEST] * 4, limit)
+        records, following = found
+        if records:
+            return records, following or ":".join(_PARTS[_PARTS.index(place) + 1 :][:1])
+        key = []
+    return [], ""
 
 
 def _scanned(

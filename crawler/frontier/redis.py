@@ -34,7 +34,7 @@ from crawler.frontier.offers import pack_offers
 from crawler.frontier.packing import to_text, unpack
 from crawler.frontier.redis_store import RedisStore
 from crawler.frontier.server_clock import ServerClock
-from crawler.politeness import LONGEST_RETRY
+from crawler.politeness import LONGEST_RETRY, longest_rest
 
 # A lease that runs out counts for less than a failure; see the SQLite frontier's moves.
 CLAIMS_PER_ATTEMPT = 3
@@ -216,7 +216,8 @@ class RedisFrontier:
     def rest(self, hosts: Mapping[str, datetime], *, now: datetime) -> None:
         """See `Frontier.rest`. A thousand hosts are one transaction."""
         now_ms = milliseconds(now + self._clock.offset(now))
-        moments = [(host, self._up(moment, now)) for host, moment in hosts.items()]
+        latest = now + longest_rest(self._politeness)
+        moments = [(host, self._up(min(moment, latest), now)) for host, moment in hosts.items()]
         for first in range(0, len(moments), AT_ONCE):
             pairs = (each for pair in moments[first : first + AT_ONCE] for each in pair)
             self._store.ask("rest", now_ms, *pairs)

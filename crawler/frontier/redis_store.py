@@ -16,6 +16,7 @@ from core.redis_url import RedisAddress
 from core.settings import FrontierSettings, PolitenessSettings
 from crawler.frontier.base import CLOCK_SLACK
 from crawler.frontier.packing import pack
+from crawler.politeness import longest_rest
 from proxy.redis_server import Fault, Manners, RedisServer
 
 # Another version's keys mean something else.
@@ -173,13 +174,12 @@ class RedisStore:
 
 def _settings(politeness: PolitenessSettings, settings: FrontierSettings) -> list[object]:
     """What every script is told, as common.lua reads it."""
-    longest = max(politeness.max_delay_s, politeness.min_delay_s, politeness.crawl_delay_limit_s)
     return [
         max(politeness.visits_per_host, 1),
         politeness.delay_factor,
         round(politeness.min_delay_s * 1e6),
         round(politeness.max_delay_s * 1e6),
-        round(longest * 1000),
+        longest_rest(politeness) // timedelta(milliseconds=1),
         CLOCK_SLACK // timedelta(milliseconds=1),
         round(settings.lease_s * 1000),
         1 if settings.order == "random" else 0,

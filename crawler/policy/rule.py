@@ -29,7 +29,6 @@ from crawler.policy.judging import (
     failed_link_key,
     failed_link_note,
 )
-from crawler.policy.lists import ListProblems
 from crawler.policy.patterns import target_of
 from crawler.rules import VISIT, Aftermath, Verdict
 from crawler.visiting import Captured
@@ -99,11 +98,6 @@ class PolicyRule:
         """Read entries and lists that have changed; raises as `before`."""
         await self._judge.book.refresh()
         await self._judge.lists.refresh(monotonic=self._clock.monotonic())
-
-    @property
-    def problems(self) -> ListProblems:
-        """Lines of lists that cannot be used."""
-        return self._judge.lists.lists.problems
 
     def forbids(self, item: FrontierItem) -> Callable[[Visit], str]:
         """What `crawler.visiting.capture` asks of what was seen: why it must not be kept."""

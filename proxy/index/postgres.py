@@ -39,6 +39,7 @@ _ADD_PAGE = (
     f"INSERT INTO pages ({columns(PageRow)}) {_unnested(PageRow)}"
     " ON CONFLICT (page_id) DO UPDATE SET "
     + ", ".join(f'"{name}" = excluded."{name}"' for name in PageRow._fields[1:])
+    + " WHERE excluded.captured_ms >= pages.captured_ms"
 )
 _ADD_PAYLOADS = (
     'INSERT INTO payloads (digest, bucket, spelled, filename, "offset", length, url, captured_ms)'
@@ -72,7 +73,8 @@ class PostgresCaptureIndex:
         if version is None:
             with self._server.transaction():
                 self._server.execute(
-                    "SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", (f"weboid.{schema}",)
+                    "SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))",
+                    (f"weboid.make.{schema}",),
                 )
                 if self._version(schema) is None:  # nobody was quicker
                     # Whoever may not make a schema may still use one that was made for it.
@@ -185,6 +187,15 @@ class PostgresCaptureIndex:
         """How the page's visit ended; None when its manifest is not in the index."""
         found = self._one("SELECT outcome FROM pages WHERE page_id = %s", (_storable(page_id),))
         return None if found is None else Outcome(found)
+
+    def manifest_place(self, page_id: str) -> tuple[str, int, int] | None:
+        """The WARC, offset and length of the page's manifest, the latest; None: not in the index."""
+        query = (
+            'SELECT filename, "offset", length FROM captures WHERE page_id = %s'
+            " AND starts_with(url, 'urn:pageinfo:') ORDER BY captured_ms DESC LIMIT 1"
+        )
+        found = self._server.execute(query, (_storable(page_id),), patient=True).fetchone()
+        return None if found is None else (found[0], found[1], found[2])
 
     def outcomes(self) -> dict[str, int]:
         """Pages by outcome."""

@@ -21,7 +21,7 @@ from proxy.payloads.protocol import PayloadKey
 class CaptureIndex(Protocol):
     """One captures index, as one process sees it; `close` it.
 
-    Questions may come from any thread, a transaction is one thread's.
+    Questions may come from any thread; a transaction is one thread's.
 
     Every verb of an index that is `shared` raises IndexUnavailableError while its server does not
     answer. Outside of `transaction` each verb is a transaction of its own.
@@ -62,12 +62,14 @@ class CaptureIndex(Protocol):
         ...
 
     def add_page(self, page: PageInfo) -> None:
-        """Add or replace the page's row.
+        """Add or replace the page's row; an earlier visit's manifest never replaces a later one's.
 
-        What an interrupted attempt at the same page left in the index goes: its records stay in
-        the WARCs, but the page was captured once, by the visit that its manifest describes. A page
-        that was skipped was not captured at all: of it only the manifest stays in the index, which
-        says why, so that nobody is offered what its site does not want to be archived.
+        Both may exist: a proxy died after it wrote the first, another made the page meanwhile, and
+        then the first is found. What an interrupted attempt at the same page left in the index
+        goes: its records stay in the WARCs, but the page was captured once, by the visit that its
+        manifest describes. A page that was skipped was not captured at all: of it only the manifest
+        stays in the index, which says why, so that nobody is offered what its site does not want to
+        be archived.
         """
         ...
 
@@ -93,6 +95,10 @@ class CaptureIndex(Protocol):
 
     def page_outcome(self, page_id: str) -> Outcome | None:
         """How the page's visit ended; None when its manifest is not in the index."""
+        ...
+
+    def manifest_place(self, page_id: str) -> tuple[str, int, int] | None:
+        """The WARC, offset and length of the page's manifest, the latest; None: not in the index."""
         ...
 
     def outcomes(self) -> dict[str, int]:

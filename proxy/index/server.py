@@ -24,6 +24,7 @@ log = logging.getLogger(__name__)
 
 ANSWER_TIMEOUT_S = 30.0  # a statement writes a batch's rows; a scan by a command may take longer
 LOOK_S = 1.0
+LOCK_NAME = "weboid.use."
 # A dead machine or cable is noticed by the system, also while nothing is asked.
 _OPTIONS = {
     "application_name": "weboid",
@@ -47,8 +48,20 @@ class PostgresServer:
     """
 
     def __init__(
-        self, address: IndexAddress, *, monotonic: Callable[[], float] = time.monotonic
+        self,
+        address: IndexAddress,
+        *,
+        holds: bool = True,
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
+        """Take the address.
+
+        Args:
+            address: where it is.
+            holds: keep the index from being made anew for as long as the connection lasts.
+            monotonic: the clock.
+        """
+        self._holds = holds
         self._address = address
         self._monotonic = monotonic
         self._turn = threading.RLock()  # a transaction is one thread's
@@ -148,11 +161,27 @@ class PostgresServer:
             )
         except (psycopg.Error, OSError) as error:
             raise self._as_ours(error) from None
+        if self._holds:
+            self._hold(connection)
         self._connection = connection
         if self._watching is None:
             self._watching = threading.Thread(target=self._watch, name="postgresql", daemon=True)
             self._watching.start()
         return connection
+
+    def _hold(self, connection: psycopg.Connection[Any]) -> None:
+        """Share the lock that whoever makes the index anew takes alone."""
+        query = b"SELECT pg_try_advisory_lock_shared(hashtextextended(%s, 0))"
+        try:
+            row = connection.execute(query, (LOCK_NAME + self._address.index,)).fetchone()
+        except (psycopg.Error, OSError) as error:
+            connection.close()
+            raise self._as_ours(error) from None
+        if row is None or not row[0]:
+            connection.close()
+            raise IndexUnavailableError(
+                f"{self._place} is being made anew: wait until `weboid index rebuild` has ended."
+            )
 
     def _roll_back(self) -> None:
         connection = self._connection

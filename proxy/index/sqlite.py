@@ -29,7 +29,12 @@ _ROWS_AT_ONCE = (64, 8, 1)
 
 
 _CAPTURES = f"INSERT OR IGNORE INTO captures ({columns(CaptureRow)}) VALUES "  # noqa: S608 constants
-_PAGES = f"INSERT OR REPLACE INTO pages ({columns(PageRow)}) VALUES "  # noqa: S608 constants
+_PAGES = f"INSERT INTO pages ({columns(PageRow)}) VALUES "  # noqa: S608 constants
+_LATEST_PAGE = (
+    " ON CONFLICT (page_id) DO UPDATE SET "
+    + ", ".join(f"{name} = excluded.{name}" for name in PageRow._fields[1:])
+    + " WHERE excluded.captured_ms >= pages.captured_ms"
+)
 
 
 class SqliteCaptureIndex:
@@ -181,7 +186,7 @@ class SqliteCaptureIndex:
                 self._db.execute(statement + ",".join([marks] * size), values)
 
     def add_page(self, page: PageInfo) -> None:
-        """Add or replace the page's row.
+        """Add or replace the page's row; an earlier visit's manifest never replaces a later one's.
 
         What an interrupted attempt at the same page left in the index goes: its records stay in
         the WARCs, but the page was captured once, by the visit that its manifest describes. A page
@@ -198,13 +203,22 @@ class SqliteCaptureIndex:
             "DELETE FROM captures WHERE page_id = ? AND captured_ms < ?",
             (row.page_id, row.captured_ms),
         )
-        self._insert(_PAGES, [row])
+        self._db.execute(f"{_PAGES}({','.join('?' * len(row))}){_LATEST_PAGE}", row)
 
     def page_outcome(self, page_id: str) -> Outcome | None:
         """How the page's visit ended; None when its manifest is not in the index."""
         query = "SELECT outcome FROM pages WHERE page_id = ?"
         row = self._db.execute(query, (page_id,)).fetchone()
         return None if row is None else Outcome(row[0])
+
+    def manifest_place(self, page_id: str) -> tuple[str, int, int] | None:
+        """The WARC, offset and length of the page's manifest, the latest; None: not in the index."""
+        query = (
+            "SELECT filename, offset, length FROM captures WHERE page_id = ?"
+            " AND url LIKE 'urn:pageinfo:%' ORDER BY captured_ms DESC LIMIT 1"
+        )
+        found: tuple[str, int, int] | None = self._db.execute(query, (page_id,)).fetchone()
+        return found
 
     def outcomes(self) -> dict[str, int]:
         """Pages by outcome."""

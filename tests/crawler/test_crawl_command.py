@@ -53,7 +53,9 @@ def start(web: TestWeb, tmp_path: Path) -> Iterator[Start]:
 
 def crawl(weboid: Weboid, *arguments: str) -> Ran:
     """`weboid crawl --json` with the profile."""
-    return weboid.run("crawl", "--json", "--profile", str(weboid.profile), *arguments)
+    ran = weboid.run("crawl", "--json", "--profile", str(weboid.profile), *arguments)
+    assert ran.code == 0, ran.out[-2000:] + ran.err
+    return ran
 
 
 def paths(ran: Ran, host: str = "a.example") -> set[str]:
@@ -259,3 +261,59 @@ def test_only_seeds_are_rendered_when_the_share_is_zero(start: Start) -> None:
     doms = index(weboid.collection, "SELECT url FROM captures WHERE url LIKE 'urn:dom:%'")
     assert doms == [(f"urn:dom:{SEED}",)]
     assert max(count for key, count in site.asked.items() if "/docs/" in key) == 1
+
+
+def test_a_wider_scope_follows_the_links_of_pages_that_were_archived_before(start: Start) -> None:
+    """They are in the manifests: nothing is visited twice."""
+    weboid, site = start(SITE)
+
+    crawl(weboid, SEED, "--depth", "1")
+    deeper = crawl(weboid, SEED, "--depth", "2")
+    wider = crawl(weboid, SEED, "--depth", "2", "--scope", "host", "--exclude", "skip")
+
+    assert paths(deeper) == {"/docs/deep/1", "/docs/deep/2", "/docs/skip-me"}
+    assert paths(wider) == {"/top"}
+    assert {site.asked[f"a.example{path}"] for path in (*FOLDER, "/top")} == {1}
+
+
+def test_a_sheet_that_is_set_holds_for_the_next_pages(start: Start) -> None:
+    """`weboid sheet set` on a collection; `list` shows it, `remove` takes it back."""
+    weboid, _ = start(SITE)
+    crawl(weboid, SEED, "--depth", "0")
+
+    told = weboid.run("sheet", "set", "a.example/docs/deep", "scope.exclude=['.']")
+    listed = weboid.run("sheet", "list", "--json")
+    ran = crawl(weboid, SEED)
+    gone = weboid.run("sheet", "remove", "example,a,)/docs/deep")
+
+    assert told.out == 'example,a,)/docs/deep\n  scope.exclude = ["."]\n'
+    assert json.loads(listed.out) == {
+        "prefix": "example,a,)/docs/deep",
+        "scope": {"exclude": ["."]},
+    }
+    assert paths(ran) == {"/docs/one", "/docs/two", "/docs/skip-me"}
+    assert gone.code == 0
+    assert weboid.run("sheet", "list").out.startswith("No sheets")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("set", "org,example", "visit.timeout_s=1"), "inside a label"),
+        (("set", "a.example", "visit.timeout_s"), "GROUP.KEY=VALUE"),
+        (("set", "a.example", "proxy.processes=2"), "unknown keys"),
+        (("set", "a.example", "scope.pages=2"), "as a whole"),
+        (("remove", "b.example"), "There is no sheet"),
+    ],
+)
+def test_a_sheet_that_cannot_be_is_refused_with_a_sentence(
+    start: Start, arguments: tuple[str, ...], words: str
+) -> None:
+    """Exit code 2."""
+    weboid, _ = start(SITE)
+    weboid.archive("http://a.example/docs/deeper")
+
+    ran = weboid.run("sheet", *arguments)
+
+    assert ran.code == 2
+    assert words in ran.err

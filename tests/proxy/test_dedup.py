@@ -25,9 +25,9 @@ from proxy.ledger import Kept, LedgerEntry
 from proxy.payloads.opening import open_shared
 from proxy.rebuilding import rebuild
 from tests.proxy.conftest import ROOT, Browser, Origin, Proxy, Record, check, ok, records
-from tests.proxy.relay import CLAIM, SETTLE, Relay
 from tests.proxy.test_durability import rows
 from tests.services.redis_server import RedisServer, wait_until
+from tests.services.relay import CLAIM, SETTLE, Relay
 
 pytestmark = pytest.mark.proxy
 

@@ -163,6 +163,19 @@ def test_a_page_replaces_what_an_earlier_attempt_left(index: Index) -> None:
     assert index.outcomes() == {"complete": 1}
 
 
+def test_an_earlier_visits_manifest_that_is_found_later_changes_nothing(index: Index) -> None:
+    """A dead proxy's file is put in order after another proxy has made the page again."""
+    index.add_page(page(second=20, title="again"))
+    index.add_rows([row(offset=1)])
+    index.add_rows([row(FILES[1], captured_ms=1_699_999_999_999)])
+    index.add_page(page(second=0, title="before"))
+    index.settle([FILES[1]])
+    found = contents(index)
+
+    assert [each[10] for each in found["pages"]] == ["again"]
+    assert [each[8:10] for each in found["captures"]] == [(FILES[0], 1)]
+
+
 def test_of_a_skipped_page_only_the_manifest_stays(index: Index) -> None:
     """Nobody is offered it; whichever came first, rows or page, and other pages are left alone."""
     index.add_rows([row(offset=0), row(offset=1, url="urn:pageinfo:http://origin.example/page")])

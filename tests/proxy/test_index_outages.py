@@ -24,10 +24,10 @@ from proxy.ledger import Kept, LedgerEntry
 from proxy.payloads.protocol import PayloadKey
 from proxy.recovery import put_in_order
 from tests.proxy.conftest import Browser, Origin, Proxy, check, ok, records
-from tests.proxy.relay import Relay
 from tests.proxy.test_index import DIGESTS, FILES, contents, original, page, row
 from tests.services.postgres import PostgresServer
 from tests.services.redis_server import RedisServer, wait_until
+from tests.services.relay import Relay
 
 pytestmark = pytest.mark.proxy
 

@@ -86,6 +86,6 @@ def test_a_dead_proxys_spools_go_and_a_living_ones_stay(tmp_path: Path) -> None:
     left.mkdir()
     (left / "body").write_bytes(b"long")
     with spool_folder(tmp_path) as first, spool_folder(tmp_path) as second:
-        assert set(tmp_path.iterdir()) == {first, second}
+        assert set(tmp_path.glob(".spool-*")) == {first, second}
 
-    assert list(tmp_path.iterdir()) == []
+    assert list(tmp_path.glob(".spool-*")) == []

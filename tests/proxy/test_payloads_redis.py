@@ -24,9 +24,9 @@ from proxy.builder import Original
 from proxy.payloads.packing import pack_original, payload_key, unpack_original
 from proxy.payloads.protocol import Claim
 from proxy.payloads.redis import RedisPayloads
-from tests.proxy.relay import CLAIM, SETTLE, Relay
 from tests.proxy.test_payloads import ONE, TWO, original
 from tests.services.redis_server import RedisServer, free_port, wait_until
+from tests.services.relay import CLAIM, SETTLE, Relay
 
 ROOT = Path(__file__).resolve().parents[2]
 Open = Callable[..., RedisPayloads]
@@ -144,7 +144,7 @@ import sys
 from pathlib import Path
 from core.redis_url import RedisUse, parse_redis_url
 from proxy.payloads.redis import RedisPayloads
-from tests.proxy.relay import CLAIM, SETTLE, Relay
+from tests.services.relay import CLAIM, SETTLE, Relay
 from tests.proxy.test_payloads import ONE, TWO, original
 
 url, folder = sys.argv[1:]

@@ -12,14 +12,30 @@ local number = last - #which
 local groups, fresh_of, fresh, requeued = {}, {}, 0, 0
 if places then math.randomseed(places[1] * 2147483647) end
 
+-- The numbers of the jobs that are known; one that is new gets a number with its first item.
+local job_numbers = {}
 for place, name in ipairs(jobs) do
-  local job = call('HGET', T .. 'jobs', name)
+  job_numbers[place] = tonumber(call('HGET', T .. 'jobs', name) or nil)
+end
+
+local function job_of(place)
+  local job = job_numbers[place]
   if not job then
     job = call('HINCRBY', totals, 'jobs', 1)
-    call('HSET', T .. 'jobs', name, job)
-    call('HSET', T .. 'j' .. job, 'name', name, 'began', now)
+    call('HSET', T .. 'jobs', jobs[place], job)
+    call('HSET', T .. 'j' .. job, 'name', jobs[place], 'began', now)
+    job_numbers[place] = job
   end
-  jobs[place] = tonumber(job)
+  return job
+end
+
+local function host_of(place)
+  local host = found[place]
+  if not host then
+    host = new_host(names[place], places and -math.random() or 0)
+    found[place] = host
+  end
+  return host
 end
 
 local function enqueue(i, id, host, lane)
@@ -49,15 +65,15 @@ local function move_up(r, lane)
   write_record(r)
 end
 
-local function known(i, id, lane, job)
+local function known(i, id, lane)
   local r = read_record(id)
   if r.state >= DONE then
     if again > 0 and r.ended > now - again then return end
     unfinish(r)
+    local job = job_of(of_job[i])
     moved(r.job, r.state, nil)
     r.state, r.lane, r.job, r.number, r.added, r.body = QUEUED, lane, job, number + i, now, bodies[i]
-    r.host = found[which[i]] or new_host(names[which[i]], places and -places[i] or 0)
-    found[which[i]] = r.host
+    r.host = host_of(which[i])
     moved(job, nil, QUEUED)
     write_record(r)
     enqueue(i, id, r.host, lane)
@@ -69,19 +85,17 @@ end
 
 for i = 1, #which do
   local id, lane, body = string.sub(ids, 16 * i - 15, 16 * i), lanes[i], bodies[i]
-  local job = jobs[of_job[i]]
-  local shard, host = shard_of(id), found[which[i]]
-  if not host and call('HEXISTS', shard, id) == 0 then
-    host = new_host(names[which[i]], places and -places[i] or 0)
-    found[which[i]] = host
+  local shard, host, job = shard_of(id), found[which[i]], job_numbers[of_job[i]]
+  if not (host and job) and call('HEXISTS', shard, id) == 0 then
+    host, job = host_of(which[i]), job_of(of_job[i])
   end
-  if host and call('HSETNX', shard, id,
+  if host and job and call('HSETNX', shard, id,
       pack_head(QUEUED, lane, host, number + i, now, 0, 0, 0, job, body) .. body) == 1 then
     fresh = fresh + 1
     fresh_of[job] = (fresh_of[job] or 0) + 1
     enqueue(i, id, host, lane)
   elseif again then
-    known(i, id, lane, job)
+    known(i, id, lane)
   end
 end
 

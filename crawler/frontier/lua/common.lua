@@ -166,7 +166,7 @@ local function settle(host, slot, now)
         if slot[DOWN] > now then
           place, score = lane + 1, 0
         elseif slot[BLOCKED] > now then
-          place, score = HELD, math.max(slot[BLOCKED], slot[NEXT])
+          place, score = HELD, slot[BLOCKED]
         else
           place, score = lane + 1, slot[NEXT]
         end

@@ -4,7 +4,7 @@ for i = 2, #a, 2 do
   local host = host_named(a[i])
   if host then
     local slot = slot_of(host)
-    slot[NEXT] = math.max(slot[NEXT], math.min(a[i + 1], a[1] + 1 + longest_rest))
+    slot[NEXT] = math.max(slot[NEXT], a[i + 1])
     settle(host, slot, a[1])
   end
 end

@@ -1,4 +1,4 @@
-"""A TCP relay that stands between a proxy and its Redis, and can hold either's words back."""
+"""A TCP relay that stands between a client and its Redis, and can hold either's words back."""
 
 import socket
 import threading
