@@ -2,6 +2,9 @@
 
 import gzip
 import json
+import os
+import signal
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -9,9 +12,10 @@ from typing import Any
 
 import pytest
 
+from core.pages import parse_pageinfo
 from tests.crawler.conftest import Ran, Weboid
 from tests.crawler.linked_site import Answer, LinkedSite, file, moved, page, weboid_for
-from tests.crawler.test_archive_command import check, index
+from tests.crawler.test_archive_command import check, index, records
 from tests.sites.web import TestWeb
 
 pytestmark = [pytest.mark.browser, pytest.mark.proxy]
@@ -33,6 +37,7 @@ SITE = {
 }
 SEED = "http://a.example/docs/"
 FOLDER = {"/docs/", "/docs/one", "/docs/two"}
+WHOLE_FOLDER = {path for key in SITE if (path := key.removeprefix("a.example")).startswith("/docs")}
 
 Start = Callable[..., tuple[Weboid, LinkedSite]]
 
@@ -71,11 +76,10 @@ def test_a_crawl_archives_the_folder_of_its_seed_and_nothing_else(start: Start) 
     ran = crawl(weboid, SEED)
 
     assert ran.code == 0, ran.err
-    expected = {path for key in SITE if (path := key.removeprefix("a.example")).startswith("/docs")}
-    assert paths(ran) == expected
-    assert len(ran.pages) == len(expected)
+    assert paths(ran) == WHOLE_FOLDER
+    assert len(ran.pages) == len(WHOLE_FOLDER)
     assert {key for key in site.asked if key.startswith(("b.", "www."))} == set()
-    assert max(site.asked[f"a.example{path}"] for path in expected) == 1
+    assert max(site.asked[f"a.example{path}"] for path in WHOLE_FOLDER) == 1
     assert ran.summary["left"] == 0
 
 
@@ -128,9 +132,7 @@ def test_the_same_command_does_nothing_twice_and_a_wider_budget_goes_on(start: S
 
     assert len(first.pages) == 3
     assert again.pages == {}
-    assert paths(first) | paths(rest) == {
-        path for key in SITE if (path := key.removeprefix("a.example")).startswith("/docs")
-    }
+    assert paths(first) | paths(rest) == WHOLE_FOLDER
     assert not paths(first) & paths(rest)
 
 
@@ -317,3 +319,26 @@ def test_a_sheet_that_cannot_be_is_refused_with_a_sentence(
 
     assert ran.code == 2
     assert words in ran.err
+
+
+def test_a_crawl_that_was_killed_goes_on_and_captures_every_page_once(start: Start) -> None:
+    """Killed with all its children as soon as it has done a page, again and again, then left alone."""
+    weboid, _ = start(SITE)
+    arguments = ("crawl", "--json", "--profile", str(weboid.profile), SEED)
+    for _ in range(3):
+        process = weboid.start(*arguments)
+        assert process.stdout is not None
+        for line in process.stdout:
+            if json.loads(line)["event"] in ("page", "summary"):
+                break
+        os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+
+    crawl(weboid, SEED)
+
+    times = Counter(
+        parse_pageinfo(payload).url
+        for _, target, _, payload in records(weboid.collection)
+        if target.startswith("urn:pageinfo:")
+    )
+    assert times == {f"http://a.example{path}": 1 for path in WHOLE_FOLDER}

@@ -163,6 +163,23 @@ def test_a_page_replaces_what_an_earlier_attempt_left(index: Index) -> None:
     assert index.outcomes() == {"complete": 1}
 
 
+def test_a_page_s_manifest_is_found_where_it_lies(index: Index) -> None:
+    """The latest of that page; neither another record of it nor another page's."""
+    uri = "urn:pageinfo:http://origin.example/page"
+    index.add_rows(
+        [
+            row(offset=1, url=uri, captured_ms=1_000),
+            row(FILES[1], 2, url=uri, captured_ms=2_000),
+            row(offset=3, captured_ms=3_000),
+            row(offset=4, url=uri, captured_ms=4_000, page_id="two"),
+        ]
+    )
+
+    assert index.manifest_place("one") == (FILES[1], 2, 99)
+    assert index.manifest_place("two") == (FILES[0], 4, 99)
+    assert index.manifest_place("three") is None
+
+
 def test_an_earlier_visits_manifest_that_is_found_later_changes_nothing(index: Index) -> None:
     """A dead proxy's file is put in order after another proxy has made the page again."""
     index.add_page(page(second=20, title="again"))
