@@ -32,7 +32,7 @@ LEASES_SHOWN = 100
 BLOCKS_COUNTED = 1_000
 MEMBERS_SHOWN = 100
 # Reasons are grouped over so many of the latest: enough for a picture, and always as quick.
-ENDED_LOOKED_AT = 500
+ENDED_LOOKED_AT = 200
 REASONS_SHOWN = 20
 EXAMPLES_SHOWN = 3
 DEAD_LETTERS_SHOWN = 20
@@ -160,14 +160,17 @@ def ended_in(minute: Minute) -> int:
 def rate(minutes: Sequence[Minute], window: int, *, now: datetime) -> float:
     """Pages ended a minute over the last `window` minutes and what has passed of the current one.
 
-    A crawl that began within them is measured from its first minute.
+    A crawl that began within them is measured from the middle of its first minute: nobody knows
+    when in that minute it began.
     """
     recent = list(minutes[-(window + 1) :])
+    began_before = bool(recent and ended_in(recent[0]))
     while recent and not ended_in(recent[0]):
         recent.pop(0)
     if not recent:
         return 0.0
-    seconds = max((now - recent[0].begins_at).total_seconds(), SHORTEST_S)
+    begin = recent[0].begins_at + timedelta(seconds=0 if began_before else 30)
+    seconds = max((now - begin).total_seconds(), SHORTEST_S)
     return sum(map(ended_in, recent)) * 60 / seconds
 
 

@@ -16,7 +16,13 @@ from pathlib import Path
 from typing import Any
 
 from core.clock import Clock
-from core.errors import ConfigError, WeboidError
+from core.errors import (
+    ConfigError,
+    DedupUnavailableError,
+    IndexUnavailableError,
+    TransientError,
+    WeboidError,
+)
 from core.hostport import join_host_port
 from core.layout import Layout
 from core.settings import Settings
@@ -24,9 +30,11 @@ from core.timestamps import warc_date
 from crawler.collection import open_collection
 from crawler.frontier.base import Frontier
 from crawler.frontier.opening import open_frontier
+from crawler.patience import Patience
 from crawler.proxies import FileRecovered
 from crawler.registry import PROXY, Announcer, living_proxies
 from crawler.stopping import Stop
+from crawler.waiting import GoingOn, Waiting
 from proxy.handshake import Secret
 from proxy.presence import join
 from proxy.recovery import abandoned, put_in_order
@@ -76,7 +84,7 @@ async def stand(
     *,
     clock: Clock,
     ready: Callable[[dict[str, Any]], None],
-    report: Callable[[FileRecovered], None],
+    report: Callable[[FileRecovered | Waiting | GoingOn], None],
     stopping: Callable[[], None],
 ) -> None:
     """Serve until told to stop; then visits under way are finished and everything is written.
@@ -85,7 +93,7 @@ async def stand(
         order: where and how.
         clock: the time.
         ready: told what is announced, once it serves.
-        report: told what was put in order.
+        report: told what was put in order, and what is waited for.
         stopping: told when the first signal asked to stop; a second one cuts the visits.
 
     Raises:
@@ -96,25 +104,38 @@ async def stand(
     settings = order.settings
     with Stop(stopping) as stop:
         async with open_collection(order.root, clock=clock, shared=True) as collection:
-            layout = collection.layout
+            layout, patience = collection.layout, Patience(clock, report)
             with ExitStack() as stack:
                 stack.enter_context(closing(await asyncio.to_thread(join, layout.proxies)))
                 frontier = stack.enter_context(
-                    open_frontier(layout, settings.frontier, settings.politeness)
-                )
-                tune()
-                started = stack.enter_context(
-                    running(
-                        layout,
-                        settings,
-                        control=TcpControl(*order.control, order.secret),
-                        listen=Listen(*order.listen, advertise=order.host),
+                    await patience.ask(
+                        lambda: open_frontier(layout, settings.frontier, settings.politeness)
                     )
                 )
-                for each in started.recovered:
-                    report(FileRecovered.of(each.to_dict()))
+                tune()
+                started = await patience.ask(lambda: _started(order, layout, stack))
                 service = _Service(order, layout, started, frontier, clock, report)
+                await patience.ask(service.check)
                 await service.serve(stop, ready)
+
+
+def _started(order: Stand, layout: Layout, stack: ExitStack) -> Running:
+    """The proxy, closed with the stack.
+
+    Raises:
+        TransientError: a store does not answer, so what was left cannot be put in order.
+    """
+    try:
+        return stack.enter_context(
+            running(
+                layout,
+                order.settings,
+                control=TcpControl(*order.control, order.secret),
+                listen=Listen(*order.listen, advertise=order.host),
+            )
+        )
+    except (DedupUnavailableError, IndexUnavailableError) as error:
+        raise TransientError(str(error)) from error
 
 
 @dataclass
@@ -126,15 +147,24 @@ class _Service:
     started: Running
     frontier: Frontier
     clock: Clock
-    report: Callable[[FileRecovered], None]
+    report: Callable[[FileRecovered | Waiting | GoingOn], None]
+
+    @property
+    def name(self) -> str:
+        """What the proxy is known by, which is where workers reach it."""
+        return join_host_port(self.order.host, self.started.control_port)
+
+    def check(self) -> None:
+        """See that it is among its own kind; errors are those of `check_family`."""
+        check_family(self.frontier, self.started.proxy.ca.spki, self.name, self.clock)
 
     async def serve(self, stop: Stop, ready: Callable[[dict[str, Any]], None]) -> None:
         """Serve until told to stop, and finish the visits under way."""
-        proxy, clock = self.started.proxy, self.clock
-        name = join_host_port(self.order.host, self.started.control_port)
-        check_family(self.frontier, proxy.ca.spki, name, clock)
-        about = Describer(self.started, name, clock)
-        announcer = Announcer(self.frontier, PROXY, name, about, clock)
+        for each in self.started.recovered:
+            self.report(FileRecovered.of(each.to_dict()))
+        proxy = self.started.proxy
+        about = Describer(self.started, self.name, self.clock)
+        announcer = Announcer(self.frontier, PROXY, self.name, about, self.clock)
         looking = asyncio.create_task(self._look())
         try:
             ready(about())

@@ -3,6 +3,7 @@
 import asyncio
 import os
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 import click
@@ -20,6 +21,7 @@ from crawler.cli.options import (
     profile_option,
     with_database,
 )
+from crawler.cli.params import DURATION
 from crawler.cli.show import choose
 from crawler.cli.verify import command as verify_command
 from crawler.profiles import load_profile
@@ -42,6 +44,12 @@ from crawler.urllist import UrlList, parse_lines, read_list
 )
 @click.option("--again", is_flag=True, help="Archive also what the collection already has.")
 @click.option(
+    "--older-than",
+    type=DURATION,
+    metavar="LENGTH",
+    help="Archive also what was archived so long ago: 30d, 12h.",
+)
+@click.option(
     "--no-wait",
     is_flag=True,
     help="End the run when the disk is nearly full, rather than wait for space.",
@@ -57,6 +65,7 @@ def command(
     profile: str,
     workers: int,
     again: bool,
+    older_than: timedelta | None,
     no_wait: bool,
     dry_run: bool,
     as_json: bool,
@@ -68,6 +77,8 @@ def command(
     collection's frontier, such as what `weboid enqueue` put there. Ctrl-C finishes the pages begun and stops; a
     second one stops at once.
     """
+    if again and older_than is not None:
+        raise InputError("Say --again or --older-than, not both.")
     settings = with_database(load_profile(profile), database_url)
     if no_wait:
         settings = replace(settings, proxy=replace(settings.proxy, disk_wait_s=0.0))
@@ -80,7 +91,7 @@ def command(
     if dry_run:
         click.echo(f"{len(wanted.urls)} URLs would be archived into {collection}.")
         return Exit.SOME_FAILED if wanted.problems else Exit.OK
-    order = Order(wanted.urls, collection, settings, workers, again)
+    order = Order(wanted.urls, collection, settings, workers, timedelta(0) if again else older_than)
     show = choose(as_json=as_json)
     account = asyncio.run(
         archive(

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from crawler.cli.options import (
 from crawler.profiles import load_profile
 from crawler.proxies import FileRecovered
 from crawler.standing import Stand, stand
+from crawler.waiting import GoingOn, Waiting
 from proxy.handshake import Secret
 
 
@@ -105,7 +107,7 @@ def command(
             order,
             clock=SystemClock(),
             ready=say.ready,
-            report=say.recovered,
+            report=say.event,
             stopping=say.stopping,
         )
     )
@@ -133,9 +135,16 @@ class _Speaker:
             f"The proxy serves browsers at {about['browsers']}, workers at {about['address']}.",
         )
 
-    def recovered(self, event: FileRecovered) -> None:
-        """A file was put in order."""
-        self._say({"event": "recovered", **event.facts}, event.text)
+    def event(self, event: FileRecovered | Waiting | GoingOn) -> None:
+        """A file was put in order, or something is waited for."""
+        match event:
+            case FileRecovered():
+                self._say({"event": "recovered", **event.facts}, event.text)
+            case Waiting():
+                self._say({"event": "waiting", **asdict(event)}, event.text)
+            case GoingOn():
+                facts = {"event": "going_on", **asdict(event)}
+                self._say(facts, f"Going on after {event.seconds:.0f} s.")
 
     def stopping(self) -> None:
         """The first signal came."""

@@ -24,7 +24,7 @@ def redis_server(tmp_path: Path) -> Iterator[RedisServer]:
 def test_every_command_reads_and_writes_the_index_that_it_is_told(
     weboid: Weboid, redis_server: RedisServer, database_url: str
 ) -> None:
-    """`archive`, `status`, `archive verify` and `index rebuild`; the collection has none of its own."""
+    """`archive`, `status`, `archive verify`, `index rebuild` and `doctor`; the collection has none of its own."""
     profile = weboid.profile.read_text()
     assert "[proxy]\n" in profile
     dedup = f'[proxy]\ndedup_url = "{redis_server.url}"\n'
@@ -43,5 +43,9 @@ def test_every_command_reads_and_writes_the_index_that_it_is_told(
     assert weboid.run("archive", "verify", *told).code == 0
     refused = weboid.run("status", "--database", "postgresql://127.0.0.1:1/none")
     assert (refused.code, "Start PostgreSQL there" in refused.err) == (3, True)
+
+    weboid.profile.write_text(f'{weboid.profile.read_text()}\n[index]\nurl = "{database_url}"\n')
+    found = json.loads(weboid.run("doctor", "--profile", str(weboid.profile), "--json").out)
+    assert {each["subject"]: each["health"] for each in found}["index"] == "good"
 
     assert not (weboid.collection / "db" / "captures.sqlite").exists()
