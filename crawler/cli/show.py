@@ -194,7 +194,7 @@ class Terminal:
         self._progress = Progress(
             SpinnerColumn(),
             TextColumn("{task.description}"),
-            BarColumn(),
+            BarColumn(bar_width=12),
             MofNCompleteColumn(),
             TextColumn("{task.fields[standing]}", style="dim"),
             TimeElapsedColumn(),
