@@ -37,7 +37,7 @@ from crawler.frontier.base import NewItem
 from crawler.frontier.sqlite import SqliteFrontier
 from crawler.supervisor import running
 from crawler.worker import Crew
-from proxy.index import CaptureIndex
+from proxy.index.sqlite import SqliteCaptureIndex
 from render.browser import Browser
 from render.executable import find_browser
 from render.visit import VisitRequest, visit
@@ -99,7 +99,7 @@ async def archived(load: Load, web: TestWeb, processes: int) -> float:
             running(collection, settings, clock=CLOCK) as supervisor,
         ):
             layout = collection.layout
-            index = CaptureIndex(layout.captures_db)
+            index = SqliteCaptureIndex(layout.captures_db)
             with SqliteFrontier(
                 layout.frontier_db, settings=settings.frontier, politeness=settings.politeness
             ) as frontier:

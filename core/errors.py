@@ -5,6 +5,7 @@ WeboidError
 │   ├── ConfigError         a setting, a profile or a collection.toml
 │   └── BadUrlError         a URL that nobody can fetch; `reason` says why
 ├── TransientError          try again later
+│   └── IndexUnavailableError
 ├── PermanentError          note it and go on with the rest
 │   └── BodyTooLargeError   a message over a limit
 ├── UnavailableError        something must be installed, started or freed first
@@ -47,6 +48,10 @@ class BadUrlError(InputError):
 
 class TransientError(WeboidError):
     """It may work later: retry with a delay."""
+
+
+class IndexUnavailableError(TransientError):
+    """The captures index of several machines does not answer, so nothing can be acknowledged."""
 
 
 class PermanentError(WeboidError):

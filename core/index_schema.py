@@ -13,6 +13,9 @@ payloads  one row a payload and dedup bucket: the first `response`. Its row is c
           holds what lies here: it is what that index is made again from.
 files     one row a WARC: how many of its bytes the index covers (``indexed_to``); once it is closed
           also its size, its SHA-256 in hexadecimal and the moment it was last written to.
+
+Two texts, the same tables: for SQLite, the index of one collection, and for PostgreSQL, that of
+several machines (docs/decisions/016-index-on-postgresql.md).
 """
 
 SCHEMA_VERSION = 2
@@ -79,3 +82,75 @@ CREATE TABLE IF NOT EXISTS files (
     closed_ms INTEGER
 ) WITHOUT ROWID;
 """
+
+# An entry of a B-tree is at most 2,704 bytes, and a URL may be longer: its first characters are
+# looked up, then all of it is compared. A character has at most four bytes.
+KEY_CHARACTERS = 500
+
+POSTGRES_DDL = """
+CREATE TABLE captures (
+    id BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    urlkey TEXT COLLATE "C" NOT NULL,
+    timestamp TEXT COLLATE "C" NOT NULL,
+    captured_ms BIGINT NOT NULL,
+    url TEXT COLLATE "C" NOT NULL,
+    record_type TEXT COLLATE "C" NOT NULL,
+    mime TEXT COLLATE "C" NOT NULL,
+    status BIGINT,
+    digest TEXT COLLATE "C" NOT NULL,
+    filename TEXT COLLATE "C" NOT NULL,
+    "offset" BIGINT NOT NULL,
+    length BIGINT NOT NULL,
+    orig_filename TEXT COLLATE "C",
+    orig_offset BIGINT,
+    orig_length BIGINT,
+    page_id TEXT COLLATE "C",
+    truncated TEXT COLLATE "C",
+    UNIQUE (filename, "offset")
+);
+CREATE INDEX captures_by_key ON captures (left(urlkey, WIDTH), captured_ms);
+CREATE INDEX captures_by_page ON captures (page_id) WHERE page_id IS NOT NULL;
+CREATE INDEX captures_by_digest ON captures (digest);
+CREATE INDEX captures_orphaned ON captures (digest)
+    WHERE record_type = 'revisit' AND orig_filename IS NULL;
+CREATE TABLE pages (
+    page_id TEXT COLLATE "C" PRIMARY KEY,
+    url TEXT COLLATE "C" NOT NULL,
+    urlkey TEXT COLLATE "C" NOT NULL,
+    timestamp TEXT COLLATE "C" NOT NULL,
+    captured_ms BIGINT NOT NULL,
+    final_url TEXT COLLATE "C" NOT NULL,
+    outcome TEXT COLLATE "C" NOT NULL,
+    reason TEXT COLLATE "C" NOT NULL,
+    status BIGINT,
+    mime TEXT COLLATE "C" NOT NULL,
+    title TEXT COLLATE "C" NOT NULL,
+    records BIGINT NOT NULL,
+    stored_bytes BIGINT NOT NULL,
+    seconds DOUBLE PRECISION NOT NULL
+);
+CREATE INDEX pages_by_key ON pages (left(urlkey, WIDTH), captured_ms);
+CREATE INDEX pages_by_time ON pages (captured_ms);
+CREATE TABLE payloads (
+    digest TEXT COLLATE "C" NOT NULL,
+    bucket TEXT COLLATE "C" NOT NULL,
+    spelled TEXT COLLATE "C" NOT NULL,
+    filename TEXT COLLATE "C" NOT NULL,
+    "offset" BIGINT NOT NULL,
+    length BIGINT NOT NULL,
+    url TEXT COLLATE "C" NOT NULL,
+    captured_ms BIGINT NOT NULL,
+    PRIMARY KEY (digest, bucket)
+);
+CREATE INDEX payloads_by_spelling ON payloads (spelled);
+CREATE INDEX payloads_by_file ON payloads (filename);
+CREATE TABLE files (
+    filename TEXT COLLATE "C" PRIMARY KEY,
+    indexed_to BIGINT NOT NULL,
+    size BIGINT,
+    sha256 TEXT COLLATE "C",
+    closed_ms BIGINT
+);
+CREATE TABLE version (number BIGINT NOT NULL);
+INSERT INTO version (number) VALUES (VERSION);
+""".replace("WIDTH", str(KEY_CHARACTERS)).replace("VERSION", str(SCHEMA_VERSION))

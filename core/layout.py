@@ -44,6 +44,11 @@ class Layout:
         return self.databases / "owners"
 
     @property
+    def proxies(self) -> Path:
+        """A file for each proxy of a cluster, locked while it lives (`proxy.presence`)."""
+        return self.databases / "proxies"
+
+    @property
     def frontier_db(self) -> Path:
         """The frontier."""
         return self.databases / "frontier.sqlite"
@@ -62,6 +67,11 @@ class Layout:
     def recovery_report(self) -> Path:
         """What was done to WARCs that a crash had interrupted: a JSON object a line."""
         return self.reports / "recovered.jsonl"
+
+    @property
+    def crawl_log(self) -> Path:
+        """What came of each attempt at a page: a JSON object a line; older ones beside it."""
+        return self.reports / "crawl.jsonl"
 
     @property
     def marker(self) -> Path:

@@ -14,6 +14,7 @@ from typing import Any
 
 from core.errors import ConfigError
 from core.hosts import HostPatterns, parse_endpoint, resolve_key
+from core.index_url import parse_index_url
 from core.patterns import Patterns
 from core.redis_url import RedisUse, parse_redis_url
 from core.sheets import NOT_IN_SHEETS, SHEET_GROUPS, Sheet, surt_prefix
@@ -38,6 +39,9 @@ class VisitSettings:
     dom: bool = True  # keep the final DOM, which playback is made from
     text: bool = True  # keep the visible text
     full_page_limit_px: int = 16_000  # a full-page screenshot is cut at this height
+    rendered_share: float = (
+        1.0  # of pages that are no seeds, so many are rendered, the rest fetched
+    )
     language: str = "en-US,en"  # Accept-Language
     user_agent: str = ""  # empty: the browser's own, without the word Headless
 
@@ -76,6 +80,14 @@ class ProxySettings:
     crawl_limit_bytes: int = 0  # all that one run may receive, through all proxies; 0: no limit
     whole_ranges: bool = True  # when a page asks for a part (206), fetch the whole once, too
     websockets: bool = True  # lead them through, unrecorded; false: refuse them
+
+
+@dataclass(frozen=True, slots=True)
+class IndexSettings:
+    """The captures index: what was captured, and in which WARC it lies."""
+
+    url: str = ""  # "postgresql://user:password@host:port/name", with [proxy] dedup_url; empty: this collection
+    patience_s: float = 60.0  # wait so long for a database that is gone, then visits are made again
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,6 +199,7 @@ class Settings:
     visit: VisitSettings = VisitSettings()
     browser: BrowserSettings = BrowserSettings()
     proxy: ProxySettings = ProxySettings()
+    index: IndexSettings = IndexSettings()
     egress: EgressSettings = field(default_factory=EgressSettings)
     politeness: PolitenessSettings = PolitenessSettings()
     frontier: FrontierSettings = FrontierSettings()
@@ -350,6 +363,13 @@ def check_settings(settings: Settings, *, source: str) -> None:
     if settings.frontier.url:
         parse_redis_url(settings.frontier.url, RedisUse.FRONTIER)
     _check_scope(settings.scope, source)
+    if settings.index.url:
+        parse_index_url(settings.index.url)
+        if not settings.proxy.dedup_url:
+            raise ConfigError(
+                f"{source} [index] url needs [proxy] dedup_url: machines that share an index also"
+                " share a dedup index, which is in Redis."
+            )
     _check_egress(settings.egress, source)
 
 

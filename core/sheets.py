@@ -107,8 +107,10 @@ def surt_prefix(text: str) -> str:
     """
     given = text.strip()
     scheme, separator, bare = given.partition("://")
-    if not separator or scheme.lower() not in ("http", "https"):
+    if not separator:
         bare = given
+    elif scheme.lower() not in ("http", "https"):
+        bare = ""
     if not bare or len(bare) > PREFIX_LIMIT_CHARS:
         raise ConfigError(f"{text[:200]!r} is no prefix: write org,example, or example.org.")
     if "," in bare.partition("/")[0].partition(")")[0]:

@@ -22,14 +22,14 @@ class Order:
         root: the collection's folder.
         settings: the profile.
         workers: visits at the same time.
-        again: archive also what was archived before.
+        again: archive also what was archived at least so long ago (zero: all; A02); None: nothing.
     """
 
     urls: Sequence[str]
     root: Path
     settings: Settings
     workers: int
-    again: bool = False
+    again: timedelta | None = None
 
 
 async def archive(
@@ -44,8 +44,7 @@ async def archive(
 
     async def prepare(frontier: Frontier) -> AddResult:
         items = await turns_for(order.settings).assign(NewItem(url) for url in order.urls)
-        again = timedelta(0) if order.again else None
-        return frontier.add(items, now=clock.now(), again=again)
+        return frontier.add(items, now=clock.now(), again=order.again)
 
     run = Run(order.root, order.settings, order.workers)
     return await perform(

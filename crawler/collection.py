@@ -1,12 +1,14 @@
 """A collection that this process may write: made when missing, checked, and locked.
 
 The lock is inherited by every process that writes for us, so it is free again only when the last of
-them has written what it had: whoever opens the collection next finds it at rest.
+them has written what it had: whoever opens the collection next finds it at rest. The proxies of a
+cluster share it; who needs the collection for himself is refused while one of them lives.
 """
 
 import asyncio
 import fcntl
 import os
+import secrets
 import tomllib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -25,6 +27,7 @@ from core.timestamps import warc_date
 
 LOCK_WAIT_S = 10.0  # proxies of a killed run may still be writing their last records
 LOCK_POLL_S = 0.1
+_NEW = ".new"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +55,15 @@ def read_collection(root: Path) -> Layout:
 
 
 @asynccontextmanager
-async def open_collection(root: Path, *, clock: Clock) -> AsyncIterator[Collection]:
+async def open_collection(
+    root: Path, *, clock: Clock, shared: bool = False
+) -> AsyncIterator[Collection]:
     """The collection at `root`, locked until the end of the block; made when it is not there.
+
+    Args:
+        root: its folder.
+        clock: the time.
+        shared: for a cluster's proxies, which hold the lock together.
 
     Raises:
         CollectionInUseError: another process holds it.
@@ -67,32 +77,46 @@ async def open_collection(root: Path, *, clock: Clock) -> AsyncIterator[Collecti
     except OSError as error:
         raise _told(root, error) from error
     try:
-        await _lock(lock_fd, layout, clock)
+        await _lock(lock_fd, layout, clock, shared=shared)
         _check_version(layout)
         yield Collection(layout, lock_fd)
     finally:
         os.close(lock_fd)
 
 
-async def _lock(lock_fd: int, layout: Layout, clock: Clock) -> None:
+async def _lock(lock_fd: int, layout: Layout, clock: Clock, *, shared: bool) -> None:
     deadline = clock.monotonic() + LOCK_WAIT_S
+    kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
     while True:
         try:
-            fcntl.flock(lock_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(lock_fd, kind | fcntl.LOCK_NB)
         except BlockingIOError as error:
             if clock.monotonic() > deadline:
-                raise CollectionInUseError(
-                    f"Another process writes {layout.root}: wait for it, stop it, "
-                    "or name another folder with --collection."
-                ) from error
+                raise CollectionInUseError(_used_by(lock_fd, layout)) from error
             await asyncio.sleep(LOCK_POLL_S)
         else:
             return
 
 
+def _used_by(lock_fd: int, layout: Layout) -> str:
+    """Who holds the lock, and what to do about it; the descriptor is about to be closed."""
+    try:
+        fcntl.flock(lock_fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return (
+            f"Another process writes {layout.root}: wait for it, stop it, "
+            "or name another folder with --collection."
+        )
+    return (
+        f"The proxies of a cluster write {layout.root}: add URLs to its frontier with --frontier, "
+        "stop the proxies (`weboid proxy`), or name another folder with --collection."
+    )
+
+
 def _make(layout: Layout, clock: Clock) -> None:
     if not layout.marker.exists():
-        if layout.root.exists() and any(layout.root.iterdir()):
+        foreign = layout.root.exists() and any(map(_is_foreign, layout.root.iterdir()))
+        if foreign and not layout.marker.exists():  # another proxy may have made it meanwhile
             raise UnavailableError(
                 f"{layout.root} holds other things and no collection.toml: "
                 "name an empty or new folder with --collection."
@@ -100,11 +124,16 @@ def _make(layout: Layout, clock: Clock) -> None:
         layout.root.mkdir(parents=True, exist_ok=True)
         made = warc_date(clock.now())
         text = f'version = {COLLECTION_VERSION}\nname = "{_name(layout)}"\nmade = "{made}"\n'
-        partial = layout.marker.with_suffix(".new")
+        partial = layout.marker.with_suffix(f".{secrets.token_hex(4)}{_NEW}")
         partial.write_text(text)
-        partial.rename(layout.marker)
+        partial.rename(layout.marker)  # of two that start together either may be the one that stays
     for folder in (layout.archive, layout.databases, layout.reports):
         folder.mkdir(exist_ok=True)
+
+
+def _is_foreign(path: Path) -> bool:
+    """Whether it is nothing that another proxy of ours, or a new file system, brings along."""
+    return not (path.name in (".lock", "lost+found") or path.name.endswith(_NEW))
 
 
 def _name(layout: Layout) -> str:

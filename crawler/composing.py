@@ -11,7 +11,7 @@ from core.clock import Clock
 from core.settings import Settings
 from crawler.budgets import BudgetRule
 from crawler.courtesy import CourtesyRule
-from crawler.errand import Means
+from crawler.errand import KnownOutcomes, Means
 from crawler.events import Event
 from crawler.fetching import Fetcher, agent_of, visits_at
 from crawler.following import ScopeRule
@@ -20,6 +20,8 @@ from crawler.jobs import Jobs
 from crawler.linklog import LinkLog
 from crawler.network import Network
 from crawler.patience import Patience
+from crawler.plain import PlainVisits
+from crawler.policy.making import make_policy
 from crawler.recrawl import RecrawlRule
 from crawler.rules import Rule
 from crawler.sitemap_rule import SitemapRule
@@ -29,7 +31,6 @@ from crawler.turns import Turns
 from proxy import cuts
 from proxy.disk import Disk
 from proxy.egress import Egress
-from proxy.index import CaptureIndex
 
 LOOKUP_LIMIT_S = 5.0  # a name that takes longer takes its own host's turn
 
@@ -47,7 +48,7 @@ class Stores:
 
     frontier: Frontier
     supervisor: Supervisor
-    index: CaptureIndex
+    index: KnownOutcomes
     disk: Disk | None
     name: str = ""
     reports: Path | None = None
@@ -81,12 +82,25 @@ def compose(
         ScopeRule(jobs, frontier, patience, name=stores.name, record=record),
         BudgetRule(jobs, frontier, patience),
     ]
+    fetch = None
     if stores.ca is not None:
         fetch = Fetcher(
             visits_at(stores.supervisor, bucket=settings.proxy.dedup_bucket),
             ca=stores.ca,
             agent=agent_of(stores.supervisor, settings.visit),
         )
+    network = Network(reach, clock, report)
+    policy = make_policy(
+        frontier,
+        settings.policy,
+        fetcher=fetch,
+        settings_for=settings_for,
+        clock=clock,
+        ask=patience.ask,
+        judge_network=network.judge,
+    )
+    rules.append(policy)
+    if fetch is not None:
         rules.append(SitemapRule(jobs, frontier, patience, fetch, turns=turns, clock=clock))
     recrawl = RecrawlRule(settings_for)
     space = None
@@ -99,10 +113,12 @@ def compose(
         index=stores.index,
         rules=(*rules, CourtesyRule(settings_for), recrawl),
         settings_for=settings_for,
+        policy=policy,
         recrawl=recrawl,
         turns=turns,
         space=space,
-        network=Network(reach, clock, report),
+        network=network,
+        plain=None if fetch is None else PlainVisits(fetch, clock),
         patience=patience,
         clock=clock,
         report=report,

@@ -24,6 +24,7 @@ from crawler.visiting import Captured
 REFUSALS = (429, 503)  # RFC 6585, 4; RFC 9110, 15.6.4
 # The proxy's words for a host that no request reaches (`proxy.ways_out`).
 UNREACHABLE = ("dns:", "connect:")
+ASKED = timedelta(milliseconds=1)  # to the frontier no delay means that the host was not asked
 HOSTS_LIMIT = 200  # of one page; a hostile page could name thousands
 
 
@@ -42,7 +43,8 @@ class CourtesyRule:
     ) -> None:
         """Let the hosts that were asked rest, and those that refused or failed for longer."""
         page, politeness = captured.page, self._settings_for(item).politeness
-        aftermath.wish_delay(host_delay(timedelta(seconds=page.seconds), politeness))
+        delay = host_delay(timedelta(seconds=page.seconds), politeness)
+        aftermath.wish_delay(max(delay, ASKED))
         aftermath.back_offs += _page_back_offs(item, captured)
         rest = now + timedelta(seconds=politeness.min_delay_s)
         own = {item.host, _host(page.url)}

@@ -4,32 +4,36 @@ The same crawl given again goes on where it stopped. Given with other settings i
 no longer belongs to it is skipped, what a budget or an exclude pattern had left over is queued again.
 """
 
+import logging
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 from core.clock import Clock
 from core.durations import told
 from core.errors import ConfigError
+from core.layout import Layout
+from core.pages import PageInfo
 from core.settings import ScopeSettings, Settings
 from core.urls import identity_key
-from crawler.budgets import BUDGET
 from crawler.composing import turns_for
 from crawler.events import Event
-from crawler.frontier.base import (
-    AddResult,
-    Frontier,
-    FrontierItem,
-    ItemRecord,
-    ItemState,
-    NewItem,
-)
+from crawler.frontier.base import AddResult, Frontier, FrontierItem, NewItem
 from crawler.job import JOB_ORDER, SEEDS_LIMIT, Job, parse_job
 from crawler.jobs import Jobs
 from crawler.running import Account, Run, perform
+from crawler.sweeping import ManifestOf, drop, follow_again, revive
+from proxy.index.opening import open_index
+from proxy.index.protocol import CaptureIndex
+from proxy.manifests import read_manifest
+
+log = logging.getLogger(__name__)
 
 AT_ONCE = 1_000
-_GIVEN_UP = (BUDGET, "scope: ")
+FOLLOWED_NOTE = (
+    "job"  # the kind of the note with the job as its items follow it; the key is its name
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +47,8 @@ class Given:
         added: what became of its seeds.
         dropped: queued pages that no longer belong to it.
         revived: pages that were left over and are queued again.
+        joined: links of archived pages that were left and belong to the crawl now.
+        unread: archived pages whose links could not be read again.
     """
 
     job: Job
@@ -51,6 +57,8 @@ class Given:
     added: AddResult
     dropped: int = 0
     revived: int = 0
+    joined: int = 0
+    unread: int = 0
 
 
 async def crawl(
@@ -65,16 +73,36 @@ async def crawl(
     """Crawl; the other arguments and the errors are those of `crawler.running.perform`."""
 
     async def prepare(frontier: Frontier) -> AddResult:
-        given = await give(job, frontier, local=run.settings, clock=clock)
-        return given.added
+        with closing(Manifests(Layout(run.root), run.settings)) as manifests:
+            given = await give(
+                job, frontier, local=run.settings, clock=clock, manifest_of=manifests.of
+            )
+        if given.unread:
+            log.warning("crawl.links_unread pages=%d: their WARCs are not here", given.unread)
+        again = replace(given.added, requeued=given.added.requeued + given.revived)
+        return replace(again, added=again.added + given.joined)
 
     return await perform(
         run, prepare, clock=clock, started=started, report=report, stopping=stopping
     )
 
 
-async def give(job: Job, frontier: Frontier, *, local: Settings, clock: Clock) -> Given:
+async def give(
+    job: Job,
+    frontier: Frontier,
+    *,
+    local: Settings,
+    clock: Clock,
+    manifest_of: ManifestOf | None = None,
+) -> Given:
     """Make the job known, queue its seeds, and let what is known of it follow its settings.
+
+    Args:
+        job: the crawl.
+        frontier: where.
+        local: this machine's settings.
+        clock: the time.
+        manifest_of: reads what archived pages link to; None: their links are not decided on again.
 
     Raises:
         ConfigError: the frontier has a job of that name that cannot be read, or there would be more
@@ -87,14 +115,79 @@ async def give(job: Job, frontier: Frontier, *, local: Settings, clock: Clock) -
         raise ConfigError(f"A crawl of {len(whole.seeds)} seeds; at most {SEEDS_LIMIT}.")
     if whole.to_json() != text:
         frontier.give_order(JOB_ORDER, whole.name, whole.to_json())
-    changed = known is not None and whole.to_json() != text
-    dropped = revived = 0
-    if changed:
-        jobs = Jobs(frontier, local, clock=clock)
-        dropped = _drop(jobs, frontier, whole.name, clock.now())
-        revived = _revive(jobs, frontier, whole.name, clock.now())
     added = await _add_seeds(whole, frontier, local, clock)
-    return Given(whole, known is None, changed, added, dropped, revived)
+    given = Given(whole, known is None, known is not None and whole.to_json() != text, added)
+    # What its items follow; the order is ahead of it when a run was killed in between.
+    followed = frontier.note(FOLLOWED_NOTE, whole.name, now=clock.now())
+    if known is not None and followed != whole.to_json():
+        before = None if followed is None else parse_job(job.name, followed)
+        given = await _follow_settings(given, before, frontier, local, clock, manifest_of)
+    frontier.put_note(FOLLOWED_NOTE, whole.name, whole.to_json(), now=clock.now())
+    return given
+
+
+async def _follow_settings(
+    given: Given,
+    before: Job | None,
+    frontier: Frontier,
+    local: Settings,
+    clock: Clock,
+    manifest_of: ManifestOf | None,
+) -> Given:
+    """Let what is known of the job follow its settings."""
+    jobs, name = Jobs(frontier, local, clock=clock), given.job.name
+    given = replace(
+        given,
+        dropped=drop(jobs, frontier, name, clock.now()),
+        revived=revive(jobs, frontier, name, clock.now()),
+    )
+    if manifest_of is None or (before is not None and not _may_hold_more(before, given.job)):
+        return given
+    turns = turns_for(local)
+    joined, unread = await follow_again(
+        jobs, frontier, name, manifest_of=manifest_of, turns=turns, clock=clock
+    )
+    return replace(given, joined=joined, unread=unread)
+
+
+def _may_hold_more(before: Job, after: Job) -> bool:
+    """Whether links that were left may belong to the crawl now: more than its budgets changed."""
+    scopes = [
+        replace(
+            job.settings.scope,
+            pages=0,
+            bytes=0,
+            seconds=0.0,
+            host_pages=0,
+            host_bytes=0,
+            host_seconds=0.0,
+        )
+        for job in (before, after)
+    ]
+    sheets = [job.settings.sheets for job in (before, after)]
+    return scopes[0] != scopes[1] or sheets[0] != sheets[1] or before.seeds != after.seeds
+
+
+class Manifests:
+    """Reads manifests of a collection; the index is opened when the first one is asked for."""
+
+    def __init__(self, layout: Layout, settings: Settings) -> None:
+        self._layout = layout
+        self._settings = settings
+        self._index: CaptureIndex | None = None
+
+    def of(self, item: FrontierItem) -> PageInfo | None:
+        """The manifest of the item's page; None when it cannot be read here."""
+        if self._index is None:
+            if not (self._settings.index.url or self._layout.captures_db.exists()):
+                return None
+            self._index = open_index(self._layout, self._settings.index)
+        return read_manifest(self._layout, self._index, item.id)
+
+    def close(self) -> None:
+        """Close the index."""
+        if self._index is not None:
+            self._index.close()
 
 
 def _with_seeds_of(known: Job, job: Job) -> Job:
@@ -123,67 +216,6 @@ async def _add_seeds(job: Job, frontier: Frontier, local: Settings, clock: Clock
 def _is_of_another(frontier: Frontier, item: NewItem) -> bool:
     known = frontier.find(item.url)
     return known is not None and known.item.job != item.job
-
-
-def _drop(jobs: Jobs, frontier: Frontier, name: str, now: datetime) -> int:
-    """Skip what waits and no longer belongs to the crawl."""
-    dropped = 0
-    for records in _scanned(frontier, ItemState.QUEUED, name):
-        by_reason: dict[str, list[str]] = {}
-        for record in records:
-            reason = _against(jobs, record.item)
-            if reason:
-                by_reason.setdefault(reason, []).append(record.item.url)
-        for reason, urls in by_reason.items():
-            dropped += frontier.discard(urls, now=now, reason=reason)
-    return dropped
-
-
-def _revive(jobs: Jobs, frontier: Frontier, name: str, now: datetime) -> int:
-    """Queue again what a budget or the scope had left over, unless the scope still does."""
-    revived = 0
-    for records in list(_scanned(frontier, ItemState.SKIPPED, name)):
-        items = [
-            _as_new(record.item)
-            for record in records
-            if record.outcome.startswith(_GIVEN_UP) and not _against(jobs, record.item)
-        ]
-        revived += frontier.add(items, now=now, again=timedelta(0)).requeued
-    return revived
-
-
-def _against(jobs: Jobs, item: FrontierItem) -> str:
-    """Why an item of a crawl does not belong to it; empty when it does. A seed always does."""
-    scope = jobs.scope_for(item.url, item.job)
-    excluded = scope.excluded(item.url)
-    if excluded is not None:
-        return f"scope: exclude {excluded}"
-    if item.hops == 0:
-        return ""
-    decision = scope.decide(item.url, hops=item.hops, hops_off=max(item.hops_off - 1, 0))
-    return "" if decision.followed else f"scope: {decision.reason}"
-
-
-def _scanned(frontier: Frontier, state: ItemState, job: str) -> Iterator[list[ItemRecord]]:
-    """The job's items in that state, some at a time."""
-    cursor = ""
-    while True:
-        records, cursor = frontier.scan(state, cursor=cursor, limit=AT_ONCE)
-        yield [record for record in records if record.item.job == job]
-        if not cursor:
-            return
-
-
-def _as_new(item: FrontierItem) -> NewItem:
-    return NewItem(
-        item.url,
-        lane=item.lane,
-        hops=item.hops,
-        via=item.via,
-        job=item.job,
-        hops_off=item.hops_off,
-        host=item.host,
-    )
 
 
 def _batches(items: Iterable[NewItem]) -> Iterator[list[NewItem]]:

@@ -8,9 +8,11 @@ a line.
 """
 
 import contextlib
+import fcntl
+import itertools
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -54,9 +56,10 @@ class CrawlLog:
             return
         data = (json.dumps(line, ensure_ascii=False, separators=(",", ":")) + "\n").encode()
         try:
-            size = os.fstat(self._current()).st_size
+            file = self._current()
+            size = os.fstat(file).st_size
             if size and size + len(data) > self._limit_bytes:
-                rotate(self._path, now=self._clock.now())
+                rotate(self._path, now=self._clock.now(), only=file)
             os.write(self._current(), data)
         except OSError as error:
             if error.errno == 28:  # ENOSPC
@@ -86,29 +89,45 @@ class CrawlLog:
         return self._file
 
 
-def rotate(path: Path, *, now: datetime) -> Path | None:
+def rotate(path: Path, *, now: datetime, only: int | None = None) -> Path | None:
     """Give the log a name with the moment; the new path, None when there is no log.
+
+    Rotations wait for each other, so no name is used twice and no new log is taken for an old one.
+
+    Args:
+        path: the log.
+        now: the moment.
+        only: a descriptor: do nothing when another file is at the path by now.
 
     Raises:
         UnavailableError: it cannot be renamed.
     """
-    stem = f"{path.stem}-{timestamp14(now)}"
-    target = path.with_name(f"{stem}{path.suffix}")
-    number = 1
     try:
-        while True:
-            # A link refuses a name that is taken, as a rename would not.
-            with contextlib.suppress(FileExistsError):
-                os.link(path, target)
-                break
-            target = path.with_name(f"{stem}-{number}{path.suffix}")
-            number += 1
-        path.unlink()
-    except FileNotFoundError:
-        return target if target.exists() else None
+        with _locked(path.parent):
+            if not path.exists() or (only is not None and not _is_at(only, path)):
+                return None
+            target = _free_name(path, now)
+            path.rename(target)
+            return target
     except OSError as error:
         raise UnavailableError(f"{path} cannot be rotated: {error.strerror or error}.") from error
-    return target
+
+
+@contextlib.contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _free_name(path: Path, now: datetime) -> Path:
+    stem = f"{path.stem}-{timestamp14(now)}"
+    names = itertools.chain([stem], (f"{stem}-{number}" for number in itertools.count(1)))
+    candidates = (path.with_name(f"{name}{path.suffix}") for name in names)
+    return next(each for each in candidates if not each.exists())
 
 
 def line_of(event: Event, *, now: datetime) -> dict[str, Any] | None:

@@ -15,13 +15,14 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from core.clock import Clock
 from core.errors import (
     BrowserUnavailableError,
     DedupUnavailableError,
     DiskFullError,
+    IndexUnavailableError,
     LimitReachedError,
     ProxyUnavailableError,
     WeboidError,
@@ -32,18 +33,24 @@ from crawler.events import Event, LinksAdded, PageDone, PageSkipped, PageTriedAg
 from crawler.frontier.base import Frontier, FrontierItem, ItemState
 from crawler.network import Network, NetworkAwayError
 from crawler.patience import Patience
+from crawler.plain import PlainVisits, is_rendered
+from crawler.policy.rule import PolicyRule
 from crawler.recrawl import RecrawlRule
 from crawler.rules import VISIT, Action, Aftermath, Rule, Verdict
 from crawler.space import Space
 from crawler.supervisor import Supervisor
 from crawler.turns import Turns
 from crawler.visiting import Captured, Wanted, capture
-from proxy.index import CaptureIndex
 
 log = logging.getLogger(__name__)
 
 DEATHS = 5  # browsers or proxies that a page may see die before it counts as an attempt
 NO_REST = timedelta(0)  # the host was not asked
+NOT_THE_PAGES_FAULT = (
+    DiskFullError,
+    LimitReachedError,
+    DedupUnavailableError,
+)
 LINKS_AT_ONCE = 1_000  # a store is not kept from others for longer
 
 _T = TypeVar("_T")
@@ -53,6 +60,14 @@ class ClaimLostError(WeboidError):
     """The lease ran out and another worker has the item: leave everything to it."""
 
 
+class KnownOutcomes(Protocol):
+    """The captures index, as far as errands ask it."""
+
+    def page_outcome(self, page_id: str) -> Outcome | None:
+        """How the page's visit ended; None when its manifest is not in the index."""
+        ...
+
+
 @dataclass(slots=True)
 class Means:
     """What errands are done with; one for all workers of a process.
@@ -60,23 +75,27 @@ class Means:
     Attributes:
         rules: asked in this order.
         settings_for: the settings that hold for an item.
+        policy: the one of the rules that says whether what was seen may be kept.
         recrawl: the one of the rules that says when a page is due again.
         turns: says whose turn a link takes.
         space: the collection's disk; None when proxies elsewhere look after theirs.
+        plain: fetches pages that are not rendered; None: all are.
         network: tells a dead host from a dead network.
         report: told what happens, as it happens.
     """
 
     frontier: Frontier
     supervisor: Supervisor
-    index: CaptureIndex
+    index: KnownOutcomes
     rules: Sequence[Rule]
     settings_for: Callable[[FrontierItem], Settings]
+    policy: PolicyRule
     recrawl: RecrawlRule
     turns: Turns
     space: Space | None
     network: Network
     patience: Patience
+    plain: PlainVisits | None
     clock: Clock
     report: Callable[[Event], None]
     deaths: Counter[str] = field(default_factory=Counter)
@@ -95,8 +114,8 @@ class Errand:
         """Do what is to be done with the item, and end its claim.
 
         Raises:
-            DiskFullError, LimitReachedError, DedupUnavailableError: no page can be kept at the
-                moment; the item was given back.
+            DiskFullError, LimitReachedError, DedupUnavailableError: no page
+                can be kept at the moment; the item was given back.
             ClaimLostError: another worker has it.
         """
         item = self._item
@@ -111,7 +130,7 @@ class Errand:
                 await self._visit()
             else:
                 await self._refuse(verdict)
-        except (DiskFullError, LimitReachedError, DedupUnavailableError) as error:
+        except NOT_THE_PAGES_FAULT as error:
             await self._give_back(str(error))
             low = self._means.space is None or self._means.space.is_low()
             if not (isinstance(error, DiskFullError) and low):
@@ -120,7 +139,7 @@ class Errand:
             await self._survive(error)
         except ClaimLostError:
             raise
-        except NetworkAwayError as error:
+        except (NetworkAwayError, IndexUnavailableError) as error:
             await self._give_back(str(error))
         except WeboidError as error:
             log.warning("visit.failed url=%s error=%s", item.url, error)
@@ -167,12 +186,15 @@ class Errand:
 
     async def _visit(self) -> None:
         item, means = self._item, self._means
+        last_attempt = item.attempts >= self._settings.frontier.attempts
+        rendered = not item.hops or is_rendered(item.url, self._settings.visit.rendered_share)
         captured = await capture(
-            Wanted(item.url, item.id, item.attempts >= self._settings.frontier.attempts),
+            Wanted(item.url, item.id, last_attempt, None if rendered else means.plain),
             supervisor=means.supervisor,
             settings=self._settings,
             clock=means.clock,
             before_manifest=self._follow,
+            forbids=means.policy.forbids(item),
         )
         page = captured.page
         if captured.again:

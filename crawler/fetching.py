@@ -22,7 +22,8 @@ import httpcore
 from core.errors import BadUrlError
 from core.settings import VisitSettings
 from core.urls import authority_of, fetch_key
-from proxy.client import ProxyClient, ProxyVisit
+from crawler.lending import LentProxy
+from proxy.client import ProxyVisit
 from render.browser import Browser
 from render.flags import user_agent
 
@@ -48,16 +49,10 @@ _BROKEN = (
 Visits = Callable[[str], AbstractAsyncContextManager[ProxyVisit]]
 
 
-class _Lent(Protocol):
-    """A proxy process, as `crawler.supervisor.Supervisor.proxy` lends it."""
-
-    client: ProxyClient
-
-
 class Lender(Protocol):
     """What a supervisor lends."""
 
-    def proxy(self) -> AbstractAsyncContextManager[_Lent]:
+    def proxy(self) -> AbstractAsyncContextManager[LentProxy]:
         """A proxy, for one visit."""
         ...
 
@@ -122,18 +117,33 @@ class Fetcher:
             ProxyUnavailableError: the proxy is gone.
             DiskFullError, LimitReachedError: the proxy may write or receive no more.
         """
-        agent = self._agent if isinstance(self._agent, str) else await self._agent()
         async with self._visits(str(uuid.uuid4())) as kept:
-            run = _Run(url, limit_bytes, agent)
-            try:
-                async with asyncio.timeout(timeout_s), self._through(kept) as proxy:
-                    await run.follow(proxy, redirects)
-            except TimeoutError:
-                run.broke_off("timeout")
-            except _BROKEN as error:
-                run.broke_off(f"malformed: {type(error).__name__}: {error}"[:300])
+            fetched = await self.within(
+                kept, url, limit_bytes=limit_bytes, timeout_s=timeout_s, redirects=redirects
+            )
             await kept.seal(grace_s=SEAL_GRACE_S)
-            return run.result()
+            return fetched
+
+    async def within(
+        self,
+        kept: ProxyVisit,
+        url: str,
+        *,
+        limit_bytes: int,
+        timeout_s: float,
+        redirects: int = REDIRECTS,
+    ) -> Fetched:
+        """The same within a visit that is open and that the caller seals."""
+        agent = self._agent if isinstance(self._agent, str) else await self._agent()
+        run = _Run(url, limit_bytes, agent)
+        try:
+            async with asyncio.timeout(timeout_s), self._through(kept) as proxy:
+                await run.follow(proxy, redirects)
+        except TimeoutError:
+            run.broke_off("timeout")
+        except _BROKEN as error:
+            run.broke_off(f"malformed: {type(error).__name__}: {error}"[:300])
+        return run.result()
 
     def _through(self, kept: ProxyVisit) -> httpcore.AsyncConnectionPool:
         """Connections of that visit."""

@@ -13,7 +13,6 @@ frontier's notes (kind "links") and for each page in ``reports/links-JOB.jsonl``
 
 import json
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
@@ -34,8 +33,8 @@ UNREADABLE_WAIT = timedelta(minutes=1)
 
 
 @dataclass(slots=True)
-class _Found:
-    """What became of a page's links."""
+class Found:
+    """What became of a page's links: those that join the crawl, and the decision on each."""
 
     items: list[NewItem] = field(default_factory=list)
     decisions: list[tuple[str, Decision]] = field(default_factory=list)
@@ -88,49 +87,14 @@ class ScopeRule:
         kept = page.outcome in (Outcome.COMPLETE, Outcome.PARTIAL) and not captured.again
         if not kept or self._jobs.job(item.job) is None:
             return
-        target = _target(page)
-        if target and item.hops == 0 and (page.status or 0) < 400:
+        target = seed_target(item, page)
+        if target:
             await self._patience.ask(lambda: self._jobs.move_seed(item.job, item.url, target))
-        found = self._decide(item, target or item.url, page.outlinks)
+        found = decide_links(self._jobs, item, page)
         aftermath.links += found.items
         await self._tell(item, found, now)
 
-    def _decide(self, item: FrontierItem, page_url: str, links: Sequence[str]) -> _Found:
-        """Decide on the links of a page."""
-        found = _Found()
-        hops_off = item.hops_off
-        if page_url != item.url and not self._jobs.scope_for(page_url, item.job).holds(page_url):
-            hops_off = max(hops_off, 1)
-        seen = {identity_key(item.url), identity_key(page_url)}
-        lane = self._jobs.lane(item.job)
-        for text in links[:LINKS_LIMIT]:
-            try:
-                url = link_key(text)
-                identity = identity_key(url)
-            except BadUrlError as error:
-                refused = Decision(followed=False, reason=f"url: {error.reason}")
-                found.decisions.append((text, refused))
-                continue
-            if identity in seen:
-                continue
-            seen.add(identity)
-            scope = self._jobs.scope_for(url, item.job)
-            decision = scope.decide(url, hops=item.hops + 1, hops_off=hops_off)
-            found.decisions.append((url, decision))
-            if decision.followed:
-                found.items.append(
-                    NewItem(
-                        url,
-                        lane=lane,
-                        hops=item.hops + 1,
-                        via=item.url,
-                        job=item.job,
-                        hops_off=decision.hops_off,
-                    )
-                )
-        return found
-
-    async def _tell(self, item: FrontierItem, found: _Found, now: datetime) -> None:
+    async def _tell(self, item: FrontierItem, found: Found, now: datetime) -> None:
         """Count the decisions, and keep them by page."""
         if not found.decisions:
             return
@@ -140,6 +104,41 @@ class ScopeRule:
         await self._patience.ask(lambda: self._frontier.put_note(LINKS_NOTE, key, value, now=now))
         if self._record is not None:
             self._record.write(PageLinks.of(item, found.decisions, now))
+
+
+def decide_links(jobs: Jobs, item: FrontierItem, page: PageInfo) -> Found:
+    """Decide on the links of a page of a crawl, each URL once, at most `LINKS_LIMIT`."""
+    found = Found()
+    target = _target(page)
+    hops_off = item.hops_off
+    if target and not jobs.scope_for(target, item.job).holds(target):
+        hops_off = max(hops_off, 1)
+    seen = {identity_key(url) for url in (item.url, target) if url}
+    lane = jobs.lane(item.job)
+    for text in page.outlinks[:LINKS_LIMIT]:
+        try:
+            url = link_key(text)
+            identity = identity_key(url)
+        except BadUrlError as error:
+            refused = Decision(followed=False, reason=f"url: {error.reason}")
+            found.decisions.append((text, refused))
+            continue
+        if identity in seen:
+            continue
+        seen.add(identity)
+        hops = item.hops + 1
+        decision = jobs.scope_for(url, item.job).decide(url, hops=hops, hops_off=hops_off)
+        found.decisions.append((url, decision))
+        if decision.followed:
+            off = decision.hops_off
+            new = NewItem(url, lane=lane, hops=hops, via=item.url, job=item.job, hops_off=off)
+            found.items.append(new)
+    return found
+
+
+def seed_target(item: FrontierItem, page: PageInfo) -> str:
+    """Where a seed redirects to, when it is a seed and leads to a page; else empty."""
+    return _target(page) if item.hops == 0 and (page.status or 0) < 400 else ""
 
 
 def link_counts(frontier: Frontier, *, now: datetime) -> dict[str, dict[str, int]]:

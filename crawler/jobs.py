@@ -91,6 +91,7 @@ class Jobs:
 
     def job(self, name: str) -> Job | None:
         """The job of that name; None when there is none, or it cannot be read."""
+        self._look_if_it_answers()
         return self._jobs.get(name)
 
     def fault(self, name: str) -> str:
@@ -118,10 +119,7 @@ class Jobs:
             self.look()
 
     def _for(self, url: str, job: str) -> tuple[Settings, Scope]:
-        try:
-            self.look()
-        except TransientError as error:
-            log.debug("jobs.stale error=%s", error)
+        self._look_if_it_answers()
         name = job if job in self._jobs else ""
         settled = self._settled.get(name)
         if settled is None:
@@ -134,6 +132,12 @@ class Jobs:
             territory = settled.territory or Territory("any", ())
             found = settled.by_sheets[key] = (settings, Scope(territory, settings.scope))
         return found
+
+    def _look_if_it_answers(self) -> None:
+        try:
+            self.look()
+        except TransientError as error:
+            log.debug("jobs.stale error=%s", error)
 
     def _settle(self, name: str) -> _Settled:
         if not name:

@@ -32,7 +32,7 @@ def page_info(
     resources = match(visit.requests, ledger)
     main = main_entry(visit, ledger)
     outcome, reason = visit.outcome, visit.reason
-    if outcome is not Outcome.FAILED and main is not None and main.truncated:
+    if outcome in (Outcome.COMPLETE, Outcome.PARTIAL) and main is not None and main.truncated:
         outcome, reason = Outcome.PARTIAL, f"truncated: {main.truncated}"
     missing = sum(resource.kept == MISSING for resource in resources)
     limited = refused + sum(resource.reason.startswith("limit:") for resource in resources)

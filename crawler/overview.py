@@ -20,8 +20,10 @@ from crawler.frontier.base import (
     JobCounts,
     Minute,
 )
+from crawler.job import JOB_ORDER
+from crawler.worker import STOP_ORDER
 
-JOB, STOP, PROXY, WORKER = "job", "stop", "proxy", "worker"  # kinds of orders and notes
+PROXY, WORKER = "proxy", "worker"  # kinds of notes
 
 HOSTS_SHOWN = 20
 JOBS_SHOWN = 50
@@ -32,6 +34,7 @@ MEMBERS_SHOWN = 100
 ENDED_LOOKED_AT = 500
 REASONS_SHOWN = 20
 EXAMPLES_SHOWN = 3
+DEAD_LETTERS_SHOWN = 20
 WINDOWS_MIN = (1, 10, 60)
 SHORTEST_S = 30.0  # a rate over less than that says nothing
 # Below so many pages in ten minutes no rate is worth a prediction.
@@ -58,7 +61,7 @@ class Lease:
     """What a worker holds.
 
     Attributes:
-        since: when the claim began; None when the books do not say.
+        since: when the claim began.
         until: when the lease runs out unless it is renewed.
     """
 
@@ -86,6 +89,7 @@ class Overview:
         blocked: hosts that are left alone, the longest first; `BLOCKS_COUNTED` at most.
         leases: what is being visited, `LEASES_SHOWN` at most.
         dead: the latest dead letters by reason.
+        dead_letters: the very latest of them, (URL, reason).
         skipped: the latest that were not to be visited, by reason.
         proxies: what living proxies say of themselves, by name.
         workers: what living workers say of themselves, by name.
@@ -103,6 +107,7 @@ class Overview:
     blocked: tuple[HostBlock, ...]
     leases: tuple[Lease, ...]
     dead: tuple[Group, ...]
+    dead_letters: tuple[tuple[str, str], ...]
     skipped: tuple[Group, ...]
     proxies: dict[str, dict[str, Any]]
     workers: dict[str, dict[str, Any]]
@@ -121,7 +126,8 @@ def overview(frontier: Frontier, *, now: datetime) -> Overview:
     stats = frontier.stats(now)
     minutes = tuple(frontier.minutes(now))
     longest = tuple(frontier.hosts(HostOrder.LONGEST, now=now, limit=HOSTS_SHOWN))
-    stop = frontier.orders(STOP).get("")
+    stop = frontier.orders(STOP_ORDER).get("")
+    dead = frontier.ls(ItemState.DEAD, limit=ENDED_LOOKED_AT)
     return Overview(
         at=now,
         stats=stats,
@@ -134,7 +140,8 @@ def overview(frontier: Frontier, *, now: datetime) -> Overview:
         longest=longest,
         blocked=tuple(frontier.blocks(now=now, limit=BLOCKS_COUNTED)),
         leases=tuple(map(_lease, frontier.ls(ItemState.CLAIMED, limit=LEASES_SHOWN))),
-        dead=grouped(frontier.ls(ItemState.DEAD, limit=ENDED_LOOKED_AT)),
+        dead=grouped(dead),
+        dead_letters=tuple((each.item.url, each.outcome) for each in dead[:DEAD_LETTERS_SHOWN]),
         skipped=grouped(frontier.ls(ItemState.SKIPPED, limit=ENDED_LOOKED_AT)),
         proxies=members(frontier.notes(PROXY, now=now)),
         workers=members(frontier.notes(WORKER, now=now)),
@@ -207,9 +214,15 @@ def members(notes: Mapping[str, str]) -> dict[str, dict[str, Any]]:
     return found
 
 
+def number(facts: Mapping[str, Any], key: str) -> float | None:
+    """What a member says under that key, when that is a number."""
+    value = facts.get(key)
+    return float(value) if isinstance(value, int | float) and value is not True else None
+
+
 def _jobs(frontier: Frontier) -> dict[str, JobCounts]:
     """The counts of the jobs, and under the empty name those of plain lists, when there are any."""
-    names = ["", *list(frontier.orders(JOB))[:JOBS_SHOWN]]
+    names = ["", *list(frontier.orders(JOB_ORDER))[:JOBS_SHOWN]]
     counts = {name: frontier.job_counts(name) for name in names}
     return {name: each for name, each in counts.items() if name or each.began_at is not None}
 
@@ -220,7 +233,7 @@ def _lease(record: ItemRecord) -> Lease:
         worker=record.worker,
         url=item.url,
         host=item.host,
-        since=getattr(record, "claimed_at", None),
+        since=record.claimed_at,
         until=record.lease_until,
     )
 

@@ -1,87 +1,218 @@
 """What a collection holds, read without disturbing whoever writes it."""
 
+import contextlib
 import fcntl
 import os
 import shutil
-from dataclasses import asdict, dataclass
+import threading
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
-from core.layout import Layout
-from core.settings import FrontierSettings, PolitenessSettings
-from crawler.frontier.base import FrontierStats, ItemState
-from crawler.frontier.sqlite import SqliteFrontier
-from proxy.index import CaptureIndex
+from core.clock import Clock
+from core.errors import UnavailableError
+from core.layout import OPEN_SUFFIX, Layout
+from core.settings import Settings
+from crawler.frontier.base import Frontier
+from crawler.overview import Overview, overview
+from proxy.index.opening import open_index
 
-DEAD_LETTERS_SHOWN = 20
+KEPT_S = 0.5  # who asks twice within so long is told the same
+HOLDINGS_SHARE = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Status:
-    """A collection at a moment.
+class Holdings:
+    """What lies in a collection's folder.
 
     Attributes:
+        root: the folder.
         in_use: whether a process writes it.
         outcomes: pages by outcome.
-        dead_letters: the latest pages given up, with the last reason.
-        free_bytes: on the disk that holds the WARCs.
+        responses, revisits, artifacts: records by kind.
+        warcs: files, those being written included.
+        warc_bytes: their size.
+        free_bytes: on the disk that holds them.
+        reserve_bytes: no page begins when less is free.
     """
 
     root: str
     in_use: bool
     outcomes: dict[str, int]
-    queued: int
-    claimed: int
-    done: int
-    dead: int
-    dead_letters: tuple[tuple[str, str], ...]
     responses: int
     revisits: int
     artifacts: int
     warcs: int
     warc_bytes: int
     free_bytes: int
+    reserve_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """A collection, its frontier, or both at a moment.
+
+    Attributes:
+        at: the moment.
+        holdings: None when there is only a frontier that machines share.
+        frontier: None when the collection has none yet.
+    """
+
+    at: datetime
+    holdings: Holdings | None
+    frontier: Overview | None
 
     def to_dict(self) -> dict[str, Any]:
-        """The status as JSON values."""
-        return asdict(self)
+        """The status as JSON values: the collection's on top, with the frontier's main counts."""
+        found: dict[str, Any] = {"at": self.at.isoformat()}
+        if self.holdings is not None:
+            found |= asdict(self.holdings)
+        stats = self.frontier.stats if self.frontier is not None else None
+        for name in ("queued", "claimed", "done", "skipped", "dead"):
+            found[name] = getattr(stats, name) if stats is not None else 0
+        found["dead_letters"] = self.frontier.dead_letters if self.frontier is not None else ()
+        found["frontier"] = self.frontier.to_dict() if self.frontier is not None else None
+        return found
 
 
-def status_of(layout: Layout, *, now: datetime) -> Status:
-    """The collection's status.
+def status_of(
+    layout: Layout | None, frontier: Frontier | None, *, settings: Settings, now: datetime
+) -> Status:
+    """The status at `now`.
+
+    Args:
+        layout: of a collection that exists; None when there is none here.
+        frontier: its own, or a shared one; None when there is none yet.
+        settings: the profile: where the index is, and what is kept free.
+        now: the moment.
 
     Raises:
         CollectionVersionError: a store was made by another version.
+        UnavailableError: the frontier does not answer.
     """
-    counts, outcomes = _captured(layout)
-    books, dead_letters = _frontier(layout, now)
-    sizes = [path.stat().st_size for path in layout.archive.glob("*.warc.gz*")]
     return Status(
+        at=now,
+        holdings=None if layout is None else holdings(layout, settings),
+        frontier=None if frontier is None else overview(frontier, now=now),
+    )
+
+
+class StatusReader:
+    """Reads the status again and again, for as many as ask, at a bounded cost. Thread-safe.
+
+    The frontier's part is always as cheap. The index counts its rows, which takes longer the more
+    there are, so it is asked so seldom that it takes no more than a twentieth of the time.
+    """
+
+    def __init__(
+        self,
+        layout: Layout | None,
+        frontier: Callable[[], Frontier | None],
+        *,
+        settings: Settings,
+        clock: Clock,
+    ) -> None:
+        """Take what `status_of` takes; `frontier` is asked each time, for it may come later."""
+        self._layout = layout
+        self._frontier = frontier
+        self._settings = settings
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._status: Status | None = None
+        self._read_at = float("-inf")
+        self._holdings: Holdings | None = None
+        self._holdings_until = float("-inf")
+
+    def status(self) -> Status:
+        """The status, `KEPT_S` old at most but for what the index counts.
+
+        Raises:
+            CollectionVersionError, UnavailableError: as `status_of`.
+        """
+        with self._lock:
+            began = self._clock.monotonic()
+            if self._status is not None and began - self._read_at < KEPT_S:
+                return self._status
+            frontier = self._frontier()
+            now = self._clock.now()
+            self._status = Status(
+                at=now,
+                holdings=self._current_holdings(),
+                frontier=None if frontier is None else overview(frontier, now=now),
+            )
+            self._read_at = self._clock.monotonic()
+            return self._status
+
+    def _current_holdings(self) -> Holdings | None:
+        began = self._clock.monotonic()
+        if self._layout is None:
+            return None
+        if self._holdings is None or began >= self._holdings_until:
+            self._holdings = holdings(self._layout, self._settings)
+            ended = self._clock.monotonic()
+            self._holdings_until = ended + HOLDINGS_SHARE * (ended - began)
+            return self._holdings
+        return replace(
+            self._holdings,
+            in_use=in_use(self._layout),
+            free_bytes=_free(self._layout),
+        )
+
+
+def holdings(layout: Layout, settings: Settings) -> Holdings:
+    """What lies in the collection.
+
+    Raises:
+        CollectionVersionError: its index was made by another version.
+        UnavailableError: the folder is gone, or the index does not answer.
+    """
+    counts, outcomes = _captured(layout, settings)
+    sizes = [_size(path) for path in layout.archive.glob("*.warc.gz*")]
+    return Holdings(
         root=str(layout.root),
         in_use=in_use(layout),
         outcomes=outcomes,
-        queued=books.queued if books else 0,
-        claimed=books.claimed if books else 0,
-        done=books.done if books else 0,
-        dead=books.dead if books else 0,
-        dead_letters=dead_letters,
         responses=counts.get("captures.response", 0),
         revisits=counts.get("captures.revisit", 0),
         artifacts=counts.get("captures.resource", 0),
         warcs=len(sizes),
         warc_bytes=sum(sizes),
-        free_bytes=shutil.disk_usage(layout.root).free,
+        free_bytes=_free(layout),
+        reserve_bytes=settings.proxy.disk_reserve_bytes,
     )
 
 
-def in_use(layout: Layout) -> bool:
-    """Whether a process holds the collection's lock."""
+def _free(layout: Layout) -> int:
+    """What is free on the collection's disk."""
     try:
-        descriptor = os.open(layout.lock, os.O_RDONLY)
+        return shutil.disk_usage(layout.root).free
+    except OSError as error:
+        raise UnavailableError(
+            f"{layout.root} cannot be read: {error.strerror or error}."
+        ) from error
+
+
+def _size(path: Path) -> int:
+    """The file's size, also when it is closed, and so renamed, between two looks."""
+    for name in (path, path.with_name(path.name.removesuffix(OPEN_SUFFIX))):
+        with contextlib.suppress(FileNotFoundError):
+            return name.stat().st_size
+    return 0
+
+
+def in_use(layout: Layout) -> bool:
+    """Whether a process, or a cluster, holds the collection's lock."""
+    try:
+        descriptor = os.open(layout.lock, os.O_RDWR)  # NFS asks for it
     except OSError:
         return False
     try:
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        if layout.proxies.is_dir() and any(layout.proxies.iterdir()):  # there is, or was, a cluster
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return True
     else:
@@ -90,24 +221,8 @@ def in_use(layout: Layout) -> bool:
         os.close(descriptor)
 
 
-def _captured(layout: Layout) -> tuple[dict[str, int], dict[str, int]]:
-    if not layout.captures_db.exists():
+def _captured(layout: Layout, settings: Settings) -> tuple[dict[str, int], dict[str, int]]:
+    if not settings.index.url and not layout.captures_db.exists():
         return {}, {}
-    index = CaptureIndex(layout.captures_db)
-    try:
+    with closing(open_index(layout, settings.index)) as index:
         return index.counts(), index.outcomes()
-    finally:
-        index.close()
-
-
-def _frontier(
-    layout: Layout, now: datetime
-) -> tuple[FrontierStats | None, tuple[tuple[str, str], ...]]:
-    if not layout.frontier_db.exists():
-        return None, ()
-    with SqliteFrontier(
-        layout.frontier_db, settings=FrontierSettings(), politeness=PolitenessSettings()
-    ) as frontier:
-        dead = frontier.ls(ItemState.DEAD, limit=DEAD_LETTERS_SHOWN)
-        letters = ((each.item.url, each.attempts[-1].reason) for each in dead if each.attempts)
-        return frontier.stats(now), tuple(letters)

@@ -6,20 +6,18 @@ With a frontier that machines share (`frontier.url`) a run ends there: workers a
 
 import asyncio
 import os
-import signal
 import socket
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Self
 
 from core.clock import Clock
 from core.errors import TransientError
 from core.layout import Layout
 from core.pages import Outcome
-from core.settings import ProxySettings, Settings
+from core.settings import Settings
 from crawler.collection import Collection, open_collection
 from crawler.composing import Stores, compose
 from crawler.crawllog import CrawlLog
@@ -28,14 +26,14 @@ from crawler.fetching import CA_FILE
 from crawler.frontier.base import AddResult, Frontier, ItemState
 from crawler.frontier.opening import open_frontier
 from crawler.overview import rate
+from crawler.stopping import Stop, first_of
 from crawler.supervisor import FileRecovered, running
 from crawler.worker import STOP_ORDER, Crew
 from proxy.checksums import complete, lacking
 from proxy.disk import Disk
-from proxy.index import CaptureIndex
+from proxy.index.opening import open_index
 from proxy.recovery import interrupted, put_in_order
 
-_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 TELL_S = 2.0
 FAILED_KEPT = 10_000  # of a run of months the rest is in the frontier's dead letters
 
@@ -176,7 +174,7 @@ async def _perform_here(  # noqa: PLR0913, PLR0917 each is a hand of its own
     stopping: Callable[[], None],
 ) -> None:
     """Add to the collection's own frontier, and work until nothing is left."""
-    with _Stop(stopping) as stop:
+    with Stop(stopping) as stop:
         try:
             async with open_collection(run.root, clock=clock) as collection:
                 layout, settings = collection.layout, run.settings
@@ -236,16 +234,16 @@ async def _work(
     frontier: Frontier,
     clock: Clock,
     note: Callable[[Event], None],
-    stop: "_Stop",
+    stop: Stop,
 ) -> None:
     """Start what is needed and let the crew work; nothing is started when there is nothing to do."""
     layout, settings = collection.layout, run.settings
     if not run.endless and not frontier.unfinished(clock.now()):
         if interrupted(layout) or lacking(layout):
-            await asyncio.to_thread(_put_in_order, collection, settings.proxy, clock, note)
+            await asyncio.to_thread(_put_in_order, collection, settings, clock, note)
         return
     # An index of another version is refused before anything is started.
-    with closing(CaptureIndex(layout.captures_db)) as index:
+    with closing(open_index(layout, settings.index)) as index:
         async with running(collection, settings, clock=clock, report=note) as supervisor:
             name = f"{socket.gethostname()}:{os.getpid()}"
             stores = Stores(
@@ -267,16 +265,17 @@ async def _work(
             try:
                 await crew.run(run.workers)
             except BaseExceptionGroup as group:
-                raise _first(group) from group
+                raise first_of(group) from group
 
 
 def _put_in_order(
-    collection: Collection, settings: ProxySettings, clock: Clock, note: Callable[[Event], None]
+    collection: Collection, settings: Settings, clock: Clock, note: Callable[[Event], None]
 ) -> None:
     """Do what a proxy does at its start: there is nothing to archive, but a crash left something."""
-    for each in put_in_order(collection.layout, settings, now=clock.now()):
+    done = put_in_order(collection.layout, settings.proxy, now=clock.now(), index=settings.index)
+    for each in done:
         note(FileRecovered.of(each.to_dict()))
-    with closing(CaptureIndex(collection.layout.captures_db)) as index:
+    with closing(open_index(collection.layout, settings.index)) as index:
         complete(collection.layout, index)
 
 
@@ -290,42 +289,3 @@ def _take_over(frontier: Frontier, clock: Clock) -> None:
             frontier.release(record.item, now=clock.now(), reason="the worker is gone")
     for key in frontier.orders(STOP_ORDER):
         frontier.take_back(STOP_ORDER, key)
-
-
-class _Stop:
-    """What SIGINT and SIGTERM mean: the first stops gently, the second at once.
-
-    Attributes:
-        event: set by the first.
-        at_once: whether there was a second.
-    """
-
-    def __init__(self, told: Callable[[], None]) -> None:
-        self.event = asyncio.Event()
-        self.at_once = False
-        self._told = told
-
-    def __enter__(self) -> Self:
-        self._task = asyncio.current_task()
-        for number in _SIGNALS:
-            asyncio.get_running_loop().add_signal_handler(number, self._signalled)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for number in _SIGNALS:
-            asyncio.get_running_loop().remove_signal_handler(number)
-
-    def _signalled(self) -> None:
-        if not self.event.is_set():
-            self.event.set()
-            self._told()
-        elif not self.at_once and self._task is not None:
-            self.at_once = True
-            self._task.cancel()
-
-
-def _first(group: BaseException) -> BaseException:
-    """The first error of a group: the others are its consequences."""
-    while isinstance(group, BaseExceptionGroup):
-        group = group.exceptions[0]
-    return group

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from datetime import datetime
 
 from core.patterns import Pattern
 from crawler.frontier.base import Frontier, ItemRecord, ItemState
@@ -19,19 +18,17 @@ class Selection:
         job: the crawl that it belongs to; empty: items of plain lists.
         reason: a part of its outcome, in any case.
         pattern: it is found in its URL (`core.patterns.compile_pattern`).
-        ended_before: it ended before that moment, so that what ends meanwhile is not met again.
     """
 
     host: str | None = None
     job: str | None = None
     reason: str = ""
     pattern: Pattern | None = None
-    ended_before: datetime | None = None
 
     @property
     def is_empty(self) -> bool:
         """Whether it means everything."""
-        return self == Selection(ended_before=self.ended_before)
+        return self == Selection()
 
     def means(self, record: ItemRecord) -> bool:
         """Whether the item is meant."""
@@ -41,10 +38,6 @@ class Selection:
         if self.job is not None and item.job != self.job:
             return False
         if self.reason and self.reason.casefold() not in record.outcome.casefold():
-            return False
-        if self.ended_before is not None and not (
-            record.ended_at is not None and record.ended_at < self.ended_before
-        ):
             return False
         return self.pattern is None or self.pattern.search(item.url) is not None
 

@@ -102,7 +102,7 @@ class SitemapWalk:
         if beginnings is None:
             return Walked(reached=False)
         waiting = deque((url, 0) for url in beginnings)
-        guess = len(waiting) == 1 and waiting[0][0] == _of(site, "/sitemap.xml")
+        usual = _of(site, "/sitemap.xml")  # nobody said that it is there
         seen = {identity_key(url) for url, _ in waiting}
         while waiting and walked.files < FILES_LIMIT:
             if self._monotonic() > ends:
@@ -110,7 +110,7 @@ class SitemapWalk:
                 break
             url, depth = waiting.popleft()
             await self._sleep(self._rest_s)
-            file = await self._read(url, walked, quiet=guess)
+            file = await self._read(url, walked, quiet=url == usual)
             for start in range(0, len(file.pages), AT_ONCE):
                 walked.added += await take(url, file.pages[start : start + AT_ONCE])
             walked.found += len(file.pages)

@@ -1,298 +1,70 @@
-"""Keeps proxies and browsers running: starts them, lends them, replaces those that die or age.
-
-A visit borrows a proxy and a browser for as long as it lasts. When one of them dies the visits on
-it fail and are tried again; everybody else goes on. A proxy that comes back has first recovered
-what its predecessor left, so a page that was finished is known to be.
-"""
+"""Proxies and browsers for one run: what a visit borrows, from whoever lends it."""
 
 import asyncio
-import json
-import logging
-import os
-import sys
 import tempfile
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
-from dataclasses import asdict, dataclass
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
-from typing import Any, Self
 
 from core.clock import Clock
-from core.errors import BrowserUnavailableError, ProxyUnavailableError
 from core.settings import Settings
+from crawler.browsers import Browsers
 from crawler.collection import Collection
-from proxy.client import ProxyClient
-from proxy.tally import make_tally
+from crawler.lending import LentProxy, Proxies
+from crawler.proxies import FileRecovered, LocalProxies
 from render.browser import Browser
-from render.executable import BrowserExecutable, find_browser
+from render.executable import find_browser
 
-log = logging.getLogger(__name__)
-
-PROXY_START_S = 120.0  # recovery of a large WARC reads what the index does not cover
-PROXY_STOP_S = 60.0
-RESTARTS = 20  # a process that dies so often without ever being useful is not restarted again
-LIMIT_BYTES = 16 << 20  # of the line in which a proxy tells what it recovered
-TALLY = "tally"  # beside the control sockets: what all proxies of the run received
-
-
-@dataclass(frozen=True, slots=True)
-class FileRecovered:
-    """A proxy put an interrupted WARC in order.
-
-    Attributes:
-        text: what it did, in words.
-        lost: whether something that was safely stored cannot be read any more.
-        facts: the same as JSON values.
-    """
-
-    text: str
-    lost: bool
-    facts: dict[str, Any]
-
-    @classmethod
-    def of(cls, facts: dict[str, Any]) -> Self:
-        """The event that tells what `proxy.recovered.Recovered.to_dict` says."""
-        return cls(facts["text"], bool(facts["lost_bytes"] or facts["lost_records"]), facts)
-
-
-class ProxyProcess:
-    """One proxy process; `start` may be called again after it died.
-
-    Attributes:
-        client: talks to it.
-        spki: what a browser needs to trust it.
-        visits: open ones.
-        replaced: set when the process that runs now has been followed by another, or given up.
-    """
-
-    def __init__(
-        self,
-        slot: int,
-        collection: Collection,
-        settings: Settings,
-        folder: Path,
-        report: Callable[[FileRecovered], None],
-    ) -> None:
-        self._slot = slot
-        self._report = report
-        self._collection = collection
-        self._settings = settings
-        self._control = folder / f"proxy{slot}.sock"
-        self._tally = folder / TALLY
-        self._process: asyncio.subprocess.Process | None = None
-        self.client = ProxyClient(self._control)
-        self.spki = ""
-        self.visits = 0
-        self.replaced = asyncio.Event()
-
-    async def start(self) -> None:
-        """Start it; returns when it serves.
-
-        Raises:
-            ProxyUnavailableError: it does not start.
-        """
-        self._control.unlink(missing_ok=True)
-        arguments = ("--tally", str(self._tally), "--slot", str(self._slot))
-        self._process = process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-m",
-            "proxy",
-            "--collection",
-            str(self._collection.layout.root),
-            "--control",
-            str(self._control),
-            *arguments,
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            pass_fds=(self._collection.lock_fd,),
-            limit=LIMIT_BYTES,
-            env=_environment(),
-        )
-        assert process.stdin is not None
-        assert process.stdout is not None
-        try:
-            process.stdin.write(json.dumps(asdict(self._settings)).encode() + b"\n")
-            await process.stdin.drain()
-            line = await asyncio.wait_for(process.stdout.readline(), PROXY_START_S)
-            ready = json.loads(line)
-        except (OSError, ValueError, TimeoutError) as error:
-            await self.stop()
-            raise ProxyUnavailableError(
-                "The proxy did not start; its own words are above."
-            ) from error
-        self.spki = ready["spki"]
-        for each in ready["recovered"]:
-            self._report(FileRecovered.of(each))
-
-    async def died(self) -> int:
-        """Return when the process is gone; its exit status."""
-        assert self._process is not None
-        return await self._process.wait()
-
-    async def stop(self) -> None:
-        """End it when it has written what it had; at once when that takes too long."""
-        process = self._process
-        if process is None:
-            return
-        if process.stdin is not None:
-            process.stdin.close()
-        try:
-            await asyncio.wait_for(process.wait(), PROXY_STOP_S)
-        except TimeoutError:
-            process.kill()
-            await process.wait()
+__all__ = ["FileRecovered", "Supervisor", "running", "supervising"]
 
 
 class Supervisor:
-    """Proxies and browsers for one run. `running` makes one."""
+    """Proxies and browsers under one name. `running` and `supervising` make one."""
 
-    def __init__(
-        self,
-        collection: Collection,
-        settings: Settings,
-        executable: BrowserExecutable,
-        folder: Path,
-        clock: Clock,
-        report: Callable[[FileRecovered], None] = lambda _event: None,
-    ) -> None:
-        self._settings = settings
-        self._executable = executable
-        self._clock = clock
-        self._proxies = [
-            ProxyProcess(slot, collection, settings, folder, report)
-            for slot in range(settings.proxy.processes)
-        ]
-        make_tally(folder / TALLY, settings.proxy.processes)
-        self._ready = {proxy: asyncio.Event() for proxy in self._proxies}
-        self._browser: Browser | None = None
-        self._borrowed: dict[Browser, int] = {}
-        self._launching = asyncio.Lock()
-        self._watchers: set[asyncio.Task[None]] = set()
-        self._lost: BaseException | None = None
+    def __init__(self, proxies: Proxies, browsers: Browsers) -> None:
+        self._proxies = proxies
+        self._browsers = browsers
 
-    async def start(self) -> None:
-        """Start the proxies and the first browser.
+    def proxy(self) -> AbstractAsyncContextManager[LentProxy]:
+        """The proxy that has least to do, for one visit.
 
         Raises:
-            ProxyUnavailableError, BrowserUnavailableError: one of them does not start.
+            ProxyUnavailableError: there is none, or it went during the visit.
         """
-        # One after the other: the first recovers what a crash left, the rest find nothing to do.
-        for proxy in self._proxies:
-            await proxy.start()
-            self._ready[proxy].set()
-            watcher = asyncio.create_task(self._watch(proxy))
-            self._watchers.add(watcher)
-        await self._current_browser()
+        return self._proxies.lend()
 
-    async def stop(self) -> None:
-        """End everything, writing what there is to write."""
-        for watcher in self._watchers:
-            watcher.cancel()
-        await asyncio.gather(*self._watchers, return_exceptions=True)
-        browsers = set(self._borrowed) | ({self._browser} if self._browser else set())
-        await asyncio.gather(*(browser.close() for browser in browsers))
-        await asyncio.gather(*(proxy.stop() for proxy in self._proxies))
-
-    @asynccontextmanager
-    async def proxy(self) -> AsyncIterator[ProxyProcess]:
-        """The proxy with the fewest visits, for one visit.
-
-        Raises:
-            ProxyUnavailableError: the proxies die again and again.
-        """
-        chosen = min(self._proxies, key=lambda each: each.visits)
-        await self._ready[chosen].wait()
-        if self._lost is not None:
-            raise ProxyUnavailableError(f"The proxy dies again and again: {self._lost}")
-        replaced = chosen.replaced
-        chosen.visits += 1
-        try:
-            yield chosen
-        except ProxyUnavailableError:
-            # What it had written but not yet said is in the index once its successor is ready;
-            # whoever takes the page next must find it there.
-            if not await _answers(chosen):
-                await replaced.wait()
-            raise
-        finally:
-            chosen.visits -= 1
-
-    @asynccontextmanager
-    async def browser(self) -> AsyncIterator[Browser]:
+    def browser(self) -> AbstractAsyncContextManager[Browser]:
         """A browser that is well, for one visit; others use it at the same time.
 
         Raises:
             BrowserUnavailableError: none starts.
         """
-        browser = await self._current_browser()
-        self._borrowed[browser] = self._borrowed.get(browser, 0) + 1
-        try:
-            yield browser
-        finally:
-            self._borrowed[browser] -= 1
-            if self._borrowed[browser] == 0:
-                del self._borrowed[browser]
-                if browser is not self._browser:
-                    await browser.close()
-
-    async def _current_browser(self) -> Browser:
-        async with self._launching:
-            browser = self._browser
-            if browser is not None:
-                due = browser.recycle_due()
-                if not due:
-                    return browser
-                log.info("browser.replaced reason=%s", due)
-                self._browser = None
-                if browser not in self._borrowed:
-                    await browser.close()
-            self._browser = await self._launch()
-            return self._browser
-
-    async def _launch(self) -> Browser:
-        for attempt in range(3):
-            try:
-                return await Browser.launch(
-                    self._settings.browser,
-                    self._executable,
-                    ca_spki=self._proxies[0].spki,
-                    clock=self._clock,
-                )
-            except BrowserUnavailableError:
-                if attempt == 2:
-                    raise
-                log.warning("browser.failed attempt=%d", attempt + 1)
-        raise BrowserUnavailableError("No browser started.")
-
-    async def _watch(self, proxy: ProxyProcess) -> None:
-        """Restart the proxy whenever it dies."""
-        for _ in range(RESTARTS):
-            status = await proxy.died()
-            self._ready[proxy].clear()
-            log.warning("proxy.died status=%s", status)
-            try:
-                await proxy.start()
-            except ProxyUnavailableError as error:
-                self._lose(proxy, error)
-                return
-            self._ready[proxy].set()
-            replaced, proxy.replaced = proxy.replaced, asyncio.Event()
-            replaced.set()
-        self._lose(proxy, ProxyUnavailableError(f"It died {RESTARTS} times."))
-
-    def _lose(self, proxy: ProxyProcess, error: ProxyUnavailableError) -> None:
-        """Give the proxy up; whoever waits for it is told."""
-        self._lost = error
-        self._ready[proxy].set()
-        proxy.replaced.set()
+        return self._browsers.lend()
 
 
-async def _answers(proxy: ProxyProcess) -> bool:
+@asynccontextmanager
+async def supervising(
+    proxies: Proxies, settings: Settings, *, clock: Clock
+) -> AsyncIterator[Supervisor]:
+    """A supervisor of these proxies, which it starts, and a browser, until the end of the block.
+
+    Raises:
+        BrowserUnavailableError: no browser is found, or it does not start.
+        ProxyUnavailableError: a proxy does not start.
+    """
+    executable = find_browser(settings.browser.executable)
+    browsers = Browsers(settings.browser, executable, clock, needs=lambda: proxies.needs)
     try:
-        await proxy.client.status()
-    except ProxyUnavailableError:
-        return False
-    return True
+        await proxies.start()
+        await browsers.start()
+        yield Supervisor(proxies, browsers)
+    finally:
+        await asyncio.shield(_stop(proxies, browsers))
+
+
+async def _stop(proxies: Proxies, browsers: Browsers) -> None:
+    await browsers.stop()
+    await proxies.stop()
 
 
 @asynccontextmanager
@@ -315,21 +87,8 @@ async def running(
         BrowserUnavailableError: no browser is found, or it does not start.
         ProxyUnavailableError: a proxy does not start.
     """
-    executable = find_browser(settings.browser.executable)
     # A unix socket's path is at most 107 bytes, so it does not lie in the collection.
     with tempfile.TemporaryDirectory(prefix="weboid-") as folder:
-        supervisor = Supervisor(collection, settings, executable, Path(folder), clock, report)
-        try:
-            await supervisor.start()
+        proxies = LocalProxies(collection, settings, Path(folder), report)
+        async with supervising(proxies, settings, clock=clock) as supervisor:
             yield supervisor
-        finally:
-            await asyncio.shield(supervisor.stop())
-
-
-def _environment() -> dict[str, str]:
-    """What a proxy needs of our environment, and its way to our packages."""
-    kept = {
-        name: os.environ[name] for name in ("PATH", "LANG", "TZ", "TMPDIR") if name in os.environ
-    }
-    root = str(Path(__file__).resolve().parent.parent)
-    return {**kept, "PYTHONPATH": root, "HOME": os.environ.get("HOME", "/")}

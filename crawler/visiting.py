@@ -6,15 +6,16 @@ Done means durable: `capture` returns when everything it reports is on disk and 
 """
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from email.utils import parsedate_to_datetime
 
 from core.clock import Clock
 from core.pages import Outcome, PageInfo
 from core.records import ArtifactKind, artifact_uri
-from core.settings import Settings
+from core.settings import Settings, VisitSettings
 from crawler.manifest import page_info
+from crawler.plain import PlainVisits
 from crawler.supervisor import Supervisor
 from proxy.client import NewArtifact, ProxyVisit
 from render.browser import ProxyEndpoint
@@ -50,11 +51,13 @@ class Wanted:
         url: a fetch key.
         page_id: identifies the page in every record.
         last_attempt: keep a failure, too: there will be no other attempt.
+        plain: fetches the page instead of a browser; None: it is rendered.
     """
 
     url: str
     page_id: str
     last_attempt: bool
+    plain: PlainVisits | None = None
 
 
 async def capture(
@@ -64,6 +67,7 @@ async def capture(
     settings: Settings,
     clock: Clock,
     before_manifest: Callable[[PageInfo], Awaitable[None]],
+    forbids: Callable[[Visit], str] = lambda _seen: "",
 ) -> Captured:
     """Visit the URL and keep what there is.
 
@@ -74,6 +78,9 @@ async def capture(
         clock: the time.
         before_manifest: awaited when all but the manifest is on disk. Once the manifest is, the page
             is never visited again, so what follows from the visit must be safe by then.
+        forbids: why what was seen must not be kept, e.g. ``noarchive: …``; empty when it may. Then
+            the page is SKIPPED with that reason: nothing is made of it, and playback offers none of
+            it. What the proxy wrote meanwhile stays in the WARC, where the manifest names it.
 
     Raises:
         BrowserUnavailableError, ProxyUnavailableError: one of them died; try again.
@@ -83,18 +90,16 @@ async def capture(
         supervisor.proxy() as proxy,
         proxy.client.visit(wanted.page_id, bucket=settings.proxy.dedup_bucket) as kept,
     ):
-        given = kept.credentials
-        endpoint = ProxyEndpoint(given.host, given.port, given.username, given.password)
-        async with supervisor.browser() as browser:
-            seen = await visit(
-                browser, VisitRequest(wanted.url, endpoint), settings.visit, clock=clock
-            )
+        seen = await _see(wanted, kept, supervisor, settings.visit, clock)
         again, not_before = _another_chance(seen, now=clock.now())
         if again and not wanted.last_attempt:
             await kept.seal(grace_s=0.0)
             return Captured(
                 page_info(wanted.page_id, seen, (), ()), again=True, not_before=not_before
             )
+        refused = "" if seen.outcome is Outcome.FAILED else forbids(seen)
+        if refused:
+            seen = replace(seen, outcome=Outcome.SKIPPED, reason=refused, title="", artifacts=())
         page = await _keep(kept, wanted.page_id, seen, settings)
         await before_manifest(page)
         manifest = NewArtifact(
@@ -104,6 +109,17 @@ async def capture(
             [manifest], page_url=seen.url, document=seen.final_url, date=seen.started_at
         )
         return Captured(page)
+
+
+async def _see(
+    wanted: Wanted, kept: ProxyVisit, supervisor: Supervisor, settings: VisitSettings, clock: Clock
+) -> Visit:
+    if wanted.plain is not None:
+        return await wanted.plain.visit(kept, wanted.url, settings)
+    given = kept.credentials
+    endpoint = ProxyEndpoint(given.host, given.port, given.username, given.password)
+    async with supervisor.browser() as browser:
+        return await visit(browser, VisitRequest(wanted.url, endpoint), settings, clock=clock)
 
 
 async def _keep(kept: ProxyVisit, page_id: str, seen: Visit, settings: Settings) -> PageInfo:
@@ -119,10 +135,11 @@ async def _keep(kept: ProxyVisit, page_id: str, seen: Visit, settings: Settings)
             document=seen.final_url,
             date=seen.started_at,
         )
+    download = not seen.artifacts and seen.outcome is not Outcome.SKIPPED
     ledger = await kept.seal(
         grace_s=settings.proxy.seal_grace_s,
         # A download goes on after the browser has turned it down.
-        awaited=() if seen.artifacts else (seen.final_url,),
+        awaited=(seen.final_url,) if download else (),
         await_s=max(settings.visit.timeout_s - seen.seconds, 0.0),
     )
     return page_info(page_id, seen, ledger, written, refused=kept.refused)

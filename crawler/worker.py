@@ -6,12 +6,14 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from core.errors import WeboidError
-from crawler.errand import ClaimLostError, Errand, Means, give_back
+from crawler.errand import NOT_THE_PAGES_FAULT, ClaimLostError, Errand, Means, give_back
 from crawler.frontier.base import FrontierItem
+from crawler.waiting import Waiting
 
 log = logging.getLogger(__name__)
 
 WAIT_LIMIT_S = 1.0  # other processes may add, finish or unblock: look again at least so often
+HOLD_S = 10.0  # while no page can be kept
 LOOK_S = 0.5  # an order reaches us within so long
 STOP_ORDER = "stop"  # its kind; the value "now" stops at once
 
@@ -146,8 +148,7 @@ class Crew:
                 else:
                     self._give_back(item)
                 return
-            with suppress(ClaimLostError):
-                errand.result()
+            await self._look_at(errand)
         except asyncio.CancelledError:
             await _cancelled(errand)
             if errand.cancelled():
@@ -156,6 +157,19 @@ class Crew:
         finally:
             keeping.cancel()
             dropping.cancel()
+
+    async def _look_at(self, errand: "asyncio.Task[None]") -> None:
+        """Take in how the errand ended; one who stays waits for what no page can be kept without."""
+        try:
+            errand.result()
+        except ClaimLostError:
+            return
+        except NOT_THE_PAGES_FAULT as error:
+            if not self.endless:
+                raise
+            self.means.report(Waiting("archive", str(error)))
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self.stopping.wait(), HOLD_S)
 
     def _give_back(self, item: FrontierItem) -> None:
         """When the store is away the lease runs out instead."""

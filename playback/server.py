@@ -21,6 +21,7 @@ from starlette.applications import Starlette
 
 from core.errors import ConfigError, UnavailableError
 from core.layout import Layout
+from playback.database import INDEX_URL, open_database
 from playback.front.app import create_app
 
 _LOG = logging.getLogger(__name__)
@@ -39,7 +40,7 @@ _BOOTSTRAP = (
 )
 
 
-async def serve(
+async def serve(  # noqa: PLR0913 each is the caller's to say
     layout: Layout,
     *,
     host: str = "127.0.0.1",
@@ -47,6 +48,7 @@ async def serve(
     replay_port: int = 0,
     origins: "Origins | None" = None,
     on_ready: Callable[[str], None] | None = None,
+    index_url: str = "",
 ) -> None:
     """Serve until cancelled, or until SIGTERM comes; then front and replay have ended.
 
@@ -59,9 +61,10 @@ async def serve(
         replay_port: replay's port; 0 takes a free one.
         origins: what readers see behind a reverse proxy; needed when `host` is every address.
         on_ready: told the front's origin once both answer.
+        index_url: the captures index of several machines; empty: the collection's own.
 
     Raises:
-        ConfigError: the origins are missing or the same.
+        ConfigError: the origins are missing or the same, or the URL names no index.
         UnavailableError: there is no replay environment, replay does not start, or a port is taken.
     """
     python = find_replay_python()
@@ -69,15 +72,18 @@ async def serve(
         raise ConfigError("Listening on every address needs the origins that readers will see.")
     if origins is not None and origins.front == origins.replay:
         raise ConfigError("Front and replay need different origins; these are the same.")
-    with _listener(host, port) as listener:
+    with (
+        contextlib.closing(open_database(layout, index_url)) as database,
+        _listener(host, port) as listener,
+    ):
         own_port = listener.getsockname()[1]
         front = origins.front if origins is not None else _origin(host, own_port)
         command = _replay_command(python, layout, host, front)
         if origins is not None:
             command += ["--origin", origins.replay]
-        async with _running_replay(command, replay_port) as replay:
+        async with _running_replay(command, replay_port, index_url) as replay:
             app = create_app(
-                layout,
+                database,
                 replay_origin=origins.replay if origins else _origin(host, replay.port),
                 origin=front,
             )
@@ -113,8 +119,9 @@ def find_replay_python() -> Path:
 class _Replay:
     """The replay process: started, watched, started again when it dies."""
 
-    def __init__(self, command: list[str], port: int) -> None:
+    def __init__(self, command: list[str], port: int, more: dict[str, str]) -> None:
         self._command = command
+        self._environment = {**os.environ, **more}
         self._process: Process | None = None
         self.port = port
 
@@ -125,7 +132,12 @@ class _Replay:
             UnavailableError: it ended or said nothing.
         """
         self._process = await asyncio.create_subprocess_exec(
-            *self._command, "--port", str(self.port), stdin=PIPE, stdout=PIPE
+            *self._command,
+            "--port",
+            str(self.port),
+            stdin=PIPE,
+            stdout=PIPE,
+            env=self._environment,
         )
         assert self._process.stdout is not None
         try:
@@ -169,8 +181,8 @@ class _Replay:
 
 
 @asynccontextmanager
-async def _running_replay(command: list[str], port: int) -> AsyncIterator[_Replay]:
-    replay = _Replay(command, port)
+async def _running_replay(command: list[str], port: int, index_url: str) -> AsyncIterator[_Replay]:
+    replay = _Replay(command, port, {INDEX_URL: index_url} if index_url else {})
     try:
         await replay.start()
         yield replay

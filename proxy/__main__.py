@@ -7,32 +7,20 @@ written before it exits.
 """
 
 import argparse
-import gc
 import json
 import logging
 import os
 import signal
 import sys
 import threading
+from functools import partial
 from pathlib import Path
 
 from core.errors import WeboidError
 from core.layout import Layout
 from core.settings import settings_from
-from core.timestamps import moment
-from proxy.control import ControlServer
-from proxy.exchange import now_ms
-from proxy.recovery import put_in_order
-from proxy.server import ArchivingProxy
-from proxy.spool import spool_folder
+from proxy.running import running, tune
 from proxy.tally import Tally
-
-# Blocked threads hand the interpreter over at most this late; the default of 5 ms is an eternity
-# for a proxy whose requests take half of one.
-SWITCH_INTERVAL_S = 0.0005
-# Nothing here is in cycles but exceptions now and then; looking for them every 700 objects, through
-# all that a visit has gathered, was a tenth of the work.
-GC_THRESHOLD = 50_000
 
 
 def main() -> None:
@@ -44,49 +32,25 @@ def main() -> None:
     parser.add_argument("--slot", type=int, default=0, help="this one's place in the tally")
     arguments = parser.parse_args()
     logging.basicConfig(level=logging.WARNING, format="proxy %(levelname)s %(name)s %(message)s")
-    _tune()
+    tune()
     settings = settings_from(json.loads(sys.stdin.readline()))
-    layout = Layout(arguments.collection)
+    tally = partial(Tally, arguments.tally, arguments.slot)
     try:
-        recovered = put_in_order(layout, settings.proxy, now=moment(now_ms()))
+        with running(
+            Layout(arguments.collection), settings, control=arguments.control, tally=tally
+        ) as started:
+            ready = {
+                "ready": True,
+                "port": started.proxy.server_address[1],
+                "spki": started.proxy.ca.spki,
+                "recovered": [each.to_dict() for each in started.recovered],
+            }
+            sys.stdout.write(json.dumps(ready) + "\n")
+            sys.stdout.flush()
+            _wait_for_the_end()
     except WeboidError as error:
         sys.exit(f"proxy: {error}")
-
-    with spool_folder(layout.root) as spool:
-        proxy = ArchivingProxy(
-            layout,
-            settings,
-            now_ms=now_ms,
-            spool_folder=spool,
-            tally=Tally(arguments.tally, arguments.slot),
-        )
-        control = ControlServer(arguments.control, proxy)
-        for server in (proxy, control):
-            threading.Thread(target=server.serve_forever, daemon=True).start()
-        ready = {
-            "ready": True,
-            "port": proxy.server_address[1],
-            "spki": proxy.ca.spki,
-            "recovered": [each.to_dict() for each in recovered],
-        }
-        sys.stdout.write(json.dumps(ready) + "\n")
-        sys.stdout.flush()
-        _wait_for_the_end()
-        control.shutdown()
-        control.server_close()
-        proxy.shutdown()
-        proxy.close()
-        logging.shutdown()
-
-
-def _tune() -> None:
-    """Set what the interpreter and the system's resolver go by, for a process of many threads."""
-    sys.setswitchinterval(SWITCH_INTERVAL_S)
-    gc.freeze()  # what is imported stays
-    gc.set_threshold(GC_THRESHOLD, 20, 20)
-    # The system's resolver would spend half a minute on a name whose servers keep silent, and a
-    # page can name many; who runs us may say otherwise (resolv.conf(5)).
-    os.environ.setdefault("RES_OPTIONS", "timeout:3 attempts:2")
+    logging.shutdown()
 
 
 def _wait_for_the_end() -> None:

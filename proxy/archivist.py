@@ -8,7 +8,8 @@ acknowledged before that.
 
 A record whose payload another machine is writing waits for a later batch, and whoever asks for all
 to be on disk waits with it. Nothing is claimed while it waits. A batch that fails is taken back
-whole, and every visit in it is told.
+whole, and every visit in it is told. An index of several machines that is out of reach is waited
+for (`proxy.index.batch`).
 """
 
 import logging
@@ -24,17 +25,15 @@ from core.captures import RecordLocation
 from core.digests import sha256_digest
 from core.errors import (
     DedupUnavailableError,
-    DiskFullError,
-    TransientError,
-    UnavailableError,
-    WeboidError,
+    IndexUnavailableError,
 )
 from core.layout import Layout
-from core.pages import PageInfo, parse_pageinfo
+from core.pages import parse_pageinfo
 from core.records import ArtifactKind, RecordType, parse_artifact_uri
-from core.settings import ProxySettings
+from core.settings import IndexSettings, ProxySettings
 from core.timestamps import timestamp14_at
 from proxy.artifacts import artifact_member, artifact_row
+from proxy.blame import as_ours, blamed
 from proxy.builder import (
     Original,
     response_members,
@@ -42,7 +41,9 @@ from proxy.builder import (
 )
 from proxy.checksums import Checksums
 from proxy.exchange import Recorded
-from proxy.index import CaptureIndex, CaptureRow, key_or_empty
+from proxy.index.batch import Batch, Reach
+from proxy.index.opening import open_index
+from proxy.index.rows import CaptureRow, key_or_empty
 from proxy.jobs import Artifact, Barrier, Job, PutOff, Sorted, Write
 from proxy.ledger import Kept, LedgerEntry
 from proxy.payloads.opening import open_payloads
@@ -63,26 +64,33 @@ EXIT_DISK = 74  # sysexits.h: EX_IOERR
 
 
 class Archivist:
-    """Owns the process's WARCs and its index connection. Thread-safe; `close` it."""
+    """Owns the process's WARCs and its index connection. Thread-safe; `close` it.
+
+    Attributes:
+        taken: exchanges handed over so far.
+    """
 
     def __init__(
         self,
         layout: Layout,
         settings: ProxySettings,
+        index: IndexSettings,
         *,
         now: Callable[[], datetime],
     ) -> None:
         self._settings = settings
-        self._index = CaptureIndex(layout.captures_db)
+        self._index = open_index(layout, index)
+        self._reach = Reach(self._index, index.patience_s)
         self._payloads = open_payloads(layout, settings, self._index)
         self._put_off = PutOff()
-        self._checksums = Checksums(layout)
+        self._checksums = Checksums(layout, lambda: open_index(layout, index))
         self._captures, self._artifacts = (
             WarcFile(layout.archive, prefix, settings=settings, now=now, closed=self._checksums.put)
             for prefix in ("weboid", "artifacts")
         )
         self._jobs: deque[Job] = deque()
         self._backlog = 0  # bytes
+        self.taken = 0
         self._lock = threading.Lock()
         self._room = threading.Condition(self._lock)
         self._arrived = threading.Event()  # there is something to do
@@ -97,6 +105,7 @@ class Archivist:
             while self._backlog > BACKLOG_BYTES or len(self._jobs) > BACKLOG_RECORDS:
                 self._room.wait()
             self._jobs.append(recorded)
+            self.taken += 1
             self._backlog += recorded.spool.size
             if self._backlog > BATCH_BYTES:
                 self._urgent.set()
@@ -127,13 +136,17 @@ class Archivist:
         self._urgent.set()
         self._arrived.set()
 
-    def require_dedup(self) -> None:
-        """Check that payloads can be claimed.
+    def require_stores(self) -> None:
+        """Check that payloads can be claimed, and that the index is in reach.
 
         Raises:
             DedupUnavailableError: the dedup index does not answer.
+            IndexUnavailableError: the captures index did not for as long as `patience_s`.
         """
         self._payloads.check()
+        lost = self._reach.lost
+        if lost is not None:
+            raise IndexUnavailableError(str(lost))
 
     def close(self) -> None:
         """Write what is left, close the files, give them their final names."""
@@ -150,6 +163,7 @@ class Archivist:
             elif self._arrived.wait(LOOK_S):
                 self._urgent.wait(LINGER_S)
             else:
+                self._reach.look()
                 self._roll_over()  # a file that nobody writes any more comes of age, too
                 continue
             self._arrived.clear()
@@ -162,8 +176,9 @@ class Archivist:
                 break
             if closing:
                 self._arrived.set()
-        self._captures.close()
-        self._artifacts.close()
+        self._reach.look()
+        for file in (self._captures, self._artifacts):
+            file.leave() if self._reach.is_owing else file.close()
         self._payloads.close()
         self._index.close()
 
@@ -184,14 +199,25 @@ class Archivist:
 
     def _settle(self, batch: list[Job]) -> None:
         """Write the batch and tell everyone, whatever happens."""
+        while not self._try(batch):
+            self._take_back()
+
+    def _try(self, batch: list[Job]) -> bool:
+        """Write the batch; False when it is to be taken back and tried again."""
         try:
+            self._reach.pay()
             done, locations = self._commit(batch)
+        except IndexUnavailableError as error:
+            if self._reach.endure(error):
+                return False
+            self._take_back()
+            for job in batch:
+                self._tell_failure(job, error)
         except DedupUnavailableError as error:
             self._go_without(batch, error)
         except LostClaimsError:
             log.warning("archivist.stalled records=%d", len(batch))
-            self._take_back()
-            self._settle(batch)
+            return False
         except Exception as error:
             log.exception("archivist.failed")
             self._take_back()
@@ -202,6 +228,7 @@ class Archivist:
                 self._tell_failure(batch[0], error)
         else:
             self._tell(done, locations)
+        return True
 
     def _tell(self, done: Sorted, locations: dict[int, list[RecordLocation]]) -> None:
         """Tell everyone whose records are on disk; keep for later what waits for others."""
@@ -231,32 +258,33 @@ class Archivist:
             self._settle(rest)
 
     def _commit(self, batch: list[Job]) -> tuple[Sorted, dict[int, list[RecordLocation]]]:
-        rows: list[CaptureRow] = []
-        pages: list[PageInfo] = []
+        found = Batch()
         locations: dict[int, list[RecordLocation]] = {}
         kept: list[tuple[LedgerEntry, Kept, RecordLocation]] = []
         keys = {id(job): self._payload_key(job) for job in batch if isinstance(job, Recorded)}
         asked = {key for key in keys.values() if key is not None}
-        with self._index.transaction(), self._claimed(asked) as answers:
+        with self._certainly(), self._claimed(asked) as answers:
             originals = {key: each for key, each in answers.items() if isinstance(each, Original)}
             known = set(originals)
             done = self._put_off.sort(batch, keys, answers, time.monotonic())
             for job in done.ready:
                 if isinstance(job, Recorded):
-                    kept.append(self._write_exchange(job, keys[id(job)], originals, rows))
+                    kept.append(self._write_exchange(job, keys[id(job)], originals, found.rows))
                 elif isinstance(job, Write):
-                    locations[id(job)] = [
-                        self._write_artifact(a, rows, pages) for a in job.artifacts
-                    ]
+                    locations[id(job)] = [self._write_artifact(a, found) for a in job.artifacts]
             self._captures.sync()
             self._artifacts.sync()
-            self._index.add_rows(rows)
-            for page in pages:
-                self._index.add_page(page)
+            new = {k: o for k, o in originals.items() if k not in known}
             for file in (self._captures, self._artifacts):
                 if file.finalname is not None and file.end:  # a closed one is covered already
-                    self._index.cover(file.finalname, file.end)
-            self._settle_claims({k: o for k, o in originals.items() if k not in known})
+                    found.ends[file.finalname] = file.end
+            if self._payloads.shared:
+                found.originals = new  # what the shared index is made again from
+            found.write(self._index)
+            self._settle_claims(new)
+            if self._index.shared:
+                self._reach.owe(found)
+        self._reach.paid()
         self._keep()
         for entry, how, location in kept:
             entry.filename, entry.offset, entry.length = (
@@ -267,6 +295,17 @@ class Archivist:
             entry.kept = how
         self._roll_over()
         return done, locations
+
+    @contextmanager
+    def _certainly(self) -> Iterator[None]:
+        """A transaction of the index. When it fails and its records stay, they are owed to it."""
+        try:
+            with self._index.transaction():
+                yield
+        except IndexUnavailableError:
+            if not self._reach.is_owing:
+                raise
+            self._reach.pay_patiently()
 
     def _roll_over(self) -> None:
         for file in (self._captures, self._artifacts):
@@ -293,8 +332,6 @@ class Archivist:
         Raises:
             LostClaimsError: somebody else has written the payloads, or is about to.
         """
-        if self._payloads.shared:
-            self._index.add_payloads(originals)  # what the shared index is made again from
         if self._payloads.settle(originals):
             raise LostClaimsError
         if self._payloads.shared:
@@ -348,15 +385,13 @@ class Archivist:
             rows.append(_exchange_row(recorded, location, original))
         return entry, Kept.RESPONSE if original is None else Kept.REVISIT, location
 
-    def _write_artifact(
-        self, artifact: Artifact, rows: list[CaptureRow], pages: list[PageInfo]
-    ) -> RecordLocation:
+    def _write_artifact(self, artifact: Artifact, found: Batch) -> RecordLocation:
         digest, record = artifact_member(artifact)
         location = self._artifacts.append((record,))
-        rows.append(artifact_row(artifact, digest, location))
+        found.rows.append(artifact_row(artifact, digest, location))
         named = parse_artifact_uri(artifact.uri)
         if named is not None and named[0] is ArtifactKind.PAGEINFO:
-            pages.append(parse_pageinfo(artifact.data))
+            found.pages.append(parse_pageinfo(artifact.data))
         return location
 
     def _take_back(self) -> None:
@@ -372,8 +407,7 @@ class Archivist:
         told = as_ours(error)
         if isinstance(job, Recorded):
             job.entry.kept = Kept.FAILED
-            exact = isinstance(told, DedupUnavailableError | TransientError)
-            job.entry.reason = f"{'dedup' if exact else 'disk'}: {told}"
+            job.entry.reason = f"{blamed(told)}: {told}"
             job.visit.failure = told
             job.spool.close()
         else:
@@ -401,15 +435,3 @@ def _exchange_row(recorded: Recorded, at: RecordLocation, original: Original | N
         page_id=recorded.visit.page_id or None,
         truncated=entry.truncated or None,
     )
-
-
-def as_ours(error: Exception) -> WeboidError:
-    """An I/O error in our terms, its cause kept."""
-    if isinstance(error, WeboidError):
-        return error
-    if isinstance(error, OSError) and error.errno in (28, 122):  # ENOSPC, EDQUOT
-        told: WeboidError = DiskFullError("The disk is full: free some space, then go on.")
-    else:
-        told = UnavailableError(f"The archive cannot be written: {error}.")
-    told.__cause__ = error
-    return told

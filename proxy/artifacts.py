@@ -5,7 +5,7 @@ from core.digests import sha256_digest
 from core.records import RecordType
 from core.timestamps import to_milliseconds, warc_date
 from proxy.builder import Headers, member, new_record_id
-from proxy.index import CaptureRow, key_or_empty, row_of
+from proxy.index.rows import CaptureRow, key_or_empty, row_of
 from proxy.jobs import Artifact
 
 

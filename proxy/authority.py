@@ -34,6 +34,7 @@ class Authority(CertificateAuthority):  # type: ignore[misc]
 
     Attributes:
         spki: base64 SHA-256 of the leaf key's SubjectPublicKeyInfo, for the browser's pin.
+        certificate: its root, as PEM, for those who are no browser.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -51,6 +52,7 @@ class Authority(CertificateAuthority):  # type: ignore[misc]
             serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo
         )
         self.spki = base64.b64encode(hashlib.sha256(public).digest()).decode()
+        self.certificate = self.cert.public_bytes(serialization.Encoding.PEM).decode()
         self._contexts: dict[str, ssl.SSLContext] = {}
         self._making = threading.Lock()
 

@@ -14,15 +14,15 @@ import re
 import sqlite3
 import threading
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from core.errors import WeboidError
+from core.errors import IndexUnavailableError, WeboidError
 from core.layout import Layout
 from proxy.folders import sync_folder
-from proxy.index import CaptureIndex
+from proxy.index.protocol import CaptureIndex
 
 log = logging.getLogger(__name__)
 
@@ -196,10 +196,12 @@ class Checksums:
     there is nothing else to do; at the end, what is too much of it is left to the next process.
     """
 
-    def __init__(self, layout: Layout) -> None:
+    def __init__(self, layout: Layout, open_index: Callable[[], CaptureIndex]) -> None:
         self._layout = layout
+        self._open_index = open_index
         self._closed: deque[str] = deque()
         self._leftover: deque[str] = deque()
+        self._failed: list[str] = []
         self._wake = threading.Event()
         self._closing = False
         self._spare = CLOSING_BYTES
@@ -224,6 +226,8 @@ class Checksums:
             self._wake.clear()
             while self._closed or (self._leftover and self._spare > 0):
                 self._attempt((self._closed or self._leftover).popleft())
+            self._leftover.extend(self._failed)
+            self._failed.clear()
             if self._closing:
                 return
 
@@ -236,9 +240,12 @@ class Checksums:
             self._wake.set()
 
     def _attempt(self, filename: str) -> None:
-        """Read it; what fails is left to the next process."""
+        """Read it; what fails is left to the next process, or tried again when the index is back."""
         try:
             self._read(filename)
+        except IndexUnavailableError as error:
+            log.warning("checksum.not_noted file=%s error=%s", filename, error)
+            self._failed.append(filename)
         except (OSError, sqlite3.Error, WeboidError):
             log.warning("checksum.failed file=%s", filename, exc_info=True)
 
@@ -250,5 +257,5 @@ class Checksums:
         sha256 = known or sha256_of(path)
         if known is None:
             add_sums(self._layout, {filename: sha256})
-        with closing(CaptureIndex(self._layout.captures_db)) as index:
+        with closing(self._open_index()) as index:
             _note(index, path, sha256)

@@ -12,7 +12,11 @@ from core.captures import RecordLocation
 from core.errors import ProxyUnavailableError, WeboidError
 from core.timestamps import warc_date
 from proxy.frames import HEAD_LIMIT_BYTES, Message, pack, receive_async
+from proxy.handshake import Secret, introduce
 from proxy.ledger import LedgerEntry, from_table
+from proxy.silence import watch
+
+CONNECT_LIMIT_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,10 +108,11 @@ class ProxyVisit:
 
 
 class ProxyClient:
-    """A proxy process, by the path of its control socket."""
+    """A proxy process, by the path of its control socket, or by its host, port and secret."""
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    def __init__(self, address: Path | tuple[str, int], secret: Secret | None = None) -> None:
+        self._address = address
+        self._secret = secret
 
     @asynccontextmanager
     async def visit(self, page_id: str, *, bucket: str) -> AsyncIterator[ProxyVisit]:
@@ -144,17 +149,25 @@ class ProxyClient:
     @asynccontextmanager
     async def _connected(self) -> AsyncIterator["_Connection"]:
         try:
-            reader, writer = await asyncio.open_unix_connection(
-                str(self._path), limit=HEAD_LIMIT_BYTES
-            )
+            reader, writer = await self._open()
         except OSError as error:
             raise ProxyUnavailableError(f"The proxy does not answer: {error}.") from error
         try:
+            if self._secret is not None:
+                await introduce(reader, writer, self._secret)
             yield _Connection(reader, writer)
         finally:
             writer.close()
             with suppress(OSError):
                 await writer.wait_closed()
+
+    async def _open(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        if isinstance(self._address, Path):
+            return await asyncio.open_unix_connection(str(self._address), limit=HEAD_LIMIT_BYTES)
+        async with asyncio.timeout(CONNECT_LIMIT_S):  # TimeoutError is an OSError
+            reader, writer = await asyncio.open_connection(*self._address, limit=HEAD_LIMIT_BYTES)
+        watch(writer.get_extra_info("socket"))
+        return reader, writer
 
 
 class _Connection:

@@ -1,5 +1,8 @@
 """The control socket: a unix socket in a private folder, which no page can reach (C-01).
 
+Workers on other machines reach the same by TCP, after both sides have proved that they hold the
+cluster's secret (`proxy.handshake`).
+
 A connection speaks for one visit at a time: ``open``, any number of ``write``, ``seal``, ``write``
 again, ``close``. When it ends without ``close`` the visit is over all the same. Each message gets
 one answer; an error is answered with its class and text, and the connection goes on. What is no
@@ -13,16 +16,26 @@ import os
 import re
 import socket
 import socketserver
+import threading
 import time
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
-from core.errors import InputError, LimitReachedError, ProxyUnavailableError, WeboidError
+from core.errors import (
+    InputError,
+    LimitReachedError,
+    ProxyUnavailableError,
+    UnavailableError,
+    WeboidError,
+)
 from core.timestamps import parse_warc_date
 from proxy.frames import BODY_LIMIT_BYTES, Message, pack, receive
+from proxy.handshake import Secret, admit
 from proxy.jobs import Artifact
 from proxy.ledger import to_table
 from proxy.server import ArchivingProxy
+from proxy.silence import watch
 from proxy.visits import Visit
 
 log = logging.getLogger(__name__)
@@ -31,9 +44,13 @@ WAIT_LIMIT_S = 86_400.0  # no seal waits for longer
 _CONTROL = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
 
 
+STRANGERS_AT_ONCE = 256  # connections that have proved nothing yet
+
+
 class ControlServer(socketserver.ThreadingUnixStreamServer):
     """Listens at `path`. `serve_forever` in a thread, then `shutdown` and `server_close`."""
 
+    port = 0
     daemon_threads = True
     block_on_close = False
     request_queue_size = 512  # workers that open visits all at once
@@ -44,15 +61,83 @@ class ControlServer(socketserver.ThreadingUnixStreamServer):
         super().__init__(str(path), _Conversation)
         path.chmod(0o600)
 
+    def admits(self, _request: socket.socket) -> bool:
+        """Who reaches the folder may speak."""
+        return True
+
+
+class TcpControlServer(socketserver.ThreadingTCPServer):
+    """The same on a TCP port, for those who hold the secret. Strangers get nothing and cost little.
+
+    Attributes:
+        port: where it listens.
+        admitted: connections that proved to be a worker's, so far.
+        refused: those that did not.
+    """
+
+    daemon_threads = True
+    block_on_close = False
+    allow_reuse_address = True
+    request_queue_size = 512
+
+    def __init__(self, address: tuple[str, int], proxy: ArchivingProxy, secret: Secret) -> None:
+        """Listen.
+
+        Raises:
+            UnavailableError: nothing can listen there.
+        """
+        self.address_family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
+        self.proxy = proxy
+        self.started = time.monotonic()
+        self.admitted = self.refused = 0
+        self._secret = secret
+        self._strangers = threading.BoundedSemaphore(STRANGERS_AT_ONCE)
+        try:
+            super().__init__(address, _Conversation)
+        except OSError as error:
+            raise UnavailableError(
+                f"Control cannot listen on {address[0]} port {address[1]}: {error}."
+            ) from error
+        self.port = int(self.socket.getsockname()[1])
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Serve the connection in a thread, unless too many strangers are being heard already."""
+        if not self._strangers.acquire(blocking=False):
+            self.shutdown_request(request)
+            return
+        try:
+            super().process_request(request, client_address)
+        except BaseException:
+            self._strangers.release()
+            raise
+
+    def admits(self, request: socket.socket) -> bool:
+        """Hear the proof."""
+        try:
+            watch(request)
+            known = admit(request, self._secret)
+        except OSError:
+            known = False
+        finally:
+            self._strangers.release()
+        if known:
+            self.admitted += 1
+        else:
+            self.refused += 1
+            log.info("control.stranger")
+        return known
+
 
 class _Conversation(socketserver.BaseRequestHandler):
     """One connection: messages in, answers out."""
 
-    server: ControlServer
+    server: ControlServer | TcpControlServer
     request: socket.socket
 
     def handle(self) -> None:
         self._visit: Visit | None = None
+        if not self.server.admits(self.request):
+            return
         try:
             while (frame := self._next()) is not None:
                 self.request.sendall(pack(self._answer(*frame)))
@@ -88,15 +173,17 @@ class _Conversation(socketserver.BaseRequestHandler):
         if self._visit is not None:
             raise InputError("This connection has a visit already.")
         proxy = self.server.proxy
+        if proxy.leaving:
+            raise ProxyUnavailableError("The proxy is about to end; ask another.")
         proxy.disk.require_reserve()
-        proxy.archivist.require_dedup()
+        proxy.archivist.require_stores()
         if proxy.limits.crawl_is_over():
             raise LimitReachedError(
                 "The run has received all that it may; raise [proxy] crawl_limit_bytes, and go on."
             )
         page_id, bucket = _text(message, "page_id"), _text(message, "bucket")
         self._visit = visit = proxy.visits.open(page_id, bucket)
-        host, port = proxy.server_address[:2]
+        host, port = proxy.reached_at
         return {
             "host": host,
             "port": port,
@@ -139,6 +226,7 @@ class _Conversation(socketserver.BaseRequestHandler):
             "uptime_s": time.monotonic() - self.server.started,
             "free_bytes": self.server.proxy.disk.free_bytes,
             "reserve_bytes": self.server.proxy.disk.reserve_bytes,
+            "spki": self.server.proxy.ca.spki,
         }
 
     def _reach(self, message: Message, _: bytes) -> Message:

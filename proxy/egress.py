@@ -24,7 +24,7 @@ from core.hosts import (
 )
 from core.settings import EgressSettings
 from core.via import Via, ViaScheme, parse_via
-from proxy.addresses import Address, AddressRules, is_own, is_public
+from proxy.addresses import Address, AddressRules, destinations, is_own, is_public
 from proxy.cuts import Patience
 from proxy.racing import Race
 from proxy.resolver import Addresses, Lookup, Resolver, system_lookup
@@ -96,6 +96,12 @@ class Egress:
         self._connect_timeout_s = connect_timeout_s
         self._resolver = Resolver(lookup, monotonic=monotonic)
         self._monotonic = monotonic
+        self._is_own = is_own
+        self._listeners: frozenset[tuple[Address, int]] = frozenset()
+
+    def refuse_listener(self, host: str, port: int) -> None:
+        """Never connect to that address and port, where this process listens."""
+        self._listeners |= {(ipaddress.ip_address(host), port)}
 
     def connect(self, host: str, port: int) -> socket.socket:
         """A connection to the host, within the connect time-out; raises as `open`."""
@@ -162,7 +168,7 @@ class Egress:
             self._resolver.addresses(host, port, patience=patience),
             port,
         )
-        checked = self._checked(host, addresses)
+        checked = self._checked(host, addresses, real_port)
         try:
             sock = Race(patience).run(checked, real_port)
         except OSError as error:
@@ -182,7 +188,7 @@ class Egress:
                 speak_socks(sock, via, host, port)
             return Way(sock, "", via)
         failure = ConnectError(f"{host} has no address.")
-        for address in self._checked(host, addresses)[:TRIED_THROUGH_PROXY]:
+        for address in self._checked(host, addresses, port)[:TRIED_THROUGH_PROXY]:
             sock = self._reach(via, patience)
             try:
                 with patient(sock, patience, str(via)):
@@ -200,7 +206,7 @@ class Egress:
         given = self._given(host, port)
         asked, remote_ip = host, ""
         if given is not None:
-            (address, *_), port = self._checked(host, given[0]), given[1]
+            (address, *_), port = self._checked(host, *given), given[1]
             asked = f"[{address}]" if address.version == 6 else str(address)
             remote_ip = str(address)
             tunnel = tunnel or asked != host  # in absolute form the name would go astray
@@ -216,7 +222,7 @@ class Egress:
         """Refuse a name that is private as far as we can tell; the proxy knows others."""
         try:
             short = patience.renewed(min(LOOKUP_BESIDE_PROXY_S, patience.left_s))
-            self._checked(host, self._resolver.addresses(host, port, patience=short))
+            self._checked(host, self._resolver.addresses(host, port, patience=short), port)
         except UnknownHostError:
             return
 
@@ -239,8 +245,24 @@ class Egress:
         literal = _literal(host)
         return None if literal is None else (literal, port)
 
-    def _checked(self, host: str, addresses: Addresses) -> Addresses:
-        return tuple(self._rules.check(host, each) for each in addresses)
+    def _checked(self, host: str, addresses: Addresses, port: int) -> Addresses:
+        checked = tuple(self._rules.check(host, each) for each in addresses)
+        for address in checked:
+            if self._is_listener(address, port):
+                raise BlockedAddressError(f"{host} port {port} is the proxy itself.")
+        return checked
+
+    def _is_listener(self, address: Address, port: int) -> bool:
+        """Whether a connection there would end at one of our own listeners."""
+        ends = (address, *destinations(address))
+        for listener, own_port in self._listeners:
+            if port != own_port:
+                continue
+            if listener in ends or any(each.is_unspecified for each in ends):
+                return True
+            if listener.is_unspecified and any(self._is_own(each) for each in ends):
+                return True
+        return False
 
 
 def _literal(host: str) -> Addresses | None:

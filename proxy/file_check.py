@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from core.errors import InputError
 from core.layout import OPEN_SUFFIX, Layout
+from core.pages import Outcome
 from core.timestamps import milliseconds, parse_warc_date
 from proxy.faults import Fault, Kind, kind_of
 from proxy.members import Damage, Member, WholeFile, walk
@@ -231,15 +232,19 @@ class _Check:
             )
 
     def _explained(self, member: Member) -> bool:
-        """Whether the record has no row for a reason: it plays nothing back, or was superseded."""
+        """Whether the record has no row for a reason.
+
+        It plays nothing back, or `CaptureIndex.add_page` took it out: it is of an interrupted
+        attempt, or of a page that was skipped.
+        """
         if member.status == 304:
             return True
         page_id, at = member.headers.get("warc-page-id"), _ms(member.headers.get("warc-date", ""))
         if page_id is None or at is None or self._index is None:
             return False
-        query = "SELECT captured_ms FROM pages WHERE page_id = ?"
+        query = "SELECT captured_ms, outcome FROM pages WHERE page_id = ?"
         page = self._index.execute(query, (page_id,)).fetchone()
-        return page is not None and at < page[0]  # an interrupted attempt (`CaptureIndex.add_page`)
+        return page is not None and (at < page[0] or page[1] == Outcome.SKIPPED)
 
     def _damage(self, damage: Damage) -> None:
         """Say what is lost with it, once."""

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from warcprox.warcproxy import WarcProxyHandler
 
-from proxy.archivist import as_ours
+from proxy.blame import as_ours
 from proxy.exchange import Exchange, NoResponseError
 from proxy.http1 import (
     Body,

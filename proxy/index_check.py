@@ -27,30 +27,30 @@ class Known(NamedTuple):
     sha256: str | None
 
 
-def index_uri(layout: Layout, *, live: bool) -> str:
+def index_uri(path: Path, *, live: bool) -> str:
     """How to open the index so that nothing in its folder changes."""
-    uri = f"{layout.captures_db.absolute().as_uri()}?mode=ro"
+    uri = f"{path.absolute().as_uri()}?mode=ro"
     if live:
         return uri
-    wal = Path(f"{layout.captures_db}-wal")
+    wal = Path(f"{path}-wal")
     with suppress(FileNotFoundError):
         if wal.stat().st_size:
             return uri
     return f"{uri}&immutable=1"  # at rest: not even the files that readers share are made
 
 
-def usable(layout: Layout, *, quick: bool, live: bool) -> str:
+def usable(path: Path, *, quick: bool, live: bool) -> str:
     """Why the index is of no use; empty when it is well.
 
     Args:
-        layout: the collection.
+        path: the index.
         quick: leave out the look at its pages.
         live: whether a process writes it.
     """
-    if not layout.captures_db.exists():
+    if not path.exists():
         return "There is no captures index."
     try:
-        with closing(sqlite3.connect(index_uri(layout, live=live), uri=True)) as index:
+        with closing(sqlite3.connect(index_uri(path, live=live), uri=True)) as index:
             (version,) = index.execute("PRAGMA user_version").fetchone()
             if version != SCHEMA_VERSION:
                 return f"The index has schema {version}; this version reads {SCHEMA_VERSION}."
@@ -62,7 +62,7 @@ def usable(layout: Layout, *, quick: bool, live: bool) -> str:
 
 
 @contextmanager
-def references(layout: Layout, scratch: Path, *, live: bool) -> Iterator[sqlite3.Connection]:
+def references(path: Path, scratch: Path, *, live: bool) -> Iterator[sqlite3.Connection]:
     """A connection to the index, with a table in `scratch` of what refers to which record.
 
     It is made in the order of the files, so that each file's references are found at once, however
@@ -71,7 +71,7 @@ def references(layout: Layout, scratch: Path, *, live: bool) -> Iterator[sqlite3
     with closing(sqlite3.connect(scratch, uri=True, isolation_level=None)) as database:
         database.execute("PRAGMA journal_mode = OFF")
         database.execute("PRAGMA synchronous = OFF")
-        database.execute("ATTACH ? AS seen", (index_uri(layout, live=live),))
+        database.execute("ATTACH ? AS seen", (index_uri(path, live=live),))
         database.execute("BEGIN")
         database.execute(
             "CREATE TABLE reference AS"
@@ -88,7 +88,13 @@ def references(layout: Layout, scratch: Path, *, live: bool) -> Iterator[sqlite3
 
 
 def check_files(
-    layout: Layout, database: sqlite3.Connection, sums: Sums, *, live: bool, report: Report
+    layout: Layout,
+    database: sqlite3.Connection,
+    sums: Sums,
+    *,
+    live: bool,
+    known_now: Callable[[str], bool],
+    report: Report,
 ) -> None:
     """Hold the folder, `files` and SHA256SUMS against each other.
 
@@ -97,6 +103,7 @@ def check_files(
         database: from `references`.
         sums: SHA256SUMS.
         live: whether a process writes the collection.
+        known_now: whether the index knows a file by now.
         report: told each fault.
     """
     rows = database.execute("SELECT filename, indexed_to, size, sha256 FROM seen.files")
@@ -104,13 +111,13 @@ def check_files(
     for filename, row in sorted(known.items()):
         _check_known(layout, filename, row, sums, live=live, report=report)
     for path in closed_warcs(layout):
-        if path.name not in known and not (live and _is_known(layout, path.name)):
+        if path.name not in known and not (live and known_now(path.name)):
             report(Fault(Kind.UNKNOWN, path.name, None, "The index does not know this WARC."))
 
 
-def _is_known(layout: Layout, filename: str) -> bool:
+def is_known(path: Path, filename: str) -> bool:
     """Whether the index knows the file by now."""
-    with closing(sqlite3.connect(index_uri(layout, live=True), uri=True)) as index:
+    with closing(sqlite3.connect(index_uri(path, live=True), uri=True)) as index:
         query = "SELECT 1 FROM files WHERE filename = ?"
         return index.execute(query, (filename,)).fetchone() is not None
 

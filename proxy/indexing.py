@@ -17,7 +17,8 @@ from core.records import ArtifactKind, RecordType, parse_artifact_uri
 from core.timestamps import milliseconds, parse_warc_date, to_milliseconds
 from proxy.builder import Original
 from proxy.http1 import Body, Framing
-from proxy.index import CaptureIndex, key_or_empty
+from proxy.index.protocol import CaptureIndex
+from proxy.index.rows import key_or_empty
 from proxy.payloads.protocol import PayloadKey
 
 READ_BYTES = 1 << 20

@@ -1,15 +1,14 @@
 """`weboid index rebuild`: the captures index made anew from the WARCs, which are the truth."""
 
-import sqlite3
-from collections.abc import Callable, Sequence
-from contextlib import closing, suppress
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from core.errors import InputError
 from core.layout import OPEN_SUFFIX, Layout
+from core.settings import IndexSettings
 from proxy.checksums import closed_warcs, complete
-from proxy.folders import sync_folder
-from proxy.index import CaptureIndex
+from proxy.index.protocol import CaptureIndex
+from proxy.index.renewal import renewal
 from proxy.indexing import Indexed, index_file
 from proxy.members import Damage, walk
 from proxy.payloads.protocol import PayloadKey, Payloads
@@ -25,6 +24,7 @@ def rebuild(  # noqa: PLR0913 what a profile says of dedup, and whom to tell
     shared: Payloads | None = None,
     progress: Callable[[str, int], None] | None = None,
     told: Callable[[str], None] = lambda _text: None,
+    index: IndexSettings | None = None,
 ) -> dict[str, int]:
     """Make the captures index anew from the WARCs; the old one stays until the new one is whole.
 
@@ -39,58 +39,59 @@ def rebuild(  # noqa: PLR0913 what a profile says of dedup, and whom to tell
         shared: the dedup index of several machines: it learns of every payload here, and knows
             where the payloads of revisits lie that have none here.
         progress: told each file's name and rows as it is done.
-        told: told in a sentence what could not be read.
+        told: told in a sentence what could not be read, and what the old index knew that is gone.
+        index: which captures index; None: the collection's own.
 
     Returns:
         Rows by table, as `CaptureIndex.counts`.
 
     Raises:
         DedupUnavailableError: `shared` does not answer; the old index stays.
+        IndexUnavailableError, CollectionInUseError: the index of several machines does not answer,
+            or is used; the old one stays.
         OSError: a file cannot be read, or not be written; the old index stays.
     """
-    fresh = layout.captures_db.with_suffix(".rebuilding")
-    _remove(fresh)
-    with closing(CaptureIndex(fresh)) as index:
-        _mend(layout, index, told)
+    with renewal(layout, index or IndexSettings()) as renewed:
+        fresh = renewed.index
+        _mend(layout, fresh, renewed.covered, told)
         for path in sorted((*closed_warcs(layout), *interrupted(layout))):
             filename = path.name.removesuffix(OPEN_SUFFIX)
-            found = _index_whole(path, filename, index, bucket, min_bytes, told)
+            found = _index_whole(path, filename, fresh, bucket, min_bytes, told)
             if shared is not None:
                 shared.add(found.payloads)
             if progress is not None:
                 progress(filename, found.rows)
-        index.settle()
+        fresh.settle()
         if shared is not None:
             shared.bury()
-            _adopt_orphans(index, shared, bucket, also)
-        complete(layout, index)
-        counts = index.counts()
-        index.checkpoint()
-    _remove(layout.captures_db)
-    fresh.rename(layout.captures_db)
-    sync_folder(layout.databases)
+            _adopt_orphans(fresh, shared, bucket, also)
+        complete(layout, fresh)
+        counts = fresh.counts()
+        renewed.publish()
     return counts
 
 
-def _mend(layout: Layout, index: CaptureIndex, told: Callable[[str], None]) -> None:
+def _mend(
+    layout: Layout,
+    index: CaptureIndex,
+    covered: Mapping[str, int],
+    told: Callable[[str], None],
+) -> None:
     """Put interrupted files in order, by what the old index covers; the new one reads them after."""
-    for filename, covered in _covered(layout.captures_db).items():
-        if layout.warc(filename)[1].exists():
-            index.cover(filename, covered)
+    gone = []
+    for filename, end in covered.items():
+        closed, still_open = layout.warc(filename)
+        if still_open.exists():
+            index.cover(filename, end)
+        elif not closed.exists():
+            gone.append(filename)
+    if gone:
+        names = ", ".join(sorted(gone)[:5]) + (", …" if gone[5:] else "")
+        told(f"Not here, and so left out of the index: {len(gone)} WARCs that it knew ({names}).")
     for path in interrupted(layout):
         recovered = recover_file(layout, path, index, lambda _wreck, _tail: 0)
         if recovered is not None:
             told(recovered.text)
-
-
-def _covered(database: Path) -> dict[str, int]:
-    """How far an index covers which file, whatever version made it; nothing when it cannot be read."""
-    with (
-        suppress(sqlite3.Error),
-        closing(sqlite3.connect(f"{database.absolute().as_uri()}?mode=ro", uri=True)) as old,
-    ):
-        return dict(old.execute("SELECT filename, indexed_to FROM files"))
-    return {}
 
 
 def _index_whole(
@@ -140,8 +141,3 @@ def _adopt_orphans(index: CaptureIndex, shared: Payloads, bucket: str, also: Seq
     found = shared.find(set(orphans.values()), also)
     with index.transaction():
         index.adopt({row: found[key] for row, key in orphans.items() if key in found})
-
-
-def _remove(database: Path) -> None:
-    for suffix in ("", "-wal", "-shm"):
-        Path(f"{database}{suffix}").unlink(missing_ok=True)

@@ -23,10 +23,11 @@ from typing import BinaryIO
 
 from core.errors import InputError
 from core.layout import OPEN_SUFFIX, Layout
-from core.settings import ProxySettings
+from core.settings import IndexSettings, ProxySettings
 from core.timestamps import parse_warc_date, warc_date
 from proxy.folders import sync_folder
-from proxy.index import CaptureIndex
+from proxy.index.opening import open_index
+from proxy.index.protocol import CaptureIndex
 from proxy.indexing import index_file
 from proxy.members import Damage, Member, walk
 from proxy.payloads.opening import open_payloads
@@ -43,19 +44,39 @@ def interrupted(layout: Layout) -> list[Path]:
     return sorted(layout.archive.glob(f"*{OPEN_SUFFIX}"))
 
 
-def put_in_order(layout: Layout, settings: ProxySettings, *, now: datetime) -> list[Recovered]:
+def abandoned(layout: Layout) -> frozenset[str]:
+    """The names of files that were being written and whose writer is dead."""
+    found = set()
+    for path in interrupted(layout):
+        try:
+            with path.open("r+b") as file:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                found.add(path.name)
+        except OSError:
+            continue  # somebody writes it, or has just closed it
+    return frozenset(found)
+
+
+def put_in_order(
+    layout: Layout,
+    settings: ProxySettings,
+    *,
+    now: datetime,
+    index: IndexSettings | None = None,
+) -> list[Recovered]:
     """Mend what a crash left, claims, WARCs and indexes; note what was done.
 
     Raises:
+        IndexUnavailableError: the captures index of several machines does not answer.
         CollectionVersionError: the index was made by another version.
         DedupUnavailableError: the shared dedup index does not answer.
     """
     bucket, least = settings.dedup_bucket, settings.dedup_min_bytes
     with (
-        closing(CaptureIndex(layout.captures_db)) as index,
-        closing(open_payloads(layout, settings, index)) as payloads,
+        closing(open_index(layout, index or IndexSettings())) as opened,
+        closing(open_payloads(layout, settings, opened)) as payloads,
     ):
-        done = recover(layout, index, payloads, bucket=bucket, min_bytes=least)
+        done = recover(layout, opened, payloads, bucket=bucket, min_bytes=least)
     report(layout, done, now=now)
     return done
 
@@ -92,7 +113,7 @@ def recover(
             if recovered is not None:
                 done.append(recovered)
         if done:
-            index.settle()
+            index.settle([each.filename for each in done])
         payloads.bury()
     return done
 

@@ -2,6 +2,7 @@
 
 import socket
 from collections.abc import Callable
+from dataclasses import dataclass
 from http.server import HTTPServer
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import warcprox
 from warcprox.mitmproxy import PooledMitmProxy
 from warcprox.warcproxy import WarcProxy
 
-from core.errors import PermanentError, TransientError
+from core.errors import PermanentError, TransientError, UnavailableError
 from core.layout import Layout
 from core.settings import Settings
 from core.timestamps import moment
@@ -30,10 +31,30 @@ from proxy.visits import Visits
 MAX_CONNECTIONS = 1024
 
 
-class ArchivingProxy(WarcProxy):  # type: ignore[misc]
-    """Listens on a free loopback port. `serve_forever` in a thread, then `shutdown` and `close`.
+@dataclass(frozen=True, slots=True)
+class Listen:
+    """Where browsers come.
 
     Attributes:
+        host: the address to listen on.
+        port: 0: a free one.
+        advertise: the host that browsers are told; empty: the address listened on.
+    """
+
+    host: str = "127.0.0.1"
+    port: int = 0
+    advertise: str = ""
+
+
+LOOPBACK = Listen()
+
+
+class ArchivingProxy(WarcProxy):  # type: ignore[misc]
+    """Listens for browsers. `serve_forever` in a thread, then `shutdown` and `close`.
+
+    Attributes:
+        reached_at: host and port by which browsers reach it.
+        leaving: set it, and no visit is opened any more.
         visits: who may use it.
         limits: how much they may receive.
         disk: where it goes.
@@ -45,7 +66,7 @@ class ArchivingProxy(WarcProxy):  # type: ignore[misc]
     daemon_threads = True
     server_address: tuple[str, int]
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 each is a part that somebody else owns
         self,
         layout: Layout,
         settings: Settings,
@@ -54,7 +75,22 @@ class ArchivingProxy(WarcProxy):  # type: ignore[misc]
         spool_folder: Path,
         tally: Tally,
         egress: Egress | None = None,
+        listen: Listen = LOOPBACK,
     ) -> None:
+        """Open what it needs, and listen.
+
+        Args:
+            layout: the collection.
+            settings: the profile.
+            now_ms: the time.
+            spool_folder: for bodies that are too long for the memory.
+            tally: where received bytes are counted.
+            egress: the way out; None: as the settings say.
+            listen: where browsers come.
+
+        Raises:
+            UnavailableError: nothing can listen there.
+        """
         # warcprox's own constructor makes its RSA authority, connection pool and caches; of all
         # that only the pooled server is wanted.
         self.options = warcprox.Options(max_threads=MAX_CONNECTIONS)
@@ -66,7 +102,9 @@ class ArchivingProxy(WarcProxy):  # type: ignore[misc]
         self.limits = Limits(settings.proxy, tally, self.disk)
         self.open_handlers: set[ArchivingHandler] = set()
         self.ca = Authority(layout.ca)
-        self.archivist = Archivist(layout, settings.proxy, now=lambda: moment(now_ms()))
+        self.archivist = Archivist(
+            layout, settings.proxy, settings.index, now=lambda: moment(now_ms())
+        )
         if egress is None:
             egress = Egress(settings.egress, connect_timeout_s=settings.proxy.connect_timeout_s)
         self._egress = egress
@@ -79,7 +117,20 @@ class ArchivingProxy(WarcProxy):  # type: ignore[misc]
             hand_over=self.archivist.hand_over,
             now_ms=now_ms,
         )
-        HTTPServer.__init__(self, ("127.0.0.1", 0), ArchivingHandler)
+        self.leaving = False
+        self.address_family = socket.AF_INET6 if ":" in listen.host else socket.AF_INET
+        try:
+            HTTPServer.__init__(self, (listen.host, listen.port), ArchivingHandler)
+        except OSError as error:
+            raise UnavailableError(
+                f"The proxy cannot listen on {listen.host} port {listen.port}: {error}."
+            ) from error
+        self.reached_at = (listen.advertise or self.server_address[0], self.server_address[1])
+        self.keep_from(self.server_address)
+
+    def keep_from(self, listener: tuple[str, int]) -> None:
+        """Never lead a page to that listener of this process, whatever the settings allow (C-01)."""
+        self._egress.refuse_listener(*listener[:2])
 
     def server_bind(self) -> None:
         """Bind without asking the DNS for our own name, as HTTPServer would."""

@@ -14,6 +14,7 @@ HELD_BYTES = 16 << 20  # one body in memory
 MEMORY_BYTES = 128 << 20  # all bodies in memory
 READ_BYTES = 1 << 20
 _PREFIX = ".spool-"
+_LOCK = ".spool.lock"
 
 
 @contextmanager
@@ -22,22 +23,23 @@ def spool_folder(root: Path) -> Iterator[Path]:
     with ExitStack() as used:
         with _locked(root):  # nobody takes for left behind what is about to be used
             for left in root.glob(f"{_PREFIX}*"):
-                with (
-                    suppress(BlockingIOError),
-                    _locked(left, wait=False),
-                ):  # it is, if its process lives
-                    shutil.rmtree(left)
+                with suppress(BlockingIOError):  # its process lives
+                    with _locked(left, wait=False):
+                        pass  # NFS keeps a file that is removed while it is open
+                    shutil.rmtree(left, ignore_errors=True)
             folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=root))
             used.enter_context(_locked(folder))
         try:
             yield folder
         finally:
-            shutil.rmtree(folder)
+            used.close()
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 @contextmanager
 def _locked(folder: Path, *, wait: bool = True) -> Iterator[None]:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    """Hold the folder's lock: a file in it, since NFS gives no exclusive lock on a folder."""
+    descriptor = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
         yield

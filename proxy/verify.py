@@ -16,14 +16,17 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from core.errors import UnavailableError
 from core.layout import Layout
+from core.settings import IndexSettings
 from proxy.checksums import Sums, closed_warcs, read_sums
 from proxy.faults import Fault, Kind
 from proxy.file_check import FileReport, Task, check_file, final_name, find
+from proxy.index.snapshot import covers, take_snapshot
 from proxy.index_check import (
     check_elsewhere,
     check_files,
@@ -32,6 +35,7 @@ from proxy.index_check import (
     check_rows,
     check_sums,
     index_uri,
+    is_known,
     references,
     usable,
 )
@@ -100,6 +104,7 @@ def verify(
     live: bool = False,
     jobs: int = 1,
     progress: Callable[[int, int], None] = lambda _done, _total: None,
+    index: IndexSettings | None = None,
 ) -> Verdict:
     """Check the collection.
 
@@ -109,18 +114,21 @@ def verify(
         live: whether a process writes it.
         jobs: processes that read at the same time.
         progress: told how many bytes of how many are done.
+        index: which captures index; None: the collection's own.
 
     Raises:
+        IndexUnavailableError: the index of several machines does not answer.
         UnavailableError: a process that reads was killed.
     """
     verdict = Verdict()
     with tempfile.TemporaryDirectory(prefix="weboid-verify-") as folder:
         scratch = Path(folder) / "references.sqlite"
-        why = usable(layout, quick=quick, live=live)
+        seen = _seen(layout, index, Path(folder))
+        why = usable(seen.path, quick=quick, live=live)
         sums = _sums(layout, verdict)
         if not why:
             try:
-                _check_index(layout, scratch, sums, verdict, quick=quick, live=live)
+                _check_index(layout, seen, scratch, sums, verdict, quick=quick, live=live)
             except sqlite3.DatabaseError as error:
                 why = f"The index cannot be read: {error}."
         if why:
@@ -134,7 +142,7 @@ def verify(
         if quick:
             verdict.size = sum(_size(layout, filename) for filename in filenames)
         else:
-            uri = "" if why else index_uri(layout, live=live)
+            uri = "" if why else index_uri(seen.path, live=live)
             tasks = [
                 Task(layout.root, filename, sums.by_name.get(filename, ""), uri, scratch)
                 for filename in filenames
@@ -153,13 +161,38 @@ def _sums(layout: Layout, verdict: Verdict) -> Sums:
         return Sums()
 
 
-def _check_index(
-    layout: Layout, scratch: Path, sums: Sums, verdict: Verdict, *, quick: bool, live: bool
+class _Seen(NamedTuple):
+    """The index: a file to read, and how to ask whether it knows a WARC by now."""
+
+    path: Path
+    known_now: Callable[[str], bool]
+
+
+def _seen(layout: Layout, index: IndexSettings | None, folder: Path) -> _Seen:
+    """The collection's own index, or what that of several machines is now."""
+    if index is None or not index.url:
+        path = layout.captures_db
+        return _Seen(path, partial(is_known, path))
+    path = folder / "captures.sqlite"
+    take_snapshot(index.url, path)
+    return _Seen(path, partial(covers, index.url))
+
+
+def _check_index(  # noqa: PLR0913 what is held against what
+    layout: Layout,
+    seen: _Seen,
+    scratch: Path,
+    sums: Sums,
+    verdict: Verdict,
+    *,
+    quick: bool,
+    live: bool,
 ) -> None:
     """Check what the index can be asked, and leave the table of references in `scratch`."""
     report = verdict.add
-    with references(layout, scratch, live=live) as database:
-        check_files(layout, database, sums, live=live, report=report)
+    with references(seen.path, scratch, live=live) as database:
+        known_now = seen.known_now
+        check_files(layout, database, sums, live=live, known_now=known_now, report=report)
         check_elsewhere(layout, database, sums, report=report)
         check_rows(layout, database, report=report)
         if quick:

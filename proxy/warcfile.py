@@ -151,6 +151,19 @@ class WarcFile(WarcWriter):  # type: ignore[misc]
         self.path = None
         self._end = self._synced = self._kept = 0
 
+    def leave(self) -> None:
+        """Close the file as it is named now: recovery finds what the index missed of it.
+
+        Raises:
+            OSError: it could not be forced to disk.
+        """
+        if self.f is None:
+            return
+        self.sync()
+        self.f.close()
+        self.f = self.path = None
+        self._end = self._synced = self._kept = 0
+
     def _opened(self) -> BinaryIO:
         while self.f is None:
             serial = self.serial

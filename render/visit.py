@@ -81,6 +81,8 @@ class Visit:
         requests: every request, in the order in which it was made.
         artifacts: what was made of the page.
         outlinks: absolute http(s) URLs that the page links to, each once.
+        robots_meta: name in lower case and content of each ``<meta>`` that robots may go by; one
+            that stands for a header has the name ``http-equiv:`` and the header's.
         timings: seconds by step.
         console: error lines that the page printed, shortened.
         seconds: the whole visit.
@@ -102,6 +104,7 @@ class Visit:
     timings: dict[str, float]
     console: tuple[str, ...]
     seconds: float
+    robots_meta: tuple[tuple[str, str], ...] = ()
 
 
 async def visit(
@@ -143,6 +146,7 @@ class _Run:
         self._title = ""
         self._artifacts: list[Artifact] = []
         self._outlinks: tuple[str, ...] = ()
+        self._robots_meta: tuple[tuple[str, str], ...] = ()
         self.page: Page | None = None
         self._current = "open"
         self._timings: dict[str, float] = {}
@@ -255,6 +259,7 @@ class _Run:
         mime = document.mime if document is not None else "text/html"
         measured = await self._artifact("measure", page.call("measure"))
         self._title = " ".join(measured["title"].split()) if measured else ""
+        self._robots_meta = tuple((n, c) for n, c in measured["robots"]) if measured else ()
         view = None
         if settings.view or settings.thumbnail or settings.full_page:
             view = await self._artifact("view", picture_view(page))
@@ -367,6 +372,7 @@ class _Run:
             timings={name: round(spent, 4) for name, spent in self._timings.items()},
             console=tuple(page.console) if page is not None else (),
             seconds=round(self._clock.monotonic() - self._started, 4),
+            robots_meta=self._robots_meta,
         )
 
     def _verdict(self, page: Page | None, document: DocumentResponse | None) -> tuple[Outcome, str]:

@@ -1,10 +1,11 @@
-"""What every suite may use: the test web, started once."""
+"""What every suite may use, started once: the test web, a PostgreSQL."""
 
 import signal
 from collections.abc import Iterator
 
 import pytest
 
+from tests.services.postgres import PostgresServer
 from tests.sites.web import TestWeb
 
 
@@ -29,3 +30,17 @@ def real_web() -> Iterator[TestWeb]:
     """The same with MediaWiki, Debian's manuals and applications from npm."""
     with TestWeb.start(real=True) as running:
         yield running
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[PostgresServer]:
+    """A PostgreSQL; a test that harms it starts its own."""
+    server = PostgresServer()
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def database_url(postgres: PostgresServer) -> str:
+    """The URL of a new database in it."""
+    return postgres.database()

@@ -10,14 +10,28 @@ import click
 from core.errors import WeboidError
 from crawler.cli.exits import Exit, exit_for
 
-# Loaded when they are called, so that `weboid --help` does not load the world.
+# Loaded when they are called, so that `weboid --help` does not load the world. A module's `command`,
+# or what stands behind the colon.
 _COMMANDS = {
     "archive": "crawler.cli.archive",
     "crawl": "crawler.cli.crawl",
     "doctor": "crawler.cli.doctor",
+    "enqueue": "crawler.cli.enqueue",
+    "frontier": "crawler.cli.frontier",
+    "hosts": "crawler.cli.hosts:hosts",
     "index": "crawler.cli.index",
+    "monitor": "crawler.cli.monitor",
+    "pause": "crawler.cli.steer:pause",
+    "pause-host": "crawler.cli.hosts:pause_host",
+    "policy": "crawler.cli.policy",
+    "resume": "crawler.cli.steer:resume",
+    "resume-host": "crawler.cli.hosts:resume_host",
+    "proxy": "crawler.cli.proxy",
     "serve": "crawler.cli.serve",
+    "sheet": "crawler.cli.sheet",
     "status": "crawler.cli.status",
+    "worker": "crawler.cli.worker",
+    "stop": "crawler.cli.steer:stop",
 }
 
 
@@ -32,7 +46,8 @@ class LazyGroup(click.Group):
         """The command of that name; None when there is none."""
         if name not in _COMMANDS:
             return None
-        command = import_module(_COMMANDS[name]).command
+        module, _, attribute = _COMMANDS[name].partition(":")
+        command = getattr(import_module(module), attribute or "command")
         assert isinstance(command, click.Command)
         return command
 

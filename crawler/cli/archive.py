@@ -3,16 +3,25 @@
 import asyncio
 import os
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 import click
 
 from core.clock import SystemClock
 from core.errors import InputError
+from core.layout import Layout
 from crawler.archiving import Order, archive
 from crawler.cli.exits import Exit
 from crawler.cli.groups import GroupWithDefault
-from crawler.cli.options import collection_option, json_option, profile_option
+from crawler.cli.options import (
+    collection_option,
+    database_option,
+    json_option,
+    profile_option,
+    with_database,
+)
+from crawler.cli.params import DURATION
 from crawler.cli.show import choose
 from crawler.cli.verify import command as verify_command
 from crawler.profiles import load_profile
@@ -24,6 +33,7 @@ from crawler.urllist import UrlList, parse_lines, read_list
 @click.argument("urls", nargs=-1, metavar="[URL]...")
 @click.option("--list", "list_file", metavar="FILE", help="One URL a line; - is standard input.")
 @collection_option
+@database_option
 @profile_option
 @click.option(
     "--workers",
@@ -33,6 +43,12 @@ from crawler.urllist import UrlList, parse_lines, read_list
     help="Pages at the same time.",
 )
 @click.option("--again", is_flag=True, help="Archive also what the collection already has.")
+@click.option(
+    "--older-than",
+    type=DURATION,
+    metavar="LENGTH",
+    help="Archive also what was archived so long ago: 30d, 12h.",
+)
 @click.option(
     "--no-wait",
     is_flag=True,
@@ -45,9 +61,11 @@ def command(
     urls: tuple[str, ...],
     list_file: str | None,
     collection: Path,
+    database_url: str,
     profile: str,
     workers: int,
     again: bool,
+    older_than: timedelta | None,
     no_wait: bool,
     dry_run: bool,
     as_json: bool,
@@ -55,21 +73,25 @@ def command(
     """Archive URLs into a collection.
 
     Every URL is rendered in a real browser through a WARC-writing proxy. The same command run again
-    goes on where it stopped, and does nothing twice. Ctrl-C finishes the pages begun and stops; a
+    goes on where it stopped, and does nothing twice. Without URLs it does what waits in the
+    collection's frontier, such as what `weboid enqueue` put there. Ctrl-C finishes the pages begun and stops; a
     second one stops at once.
     """
-    settings = load_profile(profile)
+    if again and older_than is not None:
+        raise InputError("Say --again or --older-than, not both.")
+    settings = with_database(load_profile(profile), database_url)
     if no_wait:
         settings = replace(settings, proxy=replace(settings.proxy, disk_wait_s=0.0))
-    wanted = gather(urls, list_file)
+    goes_on = not urls and list_file is None and Layout(collection).frontier_db.exists()
+    wanted = UrlList(()) if goes_on else gather(urls, list_file)
     for problem in wanted.problems:
         click.echo(f"{problem}", err=True)
-    if not wanted.urls:
+    if not wanted.urls and not goes_on:
         raise InputError("There is nothing to archive: no line was a URL.")
     if dry_run:
         click.echo(f"{len(wanted.urls)} URLs would be archived into {collection}.")
         return Exit.SOME_FAILED if wanted.problems else Exit.OK
-    order = Order(wanted.urls, collection, settings, workers, again)
+    order = Order(wanted.urls, collection, settings, workers, timedelta(0) if again else older_than)
     show = choose(as_json=as_json)
     account = asyncio.run(
         archive(

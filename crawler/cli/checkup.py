@@ -15,11 +15,13 @@ import psutil
 
 from core.clock import SystemClock
 from core.errors import WeboidError
+from core.index_url import parse_index_url
 from core.layout import Layout
 from core.redis_url import RedisUse, parse_redis_url
 from core.settings import Settings
 from crawler.reporting import in_use
 from playback.server import find_replay_python
+from proxy.index.opening import ask_index
 from proxy.payloads.opening import ask_shared
 from render.browser import Browser
 from render.executable import find_browser
@@ -57,6 +59,7 @@ def examine(root: Path, settings: Settings) -> list[Finding]:
         *asyncio.run(_browser(settings)),
         _proxy(),
         *_dedup(settings),
+        *_index(settings),
         _replay(),
         _memory(),
         *_disk(root, settings),
@@ -132,6 +135,18 @@ def _dedup(settings: Settings) -> list[Finding]:
     except WeboidError as error:
         return [Finding("dedup", Health.BAD, f"{address} cannot be used", str(error))]
     return [Finding("dedup", Health.GOOD, f"{address}, index {address.name}")]
+
+
+def _index(settings: Settings) -> list[Finding]:
+    """The captures index that the profile shares with other machines; nothing when it has its own."""
+    if not settings.index.url:
+        return []
+    address = parse_index_url(settings.index.url)
+    try:
+        ask_index(address)
+    except WeboidError as error:
+        return [Finding("index", Health.BAD, f"{address} cannot be used", str(error))]
+    return [Finding("index", Health.GOOD, f"{address}, index {address.index}")]
 
 
 def _replay() -> Finding:

@@ -16,7 +16,14 @@ from core.errors import InputError
 from core.settings import SCOPE_KINDS, Settings, check_settings
 from crawler.cli.archive import exit_of, gather
 from crawler.cli.exits import Exit
-from crawler.cli.options import collection_option, frontier_option, json_option, profile_option
+from crawler.cli.options import (
+    collection_option,
+    database_option,
+    frontier_option,
+    json_option,
+    profile_option,
+    with_database,
+)
 from crawler.cli.params import DURATION, SIZE
 from crawler.cli.show import choose, size
 from crawler.crawling import budgets_in_words, crawl
@@ -106,6 +113,7 @@ def _scope_options(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.option("--name", metavar="JOB", help="The crawl's name.  [default: made from the seeds]")
 @collection_option
 @frontier_option
+@database_option
 @profile_option
 @click.option(
     "--workers",
@@ -129,6 +137,7 @@ def command(
     name: str | None,
     collection: Path,
     frontier_url: str,
+    database_url: str,
     profile: str,
     workers: int,
     continuous: bool,
@@ -148,7 +157,9 @@ def command(
         click.echo(f"{problem}", err=True)
     if not wanted.urls:
         raise InputError("There is nothing to crawl: no line was a URL.")
-    settings = settings_of(profile, frontier_url, continuous=continuous, options=Options(**scope))
+    options = Options(**scope)
+    settings = settings_of(profile, frontier_url, continuous=continuous, options=options)
+    settings = with_database(settings, database_url)
     job = Job(
         name=name_for(wanted.urls) if name is None else check_name(name),
         seeds=wanted.urls,

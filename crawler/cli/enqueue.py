@@ -7,14 +7,14 @@ from datetime import timedelta
 import click
 
 from core.clock import SystemClock
+from core.durations import parse_duration
 from core.errors import InputError
 from crawler.cli.archive import gather
 from crawler.cli.exits import Exit
-from crawler.cli.params import DURATION
 from crawler.cli.where import Where, where_options
 from crawler.composing import turns_for
 from crawler.frontier.base import AddResult, Frontier, Lane, NewItem
-from crawler.overview import JOB
+from crawler.job import JOB_ORDER
 
 _BATCH = 5_000
 _CLOCK = SystemClock()
@@ -33,7 +33,7 @@ _CLOCK = SystemClock()
 @click.option("--again", is_flag=True, help="Queue also what was visited before.")
 @click.option(
     "--older-than",
-    type=DURATION,
+    type=parse_duration,
     metavar="LENGTH",
     help="Queue what was visited before, if that was so long ago: 30d, 12h.",
 )
@@ -83,7 +83,7 @@ def command(
 def _require_job(frontier: Frontier, job: str) -> None:
     if not job:
         return
-    known = frontier.orders(JOB)
+    known = frontier.orders(JOB_ORDER)
     if job not in known:
         names = ", ".join(list(known)[:20]) or "none"
         raise InputError(f"There is no job {job!r}; known: {names}. `weboid crawl` makes one.")
@@ -112,5 +112,5 @@ def _say(result: AddResult, twice: int, frontier: Frontier, where: Where, *, as_
     if stats.paused is not None:
         click.echo(f"The frontier is paused ({stats.paused}): `weboid resume` lets pages begin.")
     elif not worked_on:
-        how = "`weboid worker`" if where.is_shared else "`weboid crawl` or `weboid archive`"
+        how = "`weboid worker`" if where.is_shared else "`weboid archive`"
         click.echo(f"Nobody works on {where.name} now: {how} does.")

@@ -7,6 +7,7 @@ from core.errors import (
     CollectionVersionError,
     DiskFullError,
     InputError,
+    TransientError,
     UnavailableError,
     WeboidError,
 )
@@ -34,7 +35,7 @@ def exit_for(error: WeboidError) -> Exit:
             return Exit.DISK_FULL
         case CollectionInUseError() | CollectionVersionError():
             return Exit.COLLECTION
-        case UnavailableError():
+        case UnavailableError() | TransientError():
             return Exit.UNAVAILABLE
         case _:
             return Exit.INTERNAL

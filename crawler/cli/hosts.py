@@ -3,16 +3,16 @@
 import json
 from collections.abc import Sequence
 from dataclasses import asdict
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import click
 
 from core.clock import SystemClock
-from core.durations import LONGEST, told
+from core.durations import LONGEST, parse_duration, parse_moment, told
 from core.errors import InputError
 from crawler.cli.exits import Exit
-from crawler.cli.params import DURATION, HOST, MOMENT
+from crawler.cli.params import host_name
 from crawler.cli.tables import clean, table, width
 from crawler.cli.where import Where, where_options
 from crawler.frontier.base import Frontier, HostOrder, HostReport
@@ -20,11 +20,12 @@ from crawler.overview import plain
 
 # Further off than this, a block is told as one without an end.
 _FOREVER = timedelta(days=3_650)
+_OVER = datetime(1970, 1, 1, tzinfo=UTC)  # before any frontier's clock
 _CLOCK = SystemClock()
 
 
 @click.command("hosts")
-@click.argument("host", required=False, type=HOST)
+@click.argument("host", required=False, type=host_name)
 @click.option("--longest", "order", flag_value="longest", default=True, help="Most waiting first.")
 @click.option("--slowest", "order", flag_value="slowest", help="Longest visits first.")
 @click.option("--blocked", "order", flag_value="blocked", help="Only hosts that are left alone.")
@@ -54,9 +55,11 @@ def hosts(*, host: str | None, order: str, limit: int, where: Where, as_json: bo
 
 
 @click.command("pause-host")
-@click.argument("host", type=HOST)
-@click.option("--for", "length", type=DURATION, metavar="LENGTH", help="2h, 30d, ….")
-@click.option("--until", type=MOMENT, metavar="MOMENT", help="2026-12-31, or with T18:00 (UTC).")
+@click.argument("host", type=host_name)
+@click.option("--for", "length", type=parse_duration, metavar="LENGTH", help="2h, 30d, ….")
+@click.option(
+    "--until", type=parse_moment, metavar="MOMENT", help="2026-12-31, or with T18:00 (UTC)."
+)
 @click.option("--reason", default="paused by an operator", help="What `hosts` shows.")
 @where_options
 def pause_host(
@@ -91,14 +94,14 @@ def pause_host(
 
 
 @click.command("resume-host")
-@click.argument("host", type=HOST)
+@click.argument("host", type=host_name)
 @where_options
 def resume_host(*, host: str, where: Where, as_json: bool) -> int:
     """Ask a host again: end its block, whoever made it, and forget that it was down."""
     now = _CLOCK.now()
     with where.frontier() as frontier:
         before = _known(frontier, host, now)
-        frontier.block_until(host, now, "", now=now)
+        frontier.block_until(host, _OVER, "", now=now)
         report = _known(frontier, host, now)
     if as_json:
         click.echo(json.dumps(plain(asdict(report)), ensure_ascii=False))

@@ -9,9 +9,15 @@ import click
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from core.clock import SystemClock
-from core.settings import ProxySettings
+from core.settings import Settings
 from crawler.cli.exits import Exit
-from crawler.cli.options import collection_option, json_option, profile_option
+from crawler.cli.options import (
+    collection_option,
+    database_option,
+    json_option,
+    profile_option,
+    with_database,
+)
 from crawler.collection import open_collection, read_collection
 from crawler.profiles import load_profile
 from proxy.checksums import closed_warcs
@@ -27,12 +33,13 @@ def command() -> None:
 
 @command.command("rebuild")
 @collection_option
+@database_option
 @profile_option
 @json_option
-def rebuild_command(*, collection: Path, profile: str, as_json: bool) -> int:
+def rebuild_command(*, collection: Path, database_url: str, profile: str, as_json: bool) -> int:
     """Make the index anew from the WARCs; the old one stays until the new one is whole."""
     read_collection(collection)
-    settings = load_profile(profile).proxy
+    settings = with_database(load_profile(profile), database_url)
     counts = asyncio.run(_rebuild(collection, settings, quiet=as_json))
     if as_json:
         click.echo(json.dumps(counts))
@@ -44,23 +51,24 @@ def rebuild_command(*, collection: Path, profile: str, as_json: bool) -> int:
     return Exit.OK
 
 
-async def _rebuild(collection: Path, settings: ProxySettings, *, quiet: bool) -> dict[str, int]:
+async def _rebuild(collection: Path, settings: Settings, *, quiet: bool) -> dict[str, int]:
     async with open_collection(collection, clock=SystemClock()) as opened:
         layout = opened.layout
         total = len(closed_warcs(layout)) + len(interrupted(layout))
         columns = (TextColumn("indexing"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
         with ExitStack() as stack:
-            shared = open_shared(layout, settings)
+            shared = open_shared(layout, settings.proxy)
             if shared is not None:
                 stack.callback(shared.close)
             progress = stack.enter_context(Progress(*columns, transient=True, disable=quiet))
             task = progress.add_task("", total=total)
             return rebuild(
                 layout,
-                bucket=settings.dedup_bucket,
-                min_bytes=settings.dedup_min_bytes,
-                also=settings.dedup_also,
+                bucket=settings.proxy.dedup_bucket,
+                min_bytes=settings.proxy.dedup_min_bytes,
+                also=settings.proxy.dedup_also,
                 shared=shared,
                 progress=lambda _name, _rows: progress.advance(task),
                 told=lambda text: click.echo(text, err=True),
+                index=settings.index,
             )

@@ -1,10 +1,18 @@
 """Options that several commands share."""
 
+import os
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
+
+from core.errors import ConfigError
+from core.index_url import parse_index_url
+from core.settings import Settings, check_settings
+from playback.database import INDEX_URL
+from proxy.handshake import Secret
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -45,7 +53,112 @@ def frontier_option(command: _Command) -> _Command:
         "frontier_url",
         default="",
         metavar="URL",
+        envvar="WEBOID_FRONTIER",
+        callback=_from_file,
         help="A frontier in Redis, redis://host:port/number?frontier=NAME, instead of the "
         "collection's own.",
     )
     return option(command)
+
+
+def database_option(command: _Command) -> _Command:
+    """`--database URL`, or the environment variable: a command line shows its password to everyone."""
+    option = click.option(
+        "--database",
+        "database_url",
+        default="",
+        metavar="URL",
+        envvar=INDEX_URL,
+        show_envvar=True,
+        callback=_from_file,
+        help="A captures index in PostgreSQL, postgresql://user@host:port/name, instead of the "
+        "collection's own.",
+    )
+    return option(command)
+
+
+def dedup_option(command: _Command) -> _Command:
+    """`--dedup URL`."""
+    option = click.option(
+        "--dedup",
+        "dedup_url",
+        default="",
+        metavar="URL",
+        envvar="WEBOID_DEDUP",
+        callback=_from_file,
+        help="A dedup index in Redis, redis://host:port/number?index=NAME, instead of the "
+        "collection's own.",
+    )
+    return option(command)
+
+
+def secret_option(command: _Command) -> _Command:
+    """`--secret-file FILE`, or the environment's WEBOID_SECRET. A command line can be read by all."""
+    option = click.option(
+        "--secret-file",
+        "secret",
+        metavar="FILE",
+        default="",
+        envvar="WEBOID_SECRET_FILE",
+        callback=_secret,
+        help="What workers and proxies know each other by, at least 32 characters; without it the "
+        "environment variable WEBOID_SECRET.",
+    )
+    return option(command)
+
+
+def shared_settings(
+    settings: Settings, *, frontier_url: str, database_url: str, dedup_url: str
+) -> Settings:
+    """The profile with the addresses that the options name laid over it.
+
+    Raises:
+        ConfigError: one of them is none, or they do not go together.
+    """
+    if frontier_url:
+        settings = replace(settings, frontier=replace(settings.frontier, url=frontier_url))
+    if database_url:
+        settings = replace(settings, index=replace(settings.index, url=database_url))
+    if dedup_url:
+        settings = replace(settings, proxy=replace(settings.proxy, dedup_url=dedup_url))
+    check_settings(settings, source="the command line")
+    return settings
+
+
+def _from_file(_ctx: click.Context, _parameter: click.Parameter, value: str) -> str:
+    """The address; ``@FILE`` is the file's content, so that a password need not be shown."""
+    if not value.startswith("@"):
+        return value
+    try:
+        return Path(value[1:]).read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise click.BadParameter(f"{value[1:]} cannot be read: {error}.") from error
+
+
+def _secret(_ctx: click.Context, _parameter: click.Parameter, value: str) -> Secret:
+    text = (
+        os.environ.get("WEBOID_SECRET", "")
+        if not value
+        else _from_file(_ctx, _parameter, f"@{value}")
+    )
+    if not text:
+        raise click.UsageError(
+            "A secret is needed: name its file with --secret-file, or put it into WEBOID_SECRET; "
+            "`openssl rand -hex 32` makes one."
+        )
+    try:
+        return Secret.of(text)
+    except ConfigError as error:
+        raise click.UsageError(str(error)) from error
+
+
+def with_database(settings: Settings, url: str) -> Settings:
+    """The settings with the index that `--database` names; as they are without it.
+
+    Raises:
+        ConfigError: it names none.
+    """
+    if not url:
+        return settings
+    parse_index_url(url)
+    return replace(settings, index=replace(settings.index, url=url))

@@ -1,12 +1,12 @@
-"""Types of arguments: lengths of time, moments, hosts, sizes."""
+"""Arguments that several commands read in the same way: lengths of time, sizes, hosts."""
 
 import re
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 import click
 
-from core.durations import parse_duration, parse_moment
+from core.durations import parse_duration
 from core.errors import BadUrlError, InputError
 from core.urls import host_of
 
@@ -28,37 +28,6 @@ class DurationType(click.ParamType[timedelta]):
             self.fail(str(error), param, ctx)
 
 
-class MomentType(click.ParamType[datetime]):
-    """A moment, as `core.durations.parse_moment` reads it."""
-
-    name = "moment"
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> datetime:
-        """The moment; fails with the reason."""
-        if isinstance(value, datetime):
-            return value
-        try:
-            return parse_moment(value)
-        except InputError as error:
-            self.fail(str(error), param, ctx)
-
-
-class HostType(click.ParamType[str]):
-    """A host's name as the frontier keeps it; a URL stands for its host."""
-
-    name = "host"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """The name; fails with the reason."""
-        text = str(value).strip()
-        try:
-            return host_of(text if "://" in text else f"http://{text}/")
-        except BadUrlError as error:
-            self.fail(f"{text[:80]!r} is no host: {error}", param, ctx)
-
-
 class SizeType(click.ParamType[int]):
     """A number of bytes: ``5GB``, ``700 MB``, ``2TiB``, ``1000``."""
 
@@ -77,4 +46,20 @@ class SizeType(click.ParamType[int]):
 
 
 _SIZE = re.compile(r"(\d{1,12}(?:\.\d{1,6})?)(?:([kmgt])(i?))?b?", re.ASCII)
-DURATION, MOMENT, HOST, SIZE = DurationType(), MomentType(), HostType(), SizeType()
+DURATION, SIZE = DurationType(), SizeType()
+
+
+def host_name(text: str) -> str:
+    """A host's name as the frontier keeps it; a URL stands for its host.
+
+    Raises:
+        InputError: it is neither.
+
+    >>> host_name("WWW.Example.ORG"), host_name("https://a.example:8443/x"), host_name("[::1]")
+    ('www.example.org', 'a.example', '[::1]')
+    """
+    text = text.strip()
+    try:
+        return host_of(text if "://" in text else f"http://{text}/")
+    except BadUrlError as error:
+        raise InputError(f"{text[:80]!r} is no host: {error}") from error

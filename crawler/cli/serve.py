@@ -6,17 +6,18 @@ from pathlib import Path
 import click
 
 from crawler.cli.exits import Exit
-from crawler.cli.options import collection_option
+from crawler.cli.options import collection_option, database_option
 from crawler.collection import read_collection
 from playback.server import serve
 
 
 @click.command("serve")
 @collection_option
+@database_option
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @click.option("--port", default=8080, show_default=True, help="The pages' port; 0: a free one.")
 @click.option("--replay-port", default=0, help="The copies' port, another origin; 0: a free one.")
-def command(*, collection: Path, host: str, port: int, replay_port: int) -> int:
+def command(*, collection: Path, database_url: str, host: str, port: int, replay_port: int) -> int:
     """Show a collection's pages, and play their copies back.
 
     Prints one address. The copies come from another port, which is another origin: nothing that was
@@ -31,6 +32,7 @@ def command(*, collection: Path, host: str, port: int, replay_port: int) -> int:
                 port=port,
                 replay_port=replay_port,
                 on_ready=click.echo,
+                index_url=database_url,
             )
         )
     except KeyboardInterrupt:

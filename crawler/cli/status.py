@@ -1,43 +1,85 @@
-"""`weboid status`: what is in a collection, and what is still to be done."""
+"""`weboid status`: what is in a collection, what goes on, and what is still to be done."""
 
 import json
-from pathlib import Path
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
 
 import click
+from rich.console import Console
+from rich.live import Live
+from rich.text import Text
 
 from core.clock import SystemClock
+from core.errors import InputError, WeboidError
 from crawler.cli.exits import Exit
-from crawler.cli.options import collection_option, json_option
-from crawler.cli.show import size
+from crawler.cli.status_lines import lines
+from crawler.cli.tables import width
+from crawler.cli.where import Where, where_options
 from crawler.collection import read_collection
-from crawler.reporting import Status, status_of
+from crawler.frontier.base import Frontier
+from crawler.reporting import StatusReader
+
+REFRESH_S = 1.0
 
 
 @click.command("status")
-@collection_option
-@json_option
-def command(*, collection: Path, as_json: bool) -> int:
-    """Say what a collection holds and what is left to do; works while it is being written."""
-    status = status_of(read_collection(collection), now=SystemClock().now())
-    if as_json:
-        click.echo(json.dumps(status.to_dict(), ensure_ascii=False))
-    else:
-        for line in lines(status):
-            click.echo(line)
+@where_options
+@click.option("--watch", is_flag=True, help="Show it anew each second, until Ctrl-C.")
+def command(*, where: Where, watch: bool, as_json: bool) -> int:
+    """Say what a collection holds, what goes on and what is left to do.
+
+    Reads counts that are kept anyway, and disturbs nobody: as quick for ten million URLs as for ten.
+    """
+    if watch and as_json:
+        raise InputError("Say --watch or --json; `weboid monitor` serves JSON again and again.")
+    with reader_of(where) as reader:
+        if watch:
+            with suppress(KeyboardInterrupt):
+                _watch(reader)
+        elif as_json:
+            click.echo(json.dumps(reader.status().to_dict(), ensure_ascii=False))
+        else:
+            for line in lines(reader.status(), columns=width()):
+                click.echo(line)
     return Exit.OK
 
 
-def lines(status: Status) -> list[str]:
-    """The status for people."""
-    outcomes = ", ".join(f"{count} {name}" for name, count in sorted(status.outcomes.items()))
-    found = [
-        f"Collection  {status.root}" + ("  (being written)" if status.in_use else ""),
-        f"Pages       {outcomes or 'none'}",
-        f"To do       {status.queued} queued, {status.claimed} in work, {status.dead} given up",
-        f"Captures    {status.responses} responses, {status.revisits} revisits,"
-        f" {status.artifacts} artifacts",
-        f"WARCs       {status.warcs} files, {size(status.warc_bytes)};"
-        f" {size(status.free_bytes)} free on the disk",
-    ]
-    found += [f"  given up  {url}: {reason}" for url, reason in status.dead_letters]
-    return found
+@contextmanager
+def reader_of(where: Where) -> Iterator[StatusReader]:
+    """A reader of what the options name; the frontier is opened when it is there.
+
+    Raises:
+        UnavailableError: there is no collection, and no frontier in Redis is named.
+        CollectionVersionError: the collection was made by another version.
+    """
+    layout = where.layout
+    if not where.is_shared or layout.marker.exists():
+        read_collection(layout.root)
+    with ExitStack() as stack:
+        opened: list[Frontier] = []
+
+        def frontier() -> Frontier | None:
+            if not opened and (where.is_shared or layout.frontier_db.exists()):
+                opened.append(stack.enter_context(where.frontier()))
+            return opened[0] if opened else None
+
+        yield StatusReader(
+            layout if layout.marker.exists() else None,
+            frontier,
+            settings=where.settings,
+            clock=SystemClock(),
+        )
+
+
+def _watch(reader: StatusReader) -> None:
+    console = Console(highlight=False)
+    tick = threading.Event()
+    with Live(console=console, screen=console.is_terminal, auto_refresh=False) as live:
+        while True:
+            try:
+                text = "\n".join(lines(reader.status(), columns=console.width))
+            except WeboidError as error:  # a store that is away comes back
+                text = f"It cannot be read at the moment: {error}"
+            live.update(Text(text, no_wrap=True, overflow="ellipsis"), refresh=True)
+            tick.wait(REFRESH_S)

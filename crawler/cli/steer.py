@@ -15,7 +15,7 @@ from core.clock import SystemClock
 from crawler.cli.exits import Exit
 from crawler.cli.where import Where, where_options
 from crawler.frontier.base import Frontier
-from crawler.overview import STOP
+from crawler.worker import STOP_ORDER
 
 POLL_S = 0.2
 _CLOCK = SystemClock()
@@ -45,7 +45,7 @@ def resume(*, where: Where, as_json: bool) -> int:
     with where.frontier() as frontier:
         was_paused = frontier.stats(_CLOCK.now()).paused is not None
         frontier.resume()
-        was_stopping = frontier.take_back(STOP, "")
+        was_stopping = frontier.take_back(STOP_ORDER, "")
         if was_paused or was_stopping:
             text = "Pages begin again." if was_paused else "The order to stop is taken back."
         else:
@@ -66,7 +66,7 @@ def stop(*, where: Where, at_once: bool, wait: bool, as_json: bool) -> int:
     """
     with where.frontier() as frontier:
         if where.is_shared or where.is_worked_on(frontier, now=_CLOCK.now()):
-            frontier.give_order(STOP, "", "now" if at_once else "")
+            frontier.give_order(STOP_ORDER, "", "now" if at_once else "")
             text = "Stopping at once." if at_once else "Stopping after the pages in work."
         else:
             text = "Nobody works on it: there is nothing to stop."
@@ -96,7 +96,7 @@ def _tell(
 def _facts(frontier: Frontier, where: Where) -> dict[str, Any]:
     now = _CLOCK.now()
     stats = frontier.stats(now)
-    stopping = frontier.orders(STOP).get("")
+    stopping = frontier.orders(STOP_ORDER).get("")
     return {
         "paused": stats.paused,
         "stopping": None if stopping is None else stopping or "gently",

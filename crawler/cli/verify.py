@@ -7,12 +7,14 @@ from pathlib import Path
 import click
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
+from core.settings import Settings
 from crawler.cli.exits import Exit
-from crawler.cli.options import collection_option, json_option
+from crawler.cli.options import collection_option, database_option, json_option, with_database
 from crawler.cli.show import size
 from crawler.collection import read_collection
 from crawler.reporting import in_use
 from proxy.faults import Fault
+from proxy.index.snapshot import is_used
 from proxy.verify import Verdict, verify
 
 
@@ -24,6 +26,7 @@ from proxy.verify import Verdict, verify
     required=False,
 )
 @collection_option
+@database_option
 @click.option("--quick", is_flag=True, help="Compare sizes and the index only; read no WARC.")
 @click.option(
     "--jobs",
@@ -33,7 +36,15 @@ from proxy.verify import Verdict, verify
     help="Files read at the same time.",
 )
 @json_option
-def command(*, folder: Path | None, collection: Path, quick: bool, jobs: int, as_json: bool) -> int:
+def command(
+    *,
+    folder: Path | None,
+    collection: Path,
+    database_url: str,
+    quick: bool,
+    jobs: int,
+    as_json: bool,
+) -> int:
     """Check WARCs, checksums and index of a collection.
 
     Reads every record of COLLECTION and holds it against its digests and
@@ -51,7 +62,9 @@ def command(*, folder: Path | None, collection: Path, quick: bool, jobs: int, as
         progress.update(task, completed=done, total=total)
 
     try:
-        verdict = verify(layout, quick=quick, live=in_use(layout), jobs=jobs, progress=show)
+        index = with_database(Settings(), database_url).index
+        live = in_use(layout) or bool(index.url and is_used(index.url))
+        verdict = verify(layout, quick=quick, live=live, jobs=jobs, progress=show, index=index)
     finally:
         progress.stop()
     if as_json:

@@ -10,8 +10,16 @@ from typing import Any
 
 from core.errors import UnavailableError
 from core.layout import Layout
+from core.redis_url import RedisUse, parse_redis_url
 from core.settings import Settings
-from crawler.cli.options import collection_option, frontier_option, json_option, profile_option
+from crawler.cli.options import (
+    collection_option,
+    database_option,
+    frontier_option,
+    json_option,
+    profile_option,
+    with_database,
+)
 from crawler.collection import read_collection
 from crawler.frontier.base import Frontier
 from crawler.frontier.opening import open_frontier
@@ -40,7 +48,9 @@ class Where:
     @property
     def name(self) -> str:
         """What the command works on, for people; without a password."""
-        return "the shared frontier" if self.is_shared else str(self.layout.root)
+        if not self.is_shared:
+            return str(self.layout.root)
+        return str(parse_redis_url(self.settings.frontier.url, RedisUse.FRONTIER))
 
     @contextmanager
     def frontier(self, *, make: bool = False) -> Iterator[Frontier]:
@@ -76,26 +86,35 @@ def where_of(collection: Path, frontier_url: str, profile: str) -> Where:
     """What the options say.
 
     Raises:
-        ConfigError: there is no such profile, or it says something impossible.
+        ConfigError: there is no such profile, it says something impossible, or the address is none.
     """
     settings = load_profile(profile)
     if frontier_url:
+        parse_redis_url(frontier_url, RedisUse.FRONTIER)
         settings = replace(settings, frontier=replace(settings.frontier, url=frontier_url))
     return Where(Layout(collection), settings)
 
 
 def where_options(function: Callable[..., int]) -> Callable[..., int]:
-    """`--collection`, `--frontier`, `--profile` and `--json`, as `where` and `as_json`."""
+    """`--collection`, `--frontier`, `--database`, `--profile` and `--json`: `where` and `as_json`."""
 
     @collection_option
     @frontier_option
+    @database_option
     @profile_option
     @json_option
     @functools.wraps(function)
     def command(
-        *, collection: Path, frontier_url: str, profile: str, as_json: bool, **rest: Any
+        *,
+        collection: Path,
+        frontier_url: str,
+        database_url: str,
+        profile: str,
+        as_json: bool,
+        **rest: Any,
     ) -> int:
         where = where_of(collection, frontier_url, profile)
+        where = replace(where, settings=with_database(where.settings, database_url))
         return function(where=where, as_json=as_json, **rest)
 
     return command

@@ -173,6 +173,7 @@ class ItemRecord:
         worker: who holds the claim; empty when it is not claimed.
         lease_until: when the claim's lease runs out; None when it is not claimed.
         attempts: its claims that did not complete it, oldest first, since it was queued.
+        claimed_at: when the claim began; None when it is not claimed.
     """
 
     item: FrontierItem
@@ -184,6 +185,7 @@ class ItemRecord:
     attempts: tuple[Attempt, ...]
     worker: str = ""
     lease_until: datetime | None = None
+    claimed_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from crawler.frontier.slots import epoch_of
 _RECORD = """
 SELECT i.seq, i.id, i.url, h.host, i.lane, i.hops, i.via, i.attempts, i.hops_off, i.memo, j.job,
        i.ended, i.added_ms, i.ended_ms, i.outcome, c.token, c.worker, c.lease_ms,
-       ifnull(l.due_ms, d.due_ms)
+       c.claimed_ms, ifnull(l.due_ms, d.due_ms)
 FROM {source}
 JOIN hosts AS h ON h.id = i.host_id
 JOIN jobs AS j ON j.id = i.job_id
@@ -32,7 +32,7 @@ _CLAIMED = "SELECT seq FROM claims {where} ORDER BY token LIMIT ?"
 _QUEUED = "SELECT seq FROM queue WHERE {where} ORDER BY lane, epoch, host_id, place, seq LIMIT ?"
 _LATER = "SELECT seq FROM later {where} ORDER BY due_ms LIMIT ?"
 _ENDED = (
-    "SELECT seq FROM items WHERE {where} ended = ? AND ended BETWEEN 1 AND 3 "
+    "SELECT seq FROM items WHERE {where} ended = ? AND ended % 4 > 0 "
     "ORDER BY ended_ms DESC, seq DESC LIMIT ?"
 )
 # Where a scan goes, in this order: an item that moves while it stays queued moves ahead.
@@ -45,7 +45,7 @@ _SCAN = {
     "WHERE lane = ? AND (epoch, host_id, place, seq) > (?, ?, ?, ?) "
     "ORDER BY epoch, host_id, place, seq LIMIT ?",
     "ended": "SELECT seq, ended_ms, seq FROM items "
-    "WHERE ended = ? AND ended BETWEEN 1 AND 3 AND (ended_ms, seq) > (?, ?) "
+    "WHERE ended = ? AND ended % 4 > 0 AND (ended_ms, seq) > (?, ?) "
     "ORDER BY ended_ms, seq LIMIT ?",
 }
 _LOWEST = -(1 << 63)
@@ -96,16 +96,18 @@ def scan(
 def _scan_queued(
     db: sqlite3.Connection, part: Any, key: list[Any], limit: int
 ) -> tuple[Sequence[ItemRecord], str]:
-    if part == "later":
-        records, following = _scanned(db, part, part, (), key or [_LOWEST] * 2, limit)
-    elif part in _PARTS:
-        lane = (int(part),)
-        records, following = _scanned(db, "queue", part, lane, key or [_LOWEST] * 4, limit)
-    else:
+    if part not in _PARTS:
         raise InputError("This cursor is not one that a scan of queued items gave.")
-    if not following and part != _PARTS[-1]:
-        following = _PARTS[_PARTS.index(part) + 1]
-    return records, following
+    for place in _PARTS[_PARTS.index(part) :]:
+        if place == "later":
+            found = _scanned(db, place, place, (), key or [_LOWEST] * 2, limit)
+        else:
+            found = _scanned(db, "queue", place, (int(place),), key or [_LOWEST] * 4, limit)
+        records, following = found
+        if records:
+            return records, following or ":".join(_PARTS[_PARTS.index(place) + 1 :][:1])
+        key = []
+    return [], ""
 
 
 def _scanned(
@@ -159,7 +161,7 @@ def _by_seq(db: sqlite3.Connection, seq: int) -> ItemRecord:
 
 def _record(db: sqlite3.Connection, row: tuple[Any, ...]) -> ItemRecord:
     seq, page_id, url, host, lane, hops, via, attempts, hops_off, memo, job, *rest = row
-    ended, added_ms, ended_ms, outcome, token, worker, lease_ms, due_ms = rest
+    ended, added_ms, ended_ms, outcome, token, worker, lease_ms, begun_ms, due_ms = rest
     state = ENDED.get(ended) or (ItemState.QUEUED if token is None else ItemState.CLAIMED)
     log = db.execute(
         "SELECT ending, reason, worker, claimed_ms, ended_ms FROM attempts "
@@ -191,4 +193,5 @@ def _record(db: sqlite3.Connection, row: tuple[Any, ...]) -> ItemRecord:
         ),
         worker=worker or "",
         lease_until=None if lease_ms is None else to_moment(lease_ms),
+        claimed_at=None if begun_ms is None else to_moment(begun_ms),
     )

@@ -117,7 +117,7 @@ def item_of(row: list[Any], salt: bytes) -> FrontierItem:
 
 def record_of(row: list[Any], salt: bytes, offset: timedelta) -> ItemRecord:
     """The record that a script tells; `offset` is how far its clock is ahead of ours."""
-    state, added, ended, outcome, due, worker, lease, attempts = row[10:]
+    state, added, ended, outcome, due, worker, claimed, lease, attempts = row[10:]
 
     def moment(count: int) -> datetime | None:
         return to_moment(count) - offset if count else None
@@ -132,6 +132,7 @@ def record_of(row: list[Any], salt: bytes, offset: timedelta) -> ItemRecord:
         attempts=tuple(_attempts(attempts, offset)),
         worker=to_text(worker),
         lease_until=moment(lease),
+        claimed_at=moment(claimed),
     )
 
 

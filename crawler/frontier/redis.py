@@ -225,7 +225,9 @@ class RedisFrontier:
     def block_until(self, host: str, moment: datetime, reason: str, *, now: datetime) -> None:
         """See `Frontier.block_until`."""
         now_ms = milliseconds(now + self._clock.offset(now))
-        self._store.ask("block", now_ms, host, self._up(moment, now), reason)
+        # A moment that is `now` must not become a later one by rounding.
+        until_ms = self._up(moment, now) if moment > now else now_ms
+        self._store.ask("block", now_ms, host, until_ms, reason)
 
     def back_off(
         self,

@@ -123,11 +123,16 @@ class HostSlot(NamedTuple):
         """No longer down."""
         return self._replace(down_ms=0)
 
+    @property
+    def _rested_ms(self) -> int:
+        # In random order a new host's moment is below zero, which is "not blocked" otherwise.
+        return max(self.next_ms, self.blocked_ms) if self.blocked_ms else self.next_ms
+
     def settled(self, visits_per_host: int) -> "HostSlot":
         """With `lane`, `ready_ms` and `size` made to say what the rest says."""
         return self._replace(
             lane=self.first_lane() if self.active < max(visits_per_host, 1) else None,
-            ready_ms=self.blocked_ms if self.down_ms else max(self.next_ms, self.blocked_ms),
+            ready_ms=self.blocked_ms if self.down_ms else self._rested_ms,
             size=sum(self.waiting).bit_length(),
         )
 

@@ -2,7 +2,7 @@
 
 import random
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from operator import itemgetter
@@ -14,29 +14,24 @@ from core.settings import FrontierSettings, PolitenessSettings
 from core.timestamps import milliseconds, milliseconds_up
 from core.timestamps import moment as to_moment
 from core.urls import host_of
-from crawler.frontier import books, listing, notices, slot_rows, tally
+from crawler.frontier import books, slot_rows
 from crawler.frontier.base import (
     AddResult,
     FrontierItem,
-    FrontierStats,
-    HostBlock,
-    HostOrder,
-    HostReport,
-    ItemRecord,
     ItemState,
-    JobCounts,
     Lane,
-    Minute,
     NewItem,
 )
 from crawler.frontier.books import Offer, Wanted
-from crawler.frontier.moves import NOT_ASKED, Moves, Usage, log
+from crawler.frontier.claims import NOT_ASKED, Claims, Usage, log
+from crawler.frontier.moves import Moves
+from crawler.frontier.sqlite_reports import SqliteReports
 from crawler.frontier.store import Store
 from crawler.frontier.tally import Tally
 from crawler.politeness import host_retry_at, retry_at
 
 
-class SqliteFrontier:
+class SqliteFrontier(SqliteReports):
     """A `Frontier` at `path`, made when it is missing; its folder must exist.
 
     Args:
@@ -64,6 +59,7 @@ class SqliteFrontier:
         self._settings = settings or FrontierSettings()
         rng = rng or random.Random()  # noqa: S311 no secret, only an order
         self._moves = Moves(self._politeness, self._settings, new_id, rng)
+        self._claims = Claims(self._moves)
         self._store = Store(path)
 
     def __enter__(self) -> Self:
@@ -125,13 +121,13 @@ class SqliteFrontier:
             paused, token = db.execute("SELECT paused, token FROM totals").fetchone()
             if paused is not None:
                 return []
-            self._moves.tidy(db, now_ms, changes)
+            self._claims.tidy(db, now_ms, changes)
             while len(claimed) < limit:
                 token += 1
-                found = self._moves.first_ready(db, token, now_ms)
+                found = self._claims.first_ready(db, token, now_ms)
                 if found is None:
                     break
-                claimed.append(self._moves.take(db, found, token, worker, now_ms, changes))
+                claimed.append(self._claims.take(db, found, token, worker, now_ms, changes))
             changes.count("token", len(claimed))
         return claimed
 
@@ -139,12 +135,12 @@ class SqliteFrontier:
         """See `Frontier.renew`."""
         now_ms = milliseconds(now)
         with self._store.transaction() as db:
-            if self._moves.held(db, item) is None:
+            if self._claims.held(db, item) is None:
                 return False
             db.execute(
                 "UPDATE claims SET renewed_ms = max(renewed_ms, ?), lease_ms = max(lease_ms, ?) "
                 "WHERE token = ?",
-                (now_ms, self._moves.lease_end(now_ms), item.token),
+                (now_ms, self._claims.lease_end(now_ms), item.token),
             )
         return True
 
@@ -162,11 +158,11 @@ class SqliteFrontier:
     ) -> bool:
         """See `Frontier.complete`."""
         with self._counted(now) as (db, changes):
-            held = self._moves.held(db, item)
+            held = self._claims.held(db, item)
             if held is None:
                 return False
             usage = Usage(duration, delay, stored_bytes)
-            self._moves.finish(db, held, usage, now, changes, completed=True)
+            self._claims.finish(db, held, usage, now, changes, completed=True)
             books.end(db, held.seq, books.DONE, milliseconds(now), outcome)
             changes.moved(held.job_id, ItemState.CLAIMED, ItemState.DONE)
             changes.stored(held.job_id, stored_bytes)
@@ -189,11 +185,11 @@ class SqliteFrontier:
     ) -> ItemState | None:
         """See `Frontier.retry`."""
         with self._counted(now) as (db, changes):
-            held = self._moves.held(db, item)
+            held = self._claims.held(db, item)
             if held is None:
                 return None
             failures = held.failures + 1
-            self._moves.finish(db, held, Usage(duration, delay), now, changes)
+            self._claims.finish(db, held, Usage(duration, delay), now, changes)
             log(db, held, "retry", reason, milliseconds(now))
             db.execute("UPDATE items SET failures = ? WHERE seq = ?", (failures, held.seq))
             if failures >= self._settings.attempts:
@@ -201,7 +197,7 @@ class SqliteFrontier:
                 changes.moved(held.job_id, ItemState.CLAIMED, ItemState.DEAD)
                 return ItemState.DEAD
             due = not_before or retry_at(now, failures, self._settings)
-            self._moves.delay(db, held, due, changes)
+            self._moves.delay(db, held.seq, held.host_id, due, changes)
             changes.moved(held.job_id, ItemState.CLAIMED, ItemState.QUEUED)
         return ItemState.QUEUED
 
@@ -233,10 +229,10 @@ class SqliteFrontier:
         self, item: FrontierItem, now: datetime, ended: int, reason: str, usage: Usage
     ) -> bool:
         with self._counted(now) as (db, changes):
-            held = self._moves.held(db, item)
+            held = self._claims.held(db, item)
             if held is None:
                 return False
-            self._moves.finish(db, held, usage, now, changes)
+            self._claims.finish(db, held, usage, now, changes)
             if ended == books.DEAD:
                 log(db, held, "fail", reason, milliseconds(now))
             books.end(db, held.seq, ended, milliseconds(now), reason)
@@ -253,16 +249,16 @@ class SqliteFrontier:
     ) -> bool:
         """See `Frontier.release`."""
         with self._counted(now) as (db, changes):
-            held = self._moves.held(db, item)
+            held = self._claims.held(db, item)
             if held is None:
                 return False
-            self._moves.free(db, held, NOT_ASKED, now, changes)
+            self._claims.free(db, held, NOT_ASKED, now, changes)
             if reason:
                 log(db, held, "release", reason, milliseconds(now))
             if not_before is None:
                 self._moves.push(db, held.seq, held.host_id, Lane(held.lane), held.place)
             else:
-                self._moves.delay(db, held, not_before, changes)
+                self._moves.delay(db, held.seq, held.host_id, not_before, changes)
             changes.moved(held.job_id, ItemState.CLAIMED, ItemState.QUEUED)
         return True
 
@@ -288,9 +284,11 @@ class SqliteFrontier:
 
     def block_until(self, host: str, moment: datetime, reason: str, *, now: datetime) -> None:
         """See `Frontier.block_until`."""
+        # A moment that is `now` must not become a later one by rounding.
+        until_ms = milliseconds_up(moment) if moment > now else milliseconds(now)
         with self._counted(now) as (db, changes):
             slot = self._moves.slot_of(db, host, changes)
-            blocked = slot.blocked(milliseconds_up(moment), milliseconds(now))
+            blocked = slot.blocked(until_ms, milliseconds(now))
             if blocked is not slot:
                 self._moves.save(db, blocked, slot)
                 slot_rows.save_block(db, blocked, reason)
@@ -343,104 +341,3 @@ class SqliteFrontier:
         if rest_ms > milliseconds(now) + self._moves.rest_limit_ms:
             return now  # the clock was put back: a claim will cut the rests
         return max(now, to_moment(earliest))
-
-    def unfinished(self, now: datetime) -> int:
-        """See `Frontier.unfinished`."""
-        stats = self.stats(now)
-        return stats.queued + stats.claimed
-
-    def stats(self, now: datetime) -> FrontierStats:
-        """See `Frontier.stats`."""
-        with self._store.reading() as db:
-            return tally.stats(db, milliseconds(now))
-
-    def counts(self) -> dict[ItemState, int]:
-        """See `Frontier.counts`."""
-        with self._store.reading() as db:
-            return tally.counts(db)
-
-    def job_counts(self, job: str) -> JobCounts:
-        """See `Frontier.job_counts`."""
-        with self._store.reading() as db:
-            return tally.job_counts(db, job)
-
-    def minutes(self, now: datetime, *, count: int = 60) -> Sequence[Minute]:
-        """See `Frontier.minutes`."""
-        with self._store.reading() as db:
-            return tally.minutes(db, milliseconds(now), count)
-
-    def ls(
-        self, state: ItemState, *, limit: int = 100, host: str | None = None
-    ) -> Sequence[ItemRecord]:
-        """See `Frontier.ls`."""
-        with self._store.reading() as db:
-            slot = None if host is None else slot_rows.by_name(db, host)
-            if host is not None and slot is None:
-                return []
-            return listing.ls(db, state, limit, None if slot is None else slot.id)
-
-    def scan(
-        self, state: ItemState, *, cursor: str = "", limit: int = 1000
-    ) -> tuple[Sequence[ItemRecord], str]:
-        """See `Frontier.scan`."""
-        with self._store.reading() as db:
-            return listing.scan(db, state, cursor, limit)
-
-    def find(self, url: str) -> ItemRecord | None:
-        """See `Frontier.find`."""
-        identity = books.identity_of(url)
-        with self._store.reading() as db:
-            return listing.find(db, identity)
-
-    def blocks(self, *, now: datetime, limit: int = 100) -> Sequence[HostBlock]:
-        """See `Frontier.blocks`."""
-        with self._store.reading() as db:
-            return slot_rows.blocks(db, milliseconds(now), limit)
-
-    def host(self, host: str, *, now: datetime) -> HostReport | None:
-        """See `Frontier.host`."""
-        with self._store.reading() as db:
-            return slot_rows.report(db, host, now)
-
-    def hosts(self, order: HostOrder, *, now: datetime, limit: int = 20) -> Sequence[HostReport]:
-        """See `Frontier.hosts`; among over 1,000 queues of a like length (a factor of two), any."""
-        with self._store.reading() as db:
-            return slot_rows.reports(db, order, now, limit)
-
-    def give_order(self, kind: str, key: str, value: str) -> int:
-        """See `Frontier.give_order`."""
-        with self._store.transaction(durable=True) as db:
-            return notices.give_order(db, kind, key, value)
-
-    def take_back(self, kind: str, key: str) -> bool:
-        """See `Frontier.take_back`."""
-        with self._store.transaction(durable=True) as db:
-            return notices.take_back(db, kind, key)
-
-    def orders(self, kind: str) -> dict[str, str]:
-        """See `Frontier.orders`."""
-        with self._store.reading() as db:
-            return notices.orders(db, kind)
-
-    def put_note(
-        self, kind: str, key: str, value: str, *, now: datetime, until: datetime | None = None
-    ) -> None:
-        """See `Frontier.put_note`."""
-        until_ms = None if until is None else milliseconds_up(until)
-        with self._store.transaction() as db:
-            notices.put_note(db, kind, key, value, milliseconds(now), until_ms)
-
-    def note(self, kind: str, key: str, *, now: datetime) -> str | None:
-        """See `Frontier.note`."""
-        with self._store.reading() as db:
-            return notices.note(db, kind, key, milliseconds(now))
-
-    def notes(self, kind: str, *, now: datetime) -> dict[str, str]:
-        """See `Frontier.notes`."""
-        with self._store.reading() as db:
-            return notices.notes(db, kind, milliseconds(now))
-
-    def erase_note(self, kind: str, key: str) -> None:
-        """See `Frontier.erase_note`."""
-        with self._store.transaction() as db:
-            notices.erase_note(db, kind, key)

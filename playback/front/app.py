@@ -19,7 +19,6 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from core.errors import InputError, TransientError
-from core.layout import Layout
 from core.records import ArtifactKind
 from core.timestamps import parse_timestamp14
 from playback.addresses import (
@@ -30,6 +29,7 @@ from playback.addresses import (
     page_path,
     parse_page_rest,
 )
+from playback.database import Database
 from playback.front.headers import FixedHeaders, OneOrigin, security_headers
 from playback.front.pages import PAGE_SIZE, Page, PageStore
 
@@ -41,15 +41,16 @@ _MOST_PAGES_BACK = 10_000
 _LONGEST_SEARCH = 500  # characters
 
 
-def create_app(layout: Layout, *, replay_origin: str, origin: str | None = None) -> Starlette:
-    """The reader's pages of the collection at `layout`, as an ASGI application.
+def create_app(database: Database, *, replay_origin: str, origin: str | None = None) -> Starlette:
+    """The reader's pages of a collection, as an ASGI application.
 
     Args:
-        layout: the collection; it may still be empty, or not exist.
+        database: its captures index, which belongs to the caller; it may still be empty, or not
+            exist.
         replay_origin: where replay answers, e.g. ``http://127.0.0.1:8081``.
         origin: the one origin to answer to; None answers to any Host.
     """
-    front = _Front(PageStore(layout.captures_db), replay_origin)
+    front = _Front(PageStore(database), replay_origin)
     headers = security_headers(replay_origin)
     return Starlette(
         routes=[

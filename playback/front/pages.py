@@ -1,19 +1,15 @@
 """What the front knows of captured pages: read from the captures index."""
 
-import sqlite3
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
-from core.errors import BadUrlError, TransientError
+from core.errors import BadUrlError
 from core.pages import Outcome
 from core.records import ArtifactKind, parse_artifact_uri
 from core.replay_keys import replay_key
 from playback.addresses import is_web_url
-from playback.database import open_index
+from playback.database import Database, key_values
 
 PAGE_SIZE = 50
 _MOST_SIBLINGS = 200
@@ -115,15 +111,15 @@ class PageStore:
     is none yet.
     """
 
-    def __init__(self, captures_db: Path) -> None:
-        self._path = captures_db
+    def __init__(self, database: Database) -> None:
+        self._database = database
 
     def search(self, words: str, *, number: int) -> PageList:
         """Page `number`, from 1, of the pages whose URL or title contains `words`."""
         pattern = f"%{_escape_like(words)}%"
+        like = f"{self._database.contains} :pattern ESCAPE '\\'"
         rows = self._rows(
-            f"SELECT {_COLUMNS} FROM pages WHERE url LIKE :pattern ESCAPE '\\'"  # noqa: S608 constants
-            " OR title LIKE :pattern ESCAPE '\\'"
+            f"SELECT {_COLUMNS} FROM pages WHERE url {like} OR title {like}"  # noqa: S608 constants
             " ORDER BY captured_ms DESC, page_id LIMIT :limit OFFSET :offset",
             {
                 "pattern": pattern,
@@ -154,49 +150,34 @@ class PageStore:
         except BadUrlError:
             return ()
         return self._rows(
-            f"SELECT {_COLUMNS} FROM pages WHERE urlkey = :key"  # noqa: S608 constants of ours
+            f"SELECT {_COLUMNS} FROM pages WHERE {self._database.has_key}"  # noqa: S608 constants of ours
             " ORDER BY captured_ms DESC LIMIT :limit",
-            {"key": key, "limit": _MOST_SIBLINGS},
+            {**key_values(key), "limit": _MOST_SIBLINGS},
         )
 
     def _rows(self, query: str, values: dict[str, Any]) -> tuple[Page, ...]:
-        with self._connection() as connection:
-            if connection is None:
-                return ()
-            rows = connection.execute(query, values).fetchall()
-            artifacts = _artifacts(connection, [row["page_id"] for row in rows])
-            return tuple(_page(row, artifacts.get(row["page_id"], {})) for row in rows)
+        rows = self._database.rows(query, values)
+        artifacts = self._artifacts([row["page_id"] for row in rows])
+        return tuple(_page(row, artifacts.get(row["page_id"], {})) for row in rows)
 
-    @contextmanager
-    def _connection(self) -> Iterator[sqlite3.Connection | None]:
-        connection = open_index(self._path)
-        if connection is None:
-            yield None
-            return
-        with closing(connection):
-            try:
-                yield connection
-            except sqlite3.Error as error:
-                raise TransientError(f"The captures index cannot be read: {error}.") from error
-
-
-def _artifacts(
-    connection: sqlite3.Connection, page_ids: list[str]
-) -> dict[str, dict[ArtifactKind, str]]:
-    marks = ",".join("?" * len(page_ids))
-    found: dict[str, dict[ArtifactKind, str]] = {}
-    for page_id, uri in connection.execute(
-        f"SELECT page_id, url FROM captures WHERE page_id IN ({marks})"  # noqa: S608 question marks
-        " AND substr(url, 1, 4) = 'urn:'",
-        page_ids,
-    ):
-        parsed = parse_artifact_uri(uri)
-        if parsed is not None:
-            found.setdefault(page_id, {})[parsed[0]] = uri
-    return found
+    def _artifacts(self, page_ids: list[str]) -> dict[str, dict[ArtifactKind, str]]:
+        found: dict[str, dict[ArtifactKind, str]] = {}
+        if not page_ids:
+            return found
+        values = {f"page_{number}": page_id for number, page_id in enumerate(page_ids)}
+        marks = ", ".join(f":{name}" for name in values)
+        for row in self._database.rows(
+            f"SELECT page_id, url FROM captures WHERE page_id IN ({marks})"  # noqa: S608 names of values
+            " AND substr(url, 1, 4) = 'urn:'",
+            values,
+        ):
+            parsed = parse_artifact_uri(row["url"])
+            if parsed is not None:
+                found.setdefault(row["page_id"], {})[parsed[0]] = row["url"]
+        return found
 
 
-def _page(row: sqlite3.Row, artifacts: dict[ArtifactKind, str]) -> Page:
+def _page(row: Any, artifacts: dict[ArtifactKind, str]) -> Page:
     values = {name: row[name] for name in row.keys() if name != "captured_ms"}  # noqa: SIM118 a Row iterates its values
     captured_at = _EPOCH + timedelta(milliseconds=row["captured_ms"])
     return Page(**values, captured_at=captured_at, artifacts=artifacts)

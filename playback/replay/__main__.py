@@ -1,8 +1,13 @@
-"""Start replay: ``python -m playback.replay --collection DIR --front-origin ORIGIN``."""
+"""Start replay: ``python -m playback.replay --collection DIR --front-origin ORIGIN``.
+
+The environment variable ``WEBOID_DATABASE`` names a captures index of several machines: a password
+does not belong into a command line, which everyone on the machine may read.
+"""
 
 import argparse
 import json
 import logging
+import os
 import signal
 import sys
 from datetime import timedelta
@@ -12,9 +17,10 @@ from urllib.parse import urlsplit
 import gevent
 
 from core.layout import Layout
+from playback.database import INDEX_URL, KeptSqliteDatabase, open_database
 from playback.replay.archive import Archive
 from playback.replay.gate import Policy
-from playback.replay.index import CaptureIndex
+from playback.replay.index import CaptureIndex, call_here
 from playback.replay.making import Makers
 from playback.replay.service import Limits, Replay
 from playback.replay.serving import ReplayServer, on_end_of
@@ -28,7 +34,11 @@ def main() -> None:
     options = _parse()
     logging.basicConfig(level=logging.WARNING, format="%(message)s", stream=sys.stderr)
     layout = Layout(options.collection)
-    index = CaptureIndex(layout)
+    url = os.environ.get(INDEX_URL, "")
+    database = open_database(layout, url) if url else KeptSqliteDatabase(layout.captures_db)
+    # A file answers sooner than another thread could be asked to ask it.
+    call = gevent.get_hub().threadpool.apply if database.shared else call_here
+    index = CaptureIndex(database, call=call)
     makers = Makers(options.makers, deadline_s=options.deadline_s)
     server = ReplayServer((options.host, options.port))
     server.answer_with(
@@ -51,7 +61,7 @@ def main() -> None:
         server.serve_forever()
     finally:
         makers.close()
-        index.close()
+        database.close()
 
 
 def _parse() -> argparse.Namespace:

@@ -5,36 +5,39 @@ letter case, the scheme, ``#!`` and more are folded, in a ``urn:``, too. A look-
 captures of the very URL asked for.
 """
 
-import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from core.captures import Capture, RecordLocation
-from core.errors import BadUrlError, TransientError
-from core.layout import Layout
+from core.errors import BadUrlError
 from core.pages import Outcome
 from core.records import ArtifactKind, RecordType, artifact_uri
 from core.replay_keys import replay_key
-from playback.database import open_index
+from playback.database import Database, key_values
 
 _NEAREST = 16  # rows looked at on either side of the moment asked for
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 _SIDES = """
-SELECT * FROM (SELECT {columns} FROM {table} WHERE urlkey = :key AND captured_ms <= :at
-    AND captured_ms >= :first AND {condition} ORDER BY captured_ms DESC LIMIT :limit)
+SELECT * FROM (SELECT {columns} FROM {table} WHERE {has_key} AND captured_ms <= :at
+    AND captured_ms >= :first AND {condition} ORDER BY captured_ms DESC LIMIT :limit) AS before
 UNION ALL
-SELECT * FROM (SELECT {columns} FROM {table} WHERE urlkey = :key AND captured_ms > :at
-    AND captured_ms <= :last AND {condition} ORDER BY captured_ms LIMIT :limit)
+SELECT * FROM (SELECT {columns} FROM {table} WHERE {has_key} AND captured_ms > :at
+    AND captured_ms <= :last AND {condition} ORDER BY captured_ms LIMIT :limit) AS after
 """
 _CAPTURE_COLUMNS = (
-    "url, urlkey, captured_ms, record_type, mime, status, digest, filename, offset, length,"
+    'url, urlkey, captured_ms, record_type, mime, status, digest, filename, "offset", length,'
     " orig_filename, orig_offset, orig_length, page_id, truncated"
 )
 _PAGE_COLUMNS = "page_id, url, timestamp, captured_ms, final_url"
 _OFFERED = f"outcome NOT IN ('{Outcome.FAILED}', '{Outcome.SKIPPED}')"
+
+
+def call_here(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
+    """Call the function, and wait for it."""
+    return function(*arguments)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,22 +51,20 @@ class FoundPage:
 
 
 class CaptureIndex:
-    """Look-ups in a collection's captures index; `close` ends it.
+    """Look-ups in a captures index, which belongs to whoever lends it.
 
-    A collection without an index is empty. An index that was replaced by another file is opened
-    anew at the next look-up.
+    A collection without an index is empty.
     """
 
-    def __init__(self, layout: Layout) -> None:
-        self._path = layout.captures_db
-        self._connection: sqlite3.Connection | None = None
-        self._opened: tuple[int, int] | None = None
+    def __init__(self, database: Database, *, call: Callable[..., Any] = call_here) -> None:
+        """Take the database.
 
-    def close(self) -> None:
-        """Close the database."""
-        if self._connection is not None:
-            self._connection.close()
-        self._connection, self._opened = None, None
+        Args:
+            database: the index.
+            call: calls a function with arguments, maybe where waiting holds up nobody else.
+        """
+        self._database = database
+        self._call = call
 
     def captures(
         self, url: str, at: datetime, *, window: timedelta | None = None
@@ -119,8 +120,8 @@ class CaptureIndex:
         at: datetime,
         *,
         window: timedelta | None = None,
-        condition: str = "1",
-    ) -> Iterator[sqlite3.Row]:
+        condition: str = "TRUE",
+    ) -> Iterator[Any]:
         try:
             key = replay_key(url)
         except BadUrlError:
@@ -128,7 +129,7 @@ class CaptureIndex:
         moment = (at - _EPOCH) // timedelta(milliseconds=1)
         reach = window // timedelta(milliseconds=1) if window is not None else 2**53
         values = {
-            "key": key,
+            **key_values(key),
             "url": url,
             "at": moment,
             "first": moment - reach,
@@ -137,35 +138,20 @@ class CaptureIndex:
         }
         for which in ("url = :url", "url <> :url"):
             query = _SIDES.format(
-                columns=columns, table=table, condition=f"{which} AND {condition}"
+                columns=columns,
+                table=table,
+                has_key=self._database.has_key,
+                condition=f"{which} AND {condition}",
             )
             found = self._query(query, values)
             yield from sorted(found, key=lambda row: abs(row["captured_ms"] - moment))
 
-    def _query(self, query: str, values: dict[str, Any]) -> list[sqlite3.Row]:
-        connection = self._connect()
-        if connection is None:
-            return []
-        try:
-            return connection.execute(query, values).fetchall()
-        except sqlite3.Error as error:
-            self.close()
-            raise TransientError(f"The captures index cannot be read: {error}.") from error
-
-    def _connect(self) -> sqlite3.Connection | None:
-        try:
-            found = self._path.stat()
-            identity = (found.st_dev, found.st_ino)
-        except OSError:
-            identity = None
-        if self._connection is None or identity != self._opened:
-            self.close()
-            self._connection = open_index(self._path)
-            self._opened = identity if self._connection is not None else None
-        return self._connection
+    def _query(self, query: str, values: dict[str, Any]) -> list[Any]:
+        found: list[Any] = self._call(self._database.rows, (query, values))
+        return found
 
 
-def _capture(row: sqlite3.Row) -> Capture | None:
+def _capture(row: Any) -> Capture | None:
     """The row as a capture; None when it is none that we could have written."""
     try:
         original = None

@@ -2,10 +2,12 @@
 
 from contextlib import closing
 
+from core.errors import ConfigError
 from core.layout import Layout
 from core.redis_url import RedisAddress, RedisUse, parse_redis_url
 from core.settings import ProxySettings
-from proxy.index import CaptureIndex
+from proxy.index.protocol import CaptureIndex
+from proxy.index.sqlite import SqliteCaptureIndex
 from proxy.payloads.dedup_server import dedup_server
 from proxy.payloads.protocol import Payloads
 from proxy.payloads.redis import RedisPayloads
@@ -39,6 +41,15 @@ def open_payloads(layout: Layout, settings: ProxySettings, index: CaptureIndex) 
 
     Raises:
         ConfigError, DedupUnavailableError: as `open_shared`.
+        ConfigError: there is no `dedup_url`, and `index` is shared: it keeps nobody waiting, so
+            nothing would make one `response` of many.
     """
     shared = open_shared(layout, settings)
-    return SqlitePayloads(index) if shared is None else shared
+    if shared is not None:
+        return shared
+    if not isinstance(index, SqliteCaptureIndex):
+        raise ConfigError(
+            "[index] url needs [proxy] dedup_url: machines that share an index also share a dedup"
+            " index, which is in Redis."
+        )
+    return SqlitePayloads(index)

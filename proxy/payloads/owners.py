@@ -41,7 +41,7 @@ def dead_owners(folder: Path) -> list[Path]:
     dead = []
     for path in sorted(folder.glob("[!.]*")):
         try:
-            with path.open() as file:
+            with path.open("r+b") as file:  # NFS gives an exclusive lock only to who may write
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except (BlockingIOError, FileNotFoundError):
             continue  # it lives, or somebody has buried it

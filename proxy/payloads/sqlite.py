@@ -9,19 +9,19 @@ from collections.abc import Collection, Mapping, Sequence
 from itertools import chain
 
 from proxy.builder import Original
-from proxy.index import CaptureIndex
+from proxy.index.sqlite import SqliteCaptureIndex
 from proxy.payloads.protocol import Claim, PayloadKey
 
 
 class SqlitePayloads:
-    """The payloads that the index knows. Claim and settle in one `CaptureIndex.transaction`.
+    """The payloads that the index knows. Claim and settle in one `SqliteCaptureIndex.transaction`.
 
     The index belongs to whoever lends it.
     """
 
     shared = False
 
-    def __init__(self, index: CaptureIndex) -> None:
+    def __init__(self, index: SqliteCaptureIndex) -> None:
         self._index = index
 
     def check(self) -> None:

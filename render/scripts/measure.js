@@ -1,4 +1,4 @@
-// How large the page is, in CSS pixels, and what it calls itself.
+// How large the page is, in CSS pixels, what it calls itself, and what it tells robots.
 () => {
   "use strict";
   const reader = (type, name) => {
@@ -8,9 +8,22 @@
   const height = reader(Element, "scrollHeight");
   const body = reader(Document, "body")(document);
   const root = reader(Document, "documentElement")(document);
+  const attribute = (node, name) => Element.prototype.getAttribute.call(node, name);
+  const robots = [];
+  // Any <meta> may speak to some robot by its name; those that speak of archiving are few.
+  for (const node of Document.prototype.querySelectorAll.call(document, "meta[content]")) {
+    const content = attribute(node, "content");
+    if (!/archive|cache|unavailable/i.test(content) || robots.length >= 100) continue;
+    for (const [kind, prefix] of [["name", ""], ["http-equiv", "http-equiv:"]]) {
+      const name = attribute(node, kind);
+      if (name === null || name.length > 200) continue;
+      robots.push([prefix + name.trim().toLowerCase(), content.slice(0, 2000)]);
+    }
+  }
   return {
     height: Math.max(height(body) || 0, height(root) || 0),
     viewport: innerHeight,
     title: String(reader(Document, "title")(document) || "").slice(0, 1000),
+    robots,
   };
 }

@@ -9,6 +9,7 @@ import pytest
 
 from core.clock import SystemClock
 from core.errors import CollectionInUseError, CollectionVersionError, UnavailableError
+from core.settings import Settings
 from crawler import collection as collection_module
 from crawler.collection import open_collection, read_collection
 from crawler.reporting import in_use, status_of
@@ -92,6 +93,10 @@ def test_reading_what_is_not_there_says_how_to_make_it(tmp_path: Path) -> None:
 async def test_the_status_of_an_empty_collection_is_all_zero(tmp_path: Path) -> None:
     """Nothing archived yet is no error."""
     async with open_collection(tmp_path / "c", clock=CLOCK) as collection:
-        status = status_of(collection.layout, now=CLOCK.now())
+        status = status_of(collection.layout, None, settings=Settings(), now=CLOCK.now())
 
-    assert (status.queued, status.responses, status.warcs, status.in_use) == (0, 0, 0, True)
+    assert status.holdings is not None
+    assert status.frontier is None
+    assert (status.holdings.responses, status.holdings.warcs) == (0, 0)
+    assert status.holdings.in_use
+    assert status.to_dict()["queued"] == 0

@@ -21,7 +21,7 @@ from crawler.rules import Action, Aftermath, Verdict
 from crawler.supervisor import Supervisor
 from crawler.visiting import Captured
 from crawler.worker import STOP_ORDER, Crew
-from proxy.index import CaptureIndex
+from proxy.index.sqlite import SqliteCaptureIndex
 
 URL, OTHER = "https://a.test/page", "https://a.test/other"
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
@@ -64,7 +64,9 @@ class Says:
 class Desk:
     """A frontier and an index, with two URLs of one host; and no browser."""
 
-    def __init__(self, frontier: SqliteFrontier, index: CaptureIndex, settings: Settings) -> None:
+    def __init__(
+        self, frontier: SqliteFrontier, index: SqliteCaptureIndex, settings: Settings
+    ) -> None:
         self.frontier = frontier
         self.index = index
         self.events: list[Event] = []
@@ -105,7 +107,7 @@ def desk(tmp_path: Path) -> Iterator[Desk]:
     politeness = settings.politeness
     with (
         SqliteFrontier(tmp_path / "frontier.sqlite", politeness=politeness) as frontier,
-        closing(CaptureIndex(tmp_path / "captures.sqlite")) as index,
+        closing(SqliteCaptureIndex(tmp_path / "captures.sqlite")) as index,
     ):
         yield Desk(frontier, index, settings)
 

@@ -24,9 +24,11 @@ from core.settings import ProxySettings
 from core.timestamps import warc_date
 from proxy.builder import member
 from proxy.client import NewArtifact
-from proxy.index import CaptureIndex
+from proxy.faults import Fault, Kind
+from proxy.index.sqlite import SqliteCaptureIndex
 from proxy.members import Member, walk
 from proxy.rebuilding import rebuild
+from proxy.verify import verify
 from proxy.warcfile import WarcFile
 from tests.proxy.conftest import Browser, Origin, Proxy, check, ok, records
 
@@ -37,6 +39,11 @@ def rows(layout: Layout, query: str) -> list[tuple[object, ...]]:
         found = database.execute(query).fetchall()
     database.close()
     return found
+
+
+def verified(layout: Layout) -> list[Fault]:
+    """What `verify` finds wrong; the checksums are written at the end of a run."""
+    return [each for each in verify(layout).faults if each.kind is not Kind.NO_CHECKSUM]
 
 
 def pageinfo(page_id: str, url: str, *, at: datetime) -> NewArtifact:
@@ -138,7 +145,7 @@ async def test_records_that_the_index_missed_are_found_again(
     await fetch(proxy, "http://origin.example/a", "http://origin.example/b")
     proxy.kill()
     before = rows(layout, "SELECT url, offset, orig_offset, page_id FROM captures ORDER BY url")
-    index = CaptureIndex(layout.captures_db)
+    index = SqliteCaptureIndex(layout.captures_db)
     with index.transaction():
         for statement in ("captures", "payloads", "files", "pages"):
             index._db.execute(f"DELETE FROM {statement}")
@@ -386,3 +393,36 @@ def test_a_member_is_one_gzip_record(block: bytes) -> None:
     assert inflater.eof
     assert record.endswith(block + b"\r\n\r\n")
     assert record.startswith(b"WARC/1.1\r\n")
+
+
+async def test_a_page_that_was_skipped_is_not_offered(
+    proxy: Proxy, origin: Origin, layout: Layout
+) -> None:
+    """Of a skipped page only the manifest is in the index, also of one made anew; other pages stay."""
+    origin.answers["/no"] = ok(b"not for archives")
+    origin.answers["/yes"] = ok(b"for archives")
+    begun = datetime.now(UTC)
+    async with proxy.client.visit("skipped", bucket="default") as visit:
+        given = visit.credentials
+        with closing(Browser(proxy.port, given.username, given.password)) as browser:
+            await asyncio.to_thread(browser.get, "http://origin.example/no")
+            await visit.seal(grace_s=2)
+        url = "http://origin.example/no"
+        info = PageInfo("skipped", url, url, warc_date(begun), Outcome.SKIPPED, "noarchive: x")
+        manifest = NewArtifact(f"urn:pageinfo:{url}", "application/json", info.to_json())
+        await visit.write([manifest], page_url=url, document=url, date=begun)
+    await fetch(proxy, "http://origin.example/yes")
+    proxy.stop()
+
+    query = "SELECT url FROM captures WHERE record_type IN ('response', 'resource') ORDER BY url"
+    wanted = [
+        ("http://origin.example/yes",),
+        ("urn:pageinfo:http://origin.example/no",),
+        ("urn:pageinfo:http://origin.example/yes",),
+    ]
+    assert rows(layout, query) == wanted
+    assert verified(layout) == []
+    rebuild(layout, bucket="default", min_bytes=1)
+    assert rows(layout, query) == wanted
+    assert verified(layout) == []
+    assert "http://origin.example/no" in [each.url for each in records(layout)]

@@ -7,7 +7,7 @@ import pytest
 
 from bench.axe import swing
 from core.layout import Layout
-from proxy.index import CaptureIndex
+from proxy.index.sqlite import SqliteCaptureIndex
 from proxy.spool import spool_folder
 from tests.proxy.conftest import Proxy
 from tests.proxy.test_durability import fetch, rows
@@ -40,7 +40,7 @@ async def test_records_behind_what_the_index_covers_are_found_where_they_lie(
         "SELECT url, filename, offset, length, orig_offset FROM captures ORDER BY filename, offset"
     )
     before = rows(layout, query)
-    index = CaptureIndex(layout.captures_db)
+    index = SqliteCaptureIndex(layout.captures_db)
     with index.transaction():
         index._db.execute(
             "UPDATE files SET indexed_to = (SELECT max(offset) FROM captures"
@@ -86,6 +86,6 @@ def test_a_dead_proxys_spools_go_and_a_living_ones_stay(tmp_path: Path) -> None:
     left.mkdir()
     (left / "body").write_bytes(b"long")
     with spool_folder(tmp_path) as first, spool_folder(tmp_path) as second:
-        assert set(tmp_path.iterdir()) == {first, second}
+        assert set(tmp_path.glob(".spool-*")) == {first, second}
 
-    assert list(tmp_path.iterdir()) == []
+    assert list(tmp_path.glob(".spool-*")) == []

@@ -23,7 +23,7 @@ from hypothesis.stateful import (
 from core.digests import sha256_digest
 from core.redis_url import RedisUse, parse_redis_url
 from proxy.builder import Original
-from proxy.index import CaptureIndex
+from proxy.index.sqlite import SqliteCaptureIndex
 from proxy.payloads.protocol import Claim, PayloadKey
 from proxy.payloads.redis import RedisPayloads
 from proxy.payloads.sqlite import SqlitePayloads
@@ -71,7 +71,7 @@ class SqliteProcess:
     """A process that uses the collection's index: the lock is taken with the first claim."""
 
     def __init__(self, path: Path) -> None:
-        self.index = CaptureIndex(path)
+        self.index = SqliteCaptureIndex(path)
         self.index._db.execute("PRAGMA busy_timeout = 0")
         self.payloads = SqlitePayloads(self.index)
         self._held = False

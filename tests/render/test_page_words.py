@@ -183,3 +183,15 @@ async def test_a_page_cannot_tamper_with_our_scripts(look: Look, site: Any) -> N
     assert "still read" in text(seen)
     assert seen.outlinks == (site.url("/found.html"),)
     assert '<input name="attributes" value="kept">' in dom(seen)
+
+
+async def test_what_the_page_tells_robots_is_read(look: Look) -> None:
+    """Every meta that could forbid archiving is told by its name, late and clobbered ones too."""
+    seen = await look("/robots-meta.html")
+
+    assert sorted(seen.robots_meta) == [
+        ("http-equiv:x-robots-tag", "unavailable_after: 2020-01-01"),
+        ("otherbot", "noarchive"),
+        ("robots", "NOINDEX , NoArchive"),
+        ("weboid", "nocache"),
+    ]

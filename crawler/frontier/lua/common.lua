@@ -359,15 +359,16 @@ end
 
 -- All that the books say of an item, as `packing.py` reads it.
 local function tell(r)
-  local worker, lease = '', 0
+  local worker, claimed, lease = '', 0, 0
   if r.state == CLAIMED then
-    worker = unpack_message(call('HGET', T .. 'claims', r.token))[2]
+    local claim = unpack_message(call('HGET', T .. 'claims', r.token))
+    worker, claimed = claim[2], claim[3]
     lease = tonumber(call('ZSCORE', T .. 'leases', r.token))
   end
   local slot = slot_of(r.host)
   return { r.id, r.number, r.lane, r.attempts + (r.state == CLAIMED and 1 or 0),
     r.state == CLAIMED and r.token or 0, slot[NAME], job_name(r.job), r.memo, '', r.body,
-    r.state, r.added, r.ended, r.outcome, r.due, worker, lease,
+    r.state, r.added, r.ended, r.outcome, r.due, worker, claimed, lease,
     call('LRANGE', T .. 'l' .. r.id, 0, -1) }
 end
 

@@ -12,7 +12,7 @@ URLS = tuple(f"https://{host}/{page}" for host in HOSTS for page in range(3))
 JOBS = ("", "j")
 START = datetime(2026, 1, 1, tzinfo=UTC)
 LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
-SETTINGS = FrontierSettings(attempts=2, lease_s=10, retry_delay_s=5, high_every=3, standard_every=4)
+SETTINGS = FrontierSettings(attempts=2, lease_s=10, retry_delay_s=5, high_every=2, standard_every=3)
 # A lease that runs out counts for less than a failure.
 CLAIMS_PER_ATTEMPT = 3
 OPEN = (ItemState.QUEUED, ItemState.CLAIMED)

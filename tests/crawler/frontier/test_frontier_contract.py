@@ -1,6 +1,7 @@
 """What every frontier does, whatever it is kept in."""
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
@@ -295,6 +296,21 @@ def test_a_lease_holds_until_it_runs_out(frontier: Frontier, now: datetime) -> N
     assert frontier.next_wakeup(now) == now + LEASE
 
 
+def test_a_claimed_item_says_since_when_and_until_when(frontier: Frontier, now: datetime) -> None:
+    """Renewing moves the end, not the beginning; when the claim is over neither is told."""
+    frontier.add([A1], now=now)
+    item = claim_one(frontier, now)
+    later = now + LEASE / 2
+    frontier.renew(item, now=later)
+    (held,) = frontier.ls(ItemState.CLAIMED)
+    frontier.release(item, now=later)
+    free = frontier.find(A1.url)
+
+    assert (held.claimed_at, held.lease_until, held.worker) == (now, later + LEASE, "w")
+    assert free is not None
+    assert (free.claimed_at, free.lease_until) == (None, None)
+
+
 def test_a_renewed_lease_runs_from_then(frontier: Frontier, now: datetime) -> None:
     """A slow page keeps its claim while its worker lives."""
     frontier.add([A1], now=now)
@@ -481,6 +497,18 @@ def test_an_earlier_moment_does_not_shorten_a_block_but_a_past_one_lifts_it(
     assert claimed_urls(frontier, now) == [A1.url]
 
 
+def test_a_block_is_lifted_at_a_moment_between_two_milliseconds(
+    frontier: Frontier, now: datetime
+) -> None:
+    """Clocks are finer than the books; rounding must not make a past moment a later one."""
+    fine = now + timedelta(microseconds=1)
+    frontier.add([A1], now=fine)
+    frontier.block_until("a.example.org", fine + 60 * SECOND, "an operator", now=fine)
+    frontier.block_until("a.example.org", fine, "", now=fine)
+
+    assert claimed_urls(frontier, fine) == [A1.url]
+
+
 def test_a_paused_frontier_hands_out_nothing_and_takes_everything(
     frontier: Frontier, now: datetime
 ) -> None:
@@ -596,6 +624,24 @@ def test_two_handles_share_one_frontier(open_frontier: OpenFrontier, now: dateti
     assert len({item.token for item in claimed}) == 2
     assert all(other.complete(item, now=now, outcome="ok") for item in claimed)
     assert one.unfinished(now) == 0
+
+
+def test_any_thread_may_use_one_frontier(open_frontier: OpenFrontier, now: datetime) -> None:
+    """A worker calls it from its event loop and from threads alike; each item goes to one."""
+    frontier = open_frontier()
+    with ThreadPoolExecutor(8) as pool:
+        added = pool.map(
+            lambda number: frontier.add([NewItem(f"https://h{number % 50}.test/")], now=now),
+            range(100),
+        )
+        assert sum(result.added for result in added) == 50
+        claims = list(pool.map(lambda _: frontier.claim(now=now, worker="w", limit=4), range(20)))
+        items = [item for claimed in claims for item in claimed]
+        ended = pool.map(lambda item: frontier.complete(item, now=now, outcome="ok"), items)
+        assert all(ended)
+
+    assert len({item.url for item in items}) == len({item.token for item in items}) == 50
+    assert len(items) == frontier.counts()[ItemState.DONE] == 50
 
 
 def test_moments_of_any_zone_are_understood(frontier: Frontier, now: datetime) -> None:

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from core.errors import InvariantError
 from crawler.frontier.base import Lane
-from crawler.frontier.slots import EPOCH_BITS, HostSlot, epoch_of
+from crawler.frontier.slots import EPOCH_BITS, HostSlot, epoch_of, lane_order
 
 SLOT = HostSlot(id=1)
 lanes = st.sampled_from(Lane)
@@ -75,3 +75,45 @@ def test_taking_more_than_there_is_is_our_own_mistake() -> None:
 def test_epochs_follow_the_numbers() -> None:
     """An item keeps its epoch, so it keeps its place."""
     assert [epoch_of(seq) for seq in (0, (1 << EPOCH_BITS) - 1, 1 << EPOCH_BITS)] == [0, 0, 1]
+
+
+def test_items_with_a_place_of_their_own_share_an_epoch() -> None:
+    """In random order every item of a host is a candidate."""
+    assert epoch_of(5 << EPOCH_BITS, place=7) == 0
+
+
+@pytest.mark.parametrize(
+    ("token", "first"), [(1, Lane.NOW), (5, Lane.HIGH), (10, Lane.STANDARD), (11, Lane.NOW)]
+)
+def test_tokens_share_the_claims_among_the_lanes(token: int, first: Lane) -> None:
+    """Every order has every lane."""
+    order = lane_order(token, high_every=5, standard_every=10)
+
+    assert order[0] is first
+    assert sorted(order) == list(Lane)
+
+
+def test_a_new_host_in_random_order_stands_where_it_was_drawn() -> None:
+    """A moment below zero is a place, not a time."""
+    slot = HostSlot(id=1, next_ms=-7).pushed(Lane.NOW, 0)
+
+    assert slot.settled(1).ready_ms == -7
+    assert slot.blocked(80, now_ms=10).settled(1).ready_ms == 80
+
+
+def test_a_host_that_is_down_need_not_rest_until_it_is_up() -> None:
+    """Its items are ended, not visited; a block holds all the same."""
+    slot = SLOT.rested(50).downed(90)
+
+    assert slot.settled(1).ready_ms == 0
+    assert slot.blocked(70, now_ms=10).settled(1).ready_ms == 70
+    assert slot.revived().settled(1).ready_ms == 50
+    assert slot.refused(60).settled(1).ready_ms == 60
+
+
+@given(st.integers(0, 1 << 40))
+def test_a_queues_size_changes_seldom(waiting: int) -> None:
+    """It is indexed: within a factor of two."""
+    size = HostSlot(id=1, waiting=(waiting, 0, 0)).settled(1).size
+
+    assert (1 << size) // 2 <= waiting < 1 << size

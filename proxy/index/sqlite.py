@@ -1,22 +1,20 @@
-"""The captures index: rows written with their records, in one transaction a batch.
+"""The captures index of one collection: a SQLite file.
 
 Schema: `core.index_schema`. Several processes write; SQLite's write lock, taken before a digest is
 looked up and released after its record is on disk, is what makes one `response` of many.
 """
 
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
 
 from core.captures import Capture
-from core.errors import CollectionVersionError, InputError
+from core.errors import CollectionVersionError
 from core.index_schema import CAPTURES_DDL, SCHEMA_VERSION
 from core.pages import Outcome, PageInfo
-from core.timestamps import milliseconds, parse_warc_date, timestamp14_at
-from core.urls import replay_key
 from proxy.builder import Original
+from proxy.index.rows import CaptureRow, PageRow, columns, page_row, row_of
 from proxy.payloads.protocol import PayloadKey
 
 BUSY_TIMEOUT_MS = 60_000
@@ -30,33 +28,19 @@ _ORIGINAL = "spelled, url, captured_ms, filename, offset, length"  # in the orde
 _ROWS_AT_ONCE = (64, 8, 1)
 
 
-class CaptureRow(NamedTuple):
-    """A row of `captures`; its columns are those of `core.captures.Capture`, flat."""
-
-    urlkey: str
-    timestamp: str
-    captured_ms: int
-    url: str
-    record_type: str
-    mime: str
-    status: int | None
-    digest: str
-    filename: str
-    offset: int
-    length: int
-    orig_filename: str | None
-    orig_offset: int | None
-    orig_length: int | None
-    page_id: str | None
-    truncated: str | None
+_CAPTURES = f"INSERT OR IGNORE INTO captures ({columns(CaptureRow)}) VALUES "  # noqa: S608 constants
+_PAGES = f"INSERT INTO pages ({columns(PageRow)}) VALUES "  # noqa: S608 constants
+_LATEST_PAGE = (
+    " ON CONFLICT (page_id) DO UPDATE SET "
+    + ", ".join(f"{name} = excluded.{name}" for name in PageRow._fields[1:])
+    + " WHERE excluded.captured_ms >= pages.captured_ms"
+)
 
 
-_COLUMNS = ", ".join(CaptureRow._fields)
-_CAPTURES = f"INSERT OR IGNORE INTO captures ({_COLUMNS}) VALUES "  # noqa: S608 constants
-
-
-class CaptureIndex:
+class SqliteCaptureIndex:
     """The index of one collection. Used from one thread; `close` it."""
+
+    shared = False
 
     def __init__(self, path: Path) -> None:
         """Open the index, making it when it is not there.
@@ -86,12 +70,12 @@ class CaptureIndex:
         """Close the database."""
         self._db.close()
 
-    def settle(self) -> None:
-        """Bring together what was added file by file.
+    def check(self) -> None:
+        """Nothing: it is a file."""
 
-        That is revisits and their payloads, pages and what interrupted attempts at them left (see
-        `add_page`).
-        """
+    def settle(self, filenames: Collection[str] | None = None) -> None:
+        """Bring together what was added file by file; all of it, for there is but one writer."""
+        del filenames
         with self.transaction():
             self._db.execute(
                 "UPDATE captures SET (orig_filename, orig_offset, orig_length) ="
@@ -102,6 +86,11 @@ class CaptureIndex:
             self._db.execute(
                 "DELETE FROM captures WHERE captured_ms <"
                 " (SELECT captured_ms FROM pages WHERE pages.page_id = captures.page_id)"
+            )
+            self._db.execute(
+                "DELETE FROM captures WHERE url NOT LIKE 'urn:pageinfo:%' AND page_id IN"
+                " (SELECT page_id FROM pages WHERE outcome = ?)",
+                (str(Outcome.SKIPPED),),
             )
 
     def checkpoint(self) -> None:
@@ -197,43 +186,39 @@ class CaptureIndex:
                 self._db.execute(statement + ",".join([marks] * size), values)
 
     def add_page(self, page: PageInfo) -> None:
-        """Add or replace the page's row.
+        """Add or replace the page's row; an earlier visit's manifest never replaces a later one's.
 
         What an interrupted attempt at the same page left in the index goes: its records stay in
-        the WARCs, but the page was captured once, by the visit that its manifest describes.
+        the WARCs, but the page was captured once, by the visit that its manifest describes. A page
+        that was skipped was not captured at all: of it only the manifest stays in the index, which
+        says why, so that nobody is offered what its site does not want to be archived.
         """
-        captured_ms = milliseconds(parse_warc_date(page.captured_at))
+        row = page_row(page)
+        if page.outcome is Outcome.SKIPPED:
+            self._db.execute(
+                "DELETE FROM captures WHERE page_id = ? AND url NOT LIKE 'urn:pageinfo:%'",
+                (row.page_id,),
+            )
         self._db.execute(
             "DELETE FROM captures WHERE page_id = ? AND captured_ms < ?",
-            (page.page_id, captured_ms),
+            (row.page_id, row.captured_ms),
         )
-        self._db.execute(
-            "INSERT OR REPLACE INTO pages (page_id, url, urlkey, timestamp, captured_ms, final_url,"
-            " outcome, reason, status, mime, title, records, stored_bytes, seconds)"
-            " VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
-            (
-                page.page_id,
-                page.url,
-                key_or_empty(page.url),
-                timestamp14_at(captured_ms),
-                captured_ms,
-                page.final_url,
-                str(page.outcome),
-                page.reason,
-                page.status,
-                page.mime,
-                page.title,
-                page.records,
-                page.stored_bytes,
-                page.seconds,
-            ),
-        )
+        self._db.execute(f"{_PAGES}({','.join('?' * len(row))}){_LATEST_PAGE}", row)
 
     def page_outcome(self, page_id: str) -> Outcome | None:
         """How the page's visit ended; None when its manifest is not in the index."""
         query = "SELECT outcome FROM pages WHERE page_id = ?"
         row = self._db.execute(query, (page_id,)).fetchone()
         return None if row is None else Outcome(row[0])
+
+    def manifest_place(self, page_id: str) -> tuple[str, int, int] | None:
+        """The WARC, offset and length of the page's manifest, the latest; None: not in the index."""
+        query = (
+            "SELECT filename, offset, length FROM captures WHERE page_id = ?"
+            " AND url LIKE 'urn:pageinfo:%' ORDER BY captured_ms DESC LIMIT 1"
+        )
+        found: tuple[str, int, int] | None = self._db.execute(query, (page_id,)).fetchone()
+        return found
 
     def outcomes(self) -> dict[str, int]:
         """Pages by outcome."""
@@ -297,34 +282,3 @@ class CaptureIndex:
             (found[table],) = self._db.execute(f"SELECT count(*) FROM {table}").fetchone()  # noqa: S608 constants
         query = "SELECT record_type, count(*) FROM captures GROUP BY record_type"
         return found | {f"captures.{kind}": count for kind, count in self._db.execute(query)}
-
-
-def key_or_empty(url: str) -> str:
-    """The URL's replay key; empty when it has none, so that the row is found by other means."""
-    try:
-        return replay_key(url)
-    except InputError:
-        return ""
-
-
-def row_of(capture: Capture) -> CaptureRow:
-    """The capture as a row."""
-    original, captured_ms = capture.original, milliseconds(capture.captured_at)
-    return CaptureRow(
-        urlkey=capture.urlkey,
-        timestamp=timestamp14_at(captured_ms),
-        captured_ms=captured_ms,
-        url=capture.url,
-        record_type=capture.record_type.value,
-        mime=capture.mime,
-        status=capture.status,
-        digest=capture.digest,
-        filename=capture.location.filename,
-        offset=capture.location.offset,
-        length=capture.location.length,
-        orig_filename=None if original is None else original.filename,
-        orig_offset=None if original is None else original.offset,
-        orig_length=None if original is None else original.length,
-        page_id=capture.page_id,
-        truncated=capture.truncated,
-    )

@@ -1,0 +1,190 @@
+"""The captures index: rows written a second and look-ups, in SQLite and in PostgreSQL.
+
+Both are filled with the same rows, in batches as proxies write them: a page of 60 captures with its
+payloads and its manifest, one transaction each. A batch of SQLite is synced with the WARCs, not by
+itself (it can be made again from them); one of PostgreSQL is on disk when it is committed. The two
+take turns, so that a noisy machine troubles both alike. PostgreSQL is the one of this machine, over
+TCP on loopback; a network adds its round trips, seven for a batch and one for a look-up.
+"""
+
+import sys
+from pathlib import Path
+
+if not __package__:  # run as a file: its folder must not hide our packages
+    sys.path[0] = str(Path(__file__).resolve().parents[1])
+
+import hashlib
+import random
+import tempfile
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from datetime import UTC, datetime, timedelta
+from functools import partial
+
+from bench import report
+from core.index_url import parse_index_url
+from core.pages import Outcome, PageInfo
+from core.timestamps import milliseconds, warc_date
+from core.urls import replay_key
+from playback.database import Database, KeptSqliteDatabase
+from playback.postgres import PostgresDatabase
+from playback.replay.index import CaptureIndex as Lookup
+from proxy.builder import Original
+from proxy.index.batch import Batch
+from proxy.index.postgres import PostgresCaptureIndex
+from proxy.index.protocol import CaptureIndex
+from proxy.index.rows import CaptureRow
+from proxy.index.sqlite import SqliteCaptureIndex
+from proxy.payloads.protocol import PayloadKey
+from tests.services.postgres import PostgresServer
+
+ROWS_A_PAGE = 60
+FULL, QUICK = 5_000, 500  # pages
+LOOKUPS = 2_000
+BEGUN = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def url_of(page: int, row: int) -> str:
+    """A URL as long as they are on average."""
+    return f"https://www{page % 997}.example.org/static/assets/{page}/part-{row:04}.html?v={page}"
+
+
+def batch_of(page: int) -> Batch:
+    """What a page's visit brings."""
+    at = BEGUN + timedelta(seconds=page)
+    batch, filename = Batch(), f"weboid-20260101000000-abcdefgh-{page // 500:05}.warc.gz"
+    for row in range(ROWS_A_PAGE):
+        url, offset = url_of(page, row), ((page % 500) * ROWS_A_PAGE + row) * 20_000
+        digest = f"sha256:{hashlib.sha256(url.encode()).hexdigest()}"
+        ms = milliseconds(at) + row
+        place = (filename, offset, 20_000)
+        batch.rows.append(
+            CaptureRow(
+                replay_key(url),
+                f"{at:%Y%m%d%H%M%S}",
+                ms,
+                url,
+                "response",
+                "text/html",
+                200,
+                digest,
+                *place,
+                None,
+                None,
+                None,
+                f"{page:032x}",
+                None,
+            )
+        )
+        original = Original(digest, url, ms, *place)
+        batch.originals[PayloadKey(digest, "default")] = original
+    page_url = url_of(page, 0)
+    batch.pages.append(
+        PageInfo(
+            f"{page:032x}", page_url, page_url, warc_date(at), Outcome.COMPLETE, title="A page"
+        )
+    )
+    batch.ends[filename] = (page % 500 + 1) * ROWS_A_PAGE * 20_000
+    return batch
+
+
+def timed(call: Callable[[], object]) -> float:
+    """Seconds."""
+    begun = time.perf_counter()
+    call()
+    return time.perf_counter() - begun
+
+
+def write(index: CaptureIndex, batch: Batch) -> None:
+    """One transaction."""
+    with index.transaction():
+        batch.write(index)
+
+
+def look(lookup: Lookup, page: int, row: int) -> None:
+    """One look-up, as replay asks for a part of a page."""
+    found = next(lookup.captures(url_of(page, row), BEGUN + timedelta(days=1)), None)
+    assert found is not None
+    assert found.page_id == f"{page:032x}"
+
+
+def filled(indexes: dict[str, CaptureIndex], pages: int) -> dict[str, float]:
+    """Fill both by turns; their rates, of all and of the last tenth."""
+    spent = dict.fromkeys(indexes, 0.0)
+    last = dict.fromkeys(indexes, 0.0)
+    for page in range(pages):
+        batch = batch_of(page)
+        for name, index in indexes.items():
+            seconds = timed(partial(write, index, batch))
+            spent[name] += seconds
+            last[name] += seconds if page >= pages - pages // 10 else 0.0
+    rows, found = pages * ROWS_A_PAGE, {}
+    for name in indexes:
+        found[f"{name}_rows_per_s"] = rows / spent[name]
+        found[f"{name}_rows_per_s_at_the_end"] = rows / 10 / last[name]
+        found[f"{name}_batch_ms"] = 1000 * spent[name] / pages
+    return found
+
+
+def looked_up(databases: dict[str, Database], pages: int) -> dict[str, float]:
+    """Look rows up in both by turns; milliseconds each."""
+    chosen, found = random.Random(1), {}
+    took: dict[str, list[float]] = {name: [] for name in databases}
+    lookups = {name: Lookup(database) for name, database in databases.items()}
+    for _ in range(LOOKUPS):
+        page, row = chosen.randrange(pages), chosen.randrange(ROWS_A_PAGE)
+        for name, lookup in lookups.items():
+            took[name].append(timed(partial(look, lookup, page, row)))
+    for name, seconds in took.items():
+        seconds.sort()
+        found[f"{name}_lookup_ms"] = 1000 * report.median(seconds)
+        found[f"{name}_lookup_p99_ms"] = 1000 * seconds[len(seconds) * 99 // 100]
+    return found
+
+
+def measured(pages: int) -> dict[str, float]:
+    """All figures."""
+    with ExitStack() as stack:
+        path = Path(stack.enter_context(tempfile.TemporaryDirectory())) / "captures.sqlite"
+        server = PostgresServer()
+        stack.callback(server.stop)
+        address = parse_index_url(server.database())
+        indexes: dict[str, CaptureIndex] = {
+            "sqlite": SqliteCaptureIndex(path),
+            "postgresql": PostgresCaptureIndex(address),
+        }
+        databases: dict[str, Database] = {
+            "sqlite": KeptSqliteDatabase(path),
+            "postgresql": PostgresDatabase(address),
+        }
+        for index in indexes.values():
+            stack.callback(index.close)
+        for database in databases.values():
+            stack.callback(database.close)
+        figures = filled(indexes, pages) | looked_up(databases, pages)
+        (size,) = databases["postgresql"].rows(
+            "SELECT pg_database_size(current_database()) AS bytes", {}
+        )
+        rows = pages * ROWS_A_PAGE
+        figures["rows"] = rows
+        figures["sqlite_bytes_per_row"] = path.stat().st_size / rows
+        figures["postgresql_bytes_per_row"] = size["bytes"] / rows
+    return figures
+
+
+def main() -> None:
+    """Print the figures."""
+    options = report.arguments(__doc__ or "")
+    figures = measured(QUICK if options.quick else FULL)
+    rows = [("", "PostgreSQL", "SQLite", "ratio")]
+    for name in ("rows_per_s", "rows_per_s_at_the_end", "batch_ms", "lookup_ms", "lookup_p99_ms",
+                 "bytes_per_row"):  # fmt: skip
+        ours, other = (figures[f"{kind}_{name}"] for kind in ("postgresql", "sqlite"))
+        rows.append((name, f"{ours:,.2f}", f"{other:,.2f}", f"{ours / other:.2f}"))
+    report.table(rows)
+    report.figures("index", figures)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,193 @@
+"""The status for people: what goes on first, then what is wrong, then who does what."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from core.durations import told
+from crawler.cli.hosts import host_table
+from crawler.cli.show import size
+from crawler.cli.tables import clean, fitted, sparkline, table
+from crawler.frontier.base import HostReport
+from crawler.overview import Group, Overview, ended_in, number
+from crawler.reporting import Holdings, Status
+
+SHOWN = 5
+_LABEL = 12
+
+
+def lines(status: Status, *, columns: int | None) -> list[str]:
+    """The status, a line a fact; lists are cut after `SHOWN`, all of them are in --json."""
+    found = []
+    if status.holdings is not None:
+        found += list(_head(status.holdings))
+    if status.frontier is not None:
+        found += list(_work(status.frontier, status.holdings))
+    elif status.holdings is not None:
+        found.append(_line("To do", "nothing yet: `weboid archive` or `weboid enqueue` adds URLs"))
+    if status.holdings is not None:
+        found += list(_kept(status.holdings))
+    found = [fitted(line, columns) for line in found]
+    if status.frontier is not None:
+        found += list(_sections(status.frontier, columns))
+    return found
+
+
+def _line(label: str, text: str) -> str:
+    return f"{label:<{_LABEL}}{clean(text)}"
+
+
+def _head(holdings: Holdings) -> Iterator[str]:
+    writing = "  (being written)" if holdings.in_use else ""
+    yield _line("Collection", f"{holdings.root}{writing}")
+    outcomes = ", ".join(f"{count:,} {name}" for name, count in sorted(holdings.outcomes.items()))
+    yield _line("Pages", outcomes or "none")
+
+
+def _kept(holdings: Holdings) -> Iterator[str]:
+    yield _line(
+        "Captures",
+        f"{holdings.responses:,} responses, {holdings.revisits:,} revisits,"
+        f" {holdings.artifacts:,} artifacts",
+    )
+    yield _line("WARCs", f"{holdings.warcs:,} files, {size(holdings.warc_bytes)}")
+    low = holdings.free_bytes < holdings.reserve_bytes
+    more = ": no page begins before there is more" if low else ""
+    yield _line(
+        "Disk",
+        f"{size(holdings.free_bytes)} free, {size(holdings.reserve_bytes)} in reserve{more}",
+    )
+
+
+def _work(view: Overview, holdings: Holdings | None) -> Iterator[str]:
+    stats = view.stats
+    yield _line("State", _state(view, holdings))
+    later = f" ({stats.later:,} not before a moment)" if stats.later else ""
+    yield _line("To do", f"{stats.queued:,} queued{later}, {stats.claimed:,} in work")
+    due = f"; {stats.due:,} of them come due again" if stats.due else ""
+    ended = f"{stats.done:,} done, {stats.skipped:,} skipped, {stats.dead:,} given up"
+    yield _line("Ended", f"{ended}{due}")
+    counts = [ended_in(minute) for minute in view.minutes]
+    if any(counts):
+        now, ten, hour = (view.per_minute[window] for window in sorted(view.per_minute))
+        yield _line("Pages/min", f"{now:.1f} now, {ten:.1f} in 10 minutes, {hour:.1f} in an hour")
+        yield _line("Last hour", f"{sparkline(counts)} max {max(counts)}")
+    if view.eta is not None:
+        left = told(view.eta.total_seconds())
+        yield _line("Left", f"at least {left}, if nothing is added")
+
+
+def _state(view: Overview, holdings: Holdings | None) -> str:
+    if view.stats.paused is not None:
+        return f"paused: {view.stats.paused}; `weboid resume` ends it"
+    at_work = bool(view.workers or view.stats.claimed) or (holdings is not None and holdings.in_use)
+    if view.stopping is not None and at_work:
+        return "stopping at once" if view.stopping == "now" else "stopping after the pages in work"
+    if not at_work:
+        return "nobody works on it"
+    blocked = len(view.blocked)
+    hosts = f"; {blocked} {'host is' if blocked == 1 else 'hosts are'} blocked" if blocked else ""
+    return f"at work{hosts}"
+
+
+def _sections(view: Overview, columns: int | None) -> Iterator[str]:
+    jobs = [name for name in view.jobs if name]
+    if jobs:
+        yield from _section("Crawls", _jobs(view, columns), len(view.jobs))
+    yield from _section("In work", _leases(view, columns), len(view.leases))
+    slow = [host for host in view.slowest if host.done or host.busy]
+    yield from _section("Slowest hosts", _hosts(slow, view), len(slow))
+    waiting = [host for host in view.longest if host.waiting]
+    yield from _section("Longest queues", _hosts(waiting, view), len(waiting))
+    blocks = [(each.host, _left(each.until, view), each.reason) for each in view.blocked]
+    rows = table(("host", "for", "why"), blocks[:SHOWN], columns=columns, indent="  ")
+    yield from _section("Blocked hosts", rows if blocks else [], len(blocks))
+    down = [host for host in {*view.slowest, *view.longest} if host.down_until is not None]
+    yield from _section("Down", _hosts(sorted(down, key=lambda each: each.host), view), len(down))
+    yield from _section("Given up, latest", _groups(view.dead, columns), len(view.dead))
+    yield from _section("Skipped, latest", _groups(view.skipped, columns), len(view.skipped))
+    yield from _section("Proxies", _members(view.proxies, columns), len(view.proxies))
+    yield from _section("Workers", _members(view.workers, columns), len(view.workers))
+
+
+def _section(title: str, rows: Sequence[str], count: int) -> Iterator[str]:
+    """The title and its rows, and how many are not shown; nothing when there is nothing to say."""
+    if not rows:
+        return
+    yield ""
+    yield title
+    yield from rows
+    if count > SHOWN:
+        yield f"  and {count - SHOWN} more"
+
+
+def _jobs(view: Overview, columns: int | None) -> list[str]:
+    head = ("crawl", "queued>", "work>", "done>", "skipped>", "given up>", "stored>")
+    rows = [
+        (
+            name or "(lists)",
+            f"{each.queued:,}",
+            f"{each.claimed:,}",
+            f"{each.done:,}",
+            f"{each.skipped:,}",
+            f"{each.dead:,}",
+            size(each.bytes),
+        )
+        for name, each in list(view.jobs.items())[:SHOWN]
+    ]
+    return table(head, rows, columns=columns, indent="  ")
+
+
+def _leases(view: Overview, columns: int | None) -> list[str]:
+    rows = [
+        (
+            each.worker,
+            told((view.at - each.since).total_seconds()) if each.since is not None else "-",
+            _left(each.until, view),
+            each.url,
+        )
+        for each in view.leases[:SHOWN]
+    ]
+    head = ("worker", "for>", "lease>", "url")
+    return table(head, rows, columns=columns, indent="  ") if rows else []
+
+
+def _left(moment: Any, view: Overview) -> str:
+    """How long until then; a dash when that is over, or too far off to be meant."""
+    seconds = (moment - view.at).total_seconds() if moment is not None else 0
+    if seconds > 3_650 * 86_400:
+        return "no end"
+    return told(seconds) if seconds > 0 else "-"
+
+
+def _hosts(reports: Sequence[HostReport], view: Overview) -> list[str]:
+    return [f"  {line}" for line in host_table(reports[:SHOWN], view.at)]
+
+
+def _groups(groups: Sequence[Group], columns: int | None) -> list[str]:
+    rows = []
+    for group in groups[:SHOWN]:
+        url, reason = group.examples[0]
+        rows.append((f"{group.count:,}", group.reason, f"{url}  ({reason})"))
+    return (
+        table(("pages>", "reason", "such as"), rows, columns=columns, indent="  ") if rows else []
+    )
+
+
+def _members(found: Mapping[str, Mapping[str, Any]], columns: int | None) -> list[str]:
+    """What each says of itself, as far as it says anything."""
+    rows = []
+    for name, facts in list(found.items())[:SHOWN]:
+        address, visits = facts.get("address"), number(facts, "visits")
+        free, reserve = number(facts, "free_bytes"), number(facts, "reserve_bytes")
+        low = " LOW" if free is not None and reserve is not None and free < reserve else ""
+        rows.append(
+            (
+                name,
+                f"{visits:.0f}" if visits is not None else "-",
+                f"{size(free)}{low}" if free is not None else "-",
+                str(facts.get("version", "-")),
+                str(address) if isinstance(address, str | int) else "-",
+            )
+        )
+    head = ("name", "visits>", "free>", "version", "address")
+    return table(head, rows, columns=columns, indent="  ") if rows else []

@@ -1,0 +1,196 @@
+"""The status as Prometheus metrics, in its text format 0.0.4. Pure.
+
+Every number is one of `crawler.reporting.Status`. Labels are bounded: states, outcomes, the words
+before the colon of the latest reasons, names of crawls and machines, and the hosts of two short
+lists; never a URL. What can fall, such as the number of done pages when some are queued again, is a
+gauge; only what never falls is a counter.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from crawler.frontier.base import JobCounts
+from crawler.overview import Overview, number
+from crawler.reporting import Holdings, Status
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+LABEL_LIMIT_CHARS = 120
+_STATES = ("queued", "claimed", "done", "skipped", "dead")
+
+_Rows = Iterable[tuple[tuple[str, ...], float]]
+
+
+def exposition(status: Status | None, *, version: str) -> bytes:
+    """The metrics of a status; when there is none, because nothing answers, `weboid_up` is 0."""
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(_Families(list(families(status, version=version))))
+    return generate_latest(registry)
+
+
+class _Families(Collector):
+    """Metrics that were made before."""
+
+    def __init__(self, found: list[Metric]) -> None:
+        self._found = found
+
+    def collect(self) -> Iterator[Metric]:
+        """The metrics."""
+        yield from self._found
+
+
+def families(status: Status | None, *, version: str) -> Iterator[Metric]:
+    """Each metric with its samples."""
+    up = 1.0 if status is not None else 0.0
+    yield _gauge("weboid_up", "Whether the frontier and the collection could be read.", up)
+    yield _gauges("weboid_build_info", "This program.", ("version",), [((version,), 1.0)])
+    if status is None:
+        return
+    if status.holdings is not None:
+        yield from _holdings(status.holdings)
+    if status.frontier is not None:
+        yield from _frontier(status.frontier)
+        yield from _hosts(status.frontier)
+        yield from _members(status.frontier)
+
+
+def _holdings(holdings: Holdings) -> Iterator[Metric]:
+    yield _gauges(
+        "weboid_pages",
+        "Pages in the collection, by outcome.",
+        ("outcome",),
+        [((name,), count) for name, count in sorted(holdings.outcomes.items())],
+    )
+    records = {
+        "response": holdings.responses,
+        "revisit": holdings.revisits,
+        "artifact": holdings.artifacts,
+    }
+    yield _gauges(
+        "weboid_records",
+        "Records in the collection, by kind.",
+        ("kind",),
+        [((kind,), count) for kind, count in records.items()],
+    )
+    yield _gauge("weboid_warc_files", "WARC files, open ones included.", holdings.warcs)
+    yield _gauge("weboid_warc_bytes", "Size of all WARC files.", holdings.warc_bytes)
+    yield _gauge("weboid_disk_free_bytes", "Free on the collection's disk.", holdings.free_bytes)
+    yield _gauge(
+        "weboid_disk_reserve_bytes",
+        "No page begins when less is free.",
+        holdings.reserve_bytes,
+    )
+    yield _gauge(
+        "weboid_collection_in_use", "Whether a process writes the collection.", holdings.in_use
+    )
+
+
+def _frontier(view: Overview) -> Iterator[Metric]:
+    stats = view.stats
+    yield _gauges(
+        "weboid_frontier_items",
+        "Items of the frontier, by state.",
+        ("state",),
+        [((state,), getattr(stats, state)) for state in _STATES],
+    )
+    yield _gauge(
+        "weboid_frontier_later_items", "Queued items that wait for their moment.", stats.later
+    )
+    yield _gauge("weboid_frontier_due_items", "Done items that will be due again.", stats.due)
+    yield _gauge("weboid_frontier_hosts", "Hosts that the frontier knows.", stats.hosts)
+    yield _counter(
+        "weboid_frontier_duplicates", "Known URLs that were offered again.", stats.duplicates
+    )
+    yield _counter("weboid_frontier_stored_bytes", "Bytes that visits stored.", stats.bytes)
+    yield _gauge(
+        "weboid_frontier_paused", "Whether the frontier is paused.", stats.paused is not None
+    )
+    yield _gauge(
+        "weboid_frontier_stopping", "Whether an order to stop stands.", view.stopping is not None
+    )
+    yield _gauges(
+        "weboid_frontier_pages_per_minute",
+        "Pages ended a minute, over the last so many minutes.",
+        ("minutes",),
+        [((str(window),), each) for window, each in view.per_minute.items()],
+    )
+    yield _gauges(
+        "weboid_job_items",
+        "Items of each crawl, by state; the empty name is plain lists.",
+        ("job", "state"),
+        [((job, state), getattr(each, state)) for job, each, state in _job_states(view.jobs)],
+    )
+    for name, groups in (("dead", view.dead), ("skipped", view.skipped)):
+        yield _gauges(
+            f"weboid_frontier_recent_{name}",
+            f"The latest {name} items by the beginning of their reason.",
+            ("reason",),
+            [((group.reason,), group.count) for group in groups],
+        )
+
+
+def _job_states(jobs: Mapping[str, JobCounts]) -> Iterator[tuple[str, JobCounts, str]]:
+    for job, counts in jobs.items():
+        for state in _STATES:
+            yield job, counts, state
+
+
+def _hosts(view: Overview) -> Iterator[Metric]:
+    yield _gauge(
+        "weboid_hosts_blocked", "Hosts that are left alone; a thousand at most.", len(view.blocked)
+    )
+    yield _gauges(
+        "weboid_host_visit_seconds",
+        "How long a visit takes lately, of the slowest hosts.",
+        ("host",),
+        [((each.host,), each.mean.total_seconds()) for each in view.slowest],
+    )
+    yield _gauges(
+        "weboid_host_waiting_items",
+        "What waits, of the hosts with the longest queues.",
+        ("host",),
+        [((each.host,), each.waiting) for each in view.longest],
+    )
+
+
+def _members(view: Overview) -> Iterator[Metric]:
+    yield _gauge("weboid_proxies", "Proxies that gave a sign of life.", len(view.proxies))
+    yield _gauge("weboid_workers", "Workers that gave a sign of life.", len(view.workers))
+    for key, name, text in (
+        ("visits", "visits", "Visits that are open"),
+        ("free_bytes", "free_bytes", "Free on the disk"),
+        ("reserve_bytes", "reserve_bytes", "Kept free on the disk"),
+    ):
+        yield _gauges(
+            f"weboid_proxy_{name}", f"{text} of each proxy.", ("proxy",), _said(view.proxies, key)
+        )
+
+
+def _said(found: Mapping[str, Mapping[str, Any]], key: str) -> Iterator[tuple[tuple[str], float]]:
+    for name, facts in found.items():
+        value = number(facts, key)
+        if value is not None:
+            yield (name,), value
+
+
+def _gauge(name: str, text: str, value: float) -> Metric:
+    return GaugeMetricFamily(name, text, value=float(value))
+
+
+def _counter(name: str, text: str, value: float) -> Metric:
+    return CounterMetricFamily(name, text, value=float(value))
+
+
+def _gauges(name: str, text: str, labels: tuple[str, ...], rows: _Rows) -> Metric:
+    """A gauge with labels; rows whose labels are alike once cut are added up."""
+    family = GaugeMetricFamily(name, text, labels=labels)
+    sums: dict[tuple[str, ...], float] = {}
+    for values, number_ in rows:
+        key = tuple(value[:LABEL_LIMIT_CHARS] for value in values)
+        sums[key] = sums.get(key, 0.0) + float(number_)
+    for values, total in sums.items():
+        family.add_metric(values, total)
+    return family

@@ -1,0 +1,204 @@
+"""A page fetched without a browser: its document, what the document names, and its links (U02).
+
+A browser sees what a reader sees, and takes a second or more of a core for it. Of a very large crawl a
+share may be enough to render (`visit.rendered_share`); of the other pages the document is asked for,
+and the pictures, styles and scripts that it names, within the same visit at the proxy. What a script
+would have loaded is not there, and no picture of the page is made; everything else is as for any
+visit: limits, ledger, manifest, dedup. Seeds are always rendered.
+"""
+
+import asyncio
+from dataclasses import dataclass, field
+from email.message import Message
+from hashlib import blake2b
+from html.parser import HTMLParser
+from urllib.parse import urljoin
+
+from core.clock import Clock
+from core.errors import BadUrlError
+from core.pages import Outcome
+from core.settings import VisitSettings
+from core.urls import fetch_key
+from crawler.fetching import Fetched, Fetcher
+from proxy.client import ProxyVisit
+from render.visit import Visit
+
+DOCUMENT_LIMIT_BYTES = 20_000_000
+PARTS_LIMIT = 200  # of one page
+AT_ONCE = 6  # parts, as browsers do
+LINKS_LIMIT = 10_000
+_HTML = ("text/html", "application/xhtml+xml")
+_SHARES = 1 << 32
+
+
+def is_rendered(url: str, share: float) -> bool:
+    """Whether a page is among the share that is rendered: the same answer each time it is asked."""
+    place = int.from_bytes(blake2b(url.encode(), digest_size=4).digest())
+    return place < share * _SHARES
+
+
+class PlainVisits:
+    """Makes such visits; one for all workers of a process."""
+
+    def __init__(self, fetcher: Fetcher, clock: Clock) -> None:
+        self._fetcher = fetcher
+        self._clock = clock
+
+    async def visit(self, kept: ProxyVisit, url: str, settings: VisitSettings) -> Visit:
+        """Fetch the page within an open visit at the proxy.
+
+        Raises:
+            ProxyUnavailableError: the proxy is gone.
+        """
+        started_at, began = self._clock.now(), self._clock.monotonic()
+        document = await self._fetcher.within(
+            kept, url, limit_bytes=DOCUMENT_LIMIT_BYTES, timeout_s=settings.timeout_s
+        )
+        took = self._clock.monotonic() - began
+        mime, charset = _type_of(document.headers.get("content-type", ""))
+        found = Page()
+        if mime in _HTML and not document.error:
+            found = read_page(document.body, charset, document.final_url)
+            await self._fetch_parts(kept, found.parts, max(settings.timeout_s - took, 0.0))
+        seconds = self._clock.monotonic() - began
+        outcome, reason = _verdict(document)
+        return Visit(
+            url=url,
+            final_url=document.final_url or url,
+            started_at=started_at,
+            outcome=outcome,
+            reason=reason,
+            status=document.status or None,
+            mime=mime,
+            headers=document.headers,
+            title=found.title,
+            redirects=(url,) if document.final_url not in ("", url) else (),
+            requests=(),
+            artifacts=(),
+            outlinks=tuple(found.links),
+            timings={"document": round(took, 4), "parts": round(seconds - took, 4)},
+            console=(),
+            seconds=round(seconds, 4),
+        )
+
+    async def _fetch_parts(self, kept: ProxyVisit, parts: list[str], left_s: float) -> None:
+        """Ask for the parts; what does not come is in the proxy's ledger."""
+        free = asyncio.Semaphore(AT_ONCE)
+
+        async def fetch(url: str) -> None:
+            async with free:
+                await self._fetcher.within(
+                    kept, url, limit_bytes=DOCUMENT_LIMIT_BYTES, timeout_s=left_s
+                )
+
+        try:
+            async with asyncio.timeout(left_s):
+                await asyncio.gather(*map(fetch, parts))
+        except TimeoutError:
+            return
+
+
+@dataclass(slots=True)
+class Page:
+    """What a document says.
+
+    Attributes:
+        title: without white space around it.
+        links: absolute http(s) URLs that it links to, each once.
+        parts: absolute URLs of what it is made of, each once.
+    """
+
+    title: str = ""
+    links: list[str] = field(default_factory=list)
+    parts: list[str] = field(default_factory=list)
+
+
+def read_page(body: bytes, charset: str, url: str) -> Page:
+    """What the document says; whatever it holds, nothing is raised."""
+    reader = _Reader(url)
+    try:
+        text = body.decode(charset or "utf-8", "replace")
+    except LookupError:
+        text = body.decode("utf-8", "replace")
+    try:
+        reader.feed(text)
+        reader.close()
+    except AssertionError:
+        pass  # the parser's way to say that a declaration is malformed; what came before counts
+    links = list(dict.fromkeys(reader.links))[:LINKS_LIMIT]
+    parts = list(dict.fromkeys(reader.parts))[:PARTS_LIMIT]
+    return Page(" ".join("".join(reader.title).split()), links, parts)
+
+
+class _Reader(HTMLParser):
+    """Collects addresses while it reads."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__()
+        self._base = url
+        self._in_title = False
+        self.title: list[str] = []
+        self.links: list[str] = []
+        self.parts: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Note what the element names."""
+        given = {name: value or "" for name, value in attrs}
+        if tag == "base" and given.get("href"):
+            self._base = urljoin_or(self._base, given["href"])
+        elif tag in ("a", "area"):
+            self._note(self.links, given.get("href", ""))
+        elif tag in ("img", "script", "source", "video", "audio", "embed", "input"):
+            self._note(self.parts, given.get("src", ""))
+            self._note_candidates(given.get("srcset", ""))
+            self._note(self.parts, given.get("poster", ""))
+        elif tag == "link" and {"stylesheet", "icon"} & set(given.get("rel", "").lower().split()):
+            self._note(self.parts, given.get("href", ""))
+        elif tag in ("iframe", "frame"):
+            self._note(self.parts, given.get("src", ""))
+        self._in_title = tag == "title" and not self.title
+
+    def handle_endtag(self, tag: str) -> None:
+        """A title ends."""
+        if tag == "title":
+            self._in_title = False
+
+    def handle_data(self, data: str) -> None:
+        """Keep the title's words."""
+        if self._in_title:
+            self.title.append(data[:1000])
+
+    def _note_candidates(self, srcset: str) -> None:
+        for candidate in srcset.split(","):
+            self._note(self.parts, candidate.split()[0] if candidate.split() else "")
+
+    def _note(self, where: list[str], address: str) -> None:
+        if not address.strip() or len(where) > LINKS_LIMIT:
+            return
+        try:
+            where.append(fetch_key(urljoin_or(self._base, address.strip())))
+        except BadUrlError:
+            return
+
+
+def urljoin_or(base: str, address: str) -> str:
+    """The address seen from the base; the base when it is none."""
+    try:
+        return urljoin(base, address)
+    except ValueError:
+        return base
+
+
+def _type_of(content_type: str) -> tuple[str, str]:
+    """The bare media type and the charset."""
+    message = Message()
+    message["content-type"] = content_type.partition("\n")[0]
+    return message.get_content_type() if content_type else "", message.get_content_charset("")
+
+
+def _verdict(document: Fetched) -> tuple[Outcome, str]:
+    if document.error and not document.status:
+        return Outcome.FAILED, document.error
+    if document.error or document.truncated:
+        return Outcome.PARTIAL, document.error or "truncated: document"
+    return Outcome.COMPLETE, ""

@@ -1,0 +1,245 @@
+"""Policy entries: what an operator, or the crawl itself, has decided of URLs, and why (A16).
+
+They are orders of the frontier (kind `ORDERS`), so that every worker on every machine follows them
+within a moment. An entry is one JSON object under its id; one that this version cannot read is kept
+as it is and followed by nobody, as another version's workers may follow it.
+"""
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from enum import StrEnum
+from hashlib import blake2b
+from typing import Any
+
+from core.errors import InputError
+from crawler.policy.patterns import Pattern, Rank, Target, parse_pattern
+from crawler.policy.table import PatternTable
+
+ORDERS = "policy"  # the kind of order that an entry is
+VERSION = 1
+REASON_LIMIT_CHARS = 1_000
+ACTOR_LIMIT_CHARS = 200
+CRAWL = "crawl"  # the actor of entries that the crawl made by itself
+
+
+class Kind(StrEnum):
+    """What an entry says."""
+
+    BLACKLIST = "blacklist"  # not to be archived
+    WHITELIST = (
+        "whitelist"  # to be archived whatever robots.txt, lists or the crawl's own entries say
+    )
+    SETTING = "setting"  # a setting of its own for what matches
+    AUTOBLACKLIST = "autoblacklist"  # not to be archived for a while: the crawl found out by itself
+
+
+# What a setting entry may set, and to what; None: to a number that is not negative.
+SETTINGS: Mapping[str, tuple[str, ...] | None] = {
+    "robots": ("obey", "ignore"),
+    "noarchive": ("obey", "ignore"),
+    "archive": ("never", "always"),
+    "ban_s": None,
+    "ban_failures": None,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyEntry:
+    """One decision.
+
+    Attributes:
+        kind: what it says.
+        pattern: for which URLs, as it was written (`crawler.policy.patterns`).
+        reason: why.
+        actor: who decided; `CRAWL` for the crawl itself.
+        made_at: when.
+        expires_at: when it ends; None: never.
+        key: of a setting: which; empty otherwise.
+        value: of a setting: what it is set to; empty otherwise.
+    """
+
+    kind: Kind
+    pattern: str
+    reason: str
+    actor: str
+    made_at: datetime
+    expires_at: datetime | None = None
+    key: str = ""
+    value: str = ""
+
+    @property
+    def id(self) -> str:
+        """Twelve hex digits; the same decision about the same pattern takes its place."""
+        text = "\0".join((self.kind, self.pattern, self.key))
+        return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=6).hexdigest()
+
+    def holds(self, now: datetime) -> bool:
+        """Whether it has not expired."""
+        return self.expires_at is None or now < self.expires_at
+
+    def __str__(self) -> str:
+        """It in one line, as reasons cite it."""
+        what = f"{self.key}={self.value} for " if self.kind is Kind.SETTING else ""
+        about = [self.reason, f"by {self.actor}" if self.actor else "", f"{self.made_at:%Y-%m-%d}"]
+        if self.expires_at is not None:
+            about.append(f"until {self.expires_at:%Y-%m-%d %H:%M} UTC")
+        pattern = self.pattern if len(self.pattern) <= 200 else self.pattern[:200] + "…"
+        return f"{self.kind}: {what}{pattern} ({', '.join(filter(None, about))})"
+
+    def to_json(self) -> str:
+        """It as an order's value."""
+        return json.dumps(self.facts, ensure_ascii=False, separators=(",", ":"))
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """It as JSON values; what is empty is left out."""
+        facts = {
+            "version": VERSION,
+            "kind": str(self.kind),
+            "pattern": self.pattern,
+            "reason": self.reason,
+            "actor": self.actor,
+            "made_at": self.made_at.isoformat(),
+            "expires_at": None if self.expires_at is None else self.expires_at.isoformat(),
+            "key": self.key,
+            "value": self.value,
+        }
+        return {name: value for name, value in facts.items() if value not in (None, "")}
+
+
+def new_entry(entry: PolicyEntry) -> PolicyEntry:
+    """The entry when it can be followed.
+
+    Raises:
+        InputError: its pattern is none, its setting is unknown or set to what it cannot be, or its
+            texts are too long.
+    """
+    parse_pattern(entry.pattern)
+    if len(entry.reason) > REASON_LIMIT_CHARS or len(entry.actor) > ACTOR_LIMIT_CHARS:
+        raise InputError(
+            f"A reason has at most {REASON_LIMIT_CHARS} characters, a name {ACTOR_LIMIT_CHARS}."
+        )
+    if entry.kind is Kind.SETTING:
+        _check_setting(entry.key, entry.value)
+    elif entry.key or entry.value:
+        raise InputError(f"A {entry.kind} sets nothing: leave {entry.key}={entry.value} out.")
+    return entry
+
+
+def read_entry(text: str) -> PolicyEntry:
+    """The entry that an order's value holds.
+
+    Raises:
+        InputError: it is another version's, or no entry.
+    """
+    try:
+        facts: dict[str, Any] = json.loads(text)
+        if facts["version"] != VERSION:
+            raise InputError(f"A policy entry of version {facts['version']!r}.")
+        entry = PolicyEntry(
+            kind=Kind(facts["kind"]),
+            pattern=_text(facts["pattern"]),
+            reason=_text(facts.get("reason", "")),
+            actor=_text(facts.get("actor", "")),
+            made_at=_moment(facts["made_at"]),
+            expires_at=_moment(facts["expires_at"]) if "expires_at" in facts else None,
+            key=_text(facts.get("key", "")),
+            value=_text(facts.get("value", "")),
+        )
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        raise InputError(f"Not a policy entry: {error}.") from error
+    return new_entry(entry)
+
+
+@dataclass(frozen=True)
+class Entries:
+    """The entries of one moment, ready to be asked.
+
+    Attributes:
+        by_id: all that could be read, expired ones too.
+        unread: why others could not be, by id.
+        texts: what was read, by id.
+    """
+
+    by_id: Mapping[str, PolicyEntry] = field(default_factory=dict)
+    unread: Mapping[str, str] = field(default_factory=dict)
+    texts: Mapping[str, str] = field(default_factory=dict)
+    _tables: dict[Kind, PatternTable[PolicyEntry]] = field(default_factory=dict)
+
+    def of(self, target: Target, kinds: tuple[Kind, ...], *, now: datetime) -> list[PolicyEntry]:
+        """Those of these kinds that match the URL and hold, the most specific first.
+
+        Of two that are equally specific the kind that is named first comes first.
+        """
+        found: list[tuple[Rank, int, PolicyEntry]] = []
+        for place, kind in enumerate(kinds):
+            table = self._tables.get(kind)
+            if table is not None:
+                matches = table.find(target)
+                found += [(m.rank, -place, m.value) for m in matches if m.value.holds(now)]
+        found.sort(key=lambda each: each[:2], reverse=True)
+        return [entry for _, _, entry in found]
+
+    def settings(self, target: Target, *, now: datetime) -> dict[str, PolicyEntry]:
+        """The setting entries that hold for the URL, the most specific one for each key."""
+        found: dict[str, PolicyEntry] = {}
+        for entry in self.of(target, (Kind.SETTING,), now=now):
+            found.setdefault(entry.key, entry)
+        return found
+
+
+def read_entries(orders: Mapping[str, str], *, known: Entries | None = None) -> Entries:
+    """The entries that the orders hold; what cannot be read is named and left.
+
+    Args:
+        orders: ids and values.
+        known: entries that were read before; those that did not change are not read again.
+    """
+    known = known or Entries()
+    by_id: dict[str, PolicyEntry] = {}
+    unread: dict[str, str] = {}
+    texts: dict[str, str] = {}
+    tables: dict[Kind, PatternTable[PolicyEntry]] = {}
+    for key, text in orders.items():
+        try:
+            entry = known.by_id[key] if known.texts.get(key) == text else read_entry(text)
+            pattern: Pattern = parse_pattern(entry.pattern)
+        except InputError as error:
+            unread[key] = str(error)
+            continue
+        by_id[key], texts[key] = entry, text
+        tables.setdefault(entry.kind, PatternTable()).add(pattern, entry)
+    return Entries(by_id, unread, texts, tables)
+
+
+def _check_setting(key: str, value: str) -> None:
+    known = ", ".join(SETTINGS)
+    if key not in SETTINGS:
+        raise InputError(f"{key!r} cannot be set for single sites: write key=value with {known}.")
+    values = SETTINGS[key]
+    if values is not None:
+        if value not in values:
+            raise InputError(f"{key} is one of {', '.join(values)}, not {value!r}.")
+        return
+    try:
+        number = float(value)
+    except ValueError:
+        number = -1.0
+    if not math.isfinite(number) or number < 0:
+        raise InputError(f"{key} is a number that is not negative, not {value!r}.")
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{value!r} is no text")
+    return value
+
+
+def _moment(value: object) -> datetime:
+    moment = datetime.fromisoformat(_text(value))
+    if moment.tzinfo is None:
+        raise ValueError(f"{value!r} has no time zone")
+    return moment.astimezone(UTC)

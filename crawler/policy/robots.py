@@ -1,0 +1,286 @@
+"""robots.txt (RFC 9309): what its bytes say to one robot. Pure; `crawler.policy.origins` fetches it.
+
+The parser is our own: protego matches product tokens by their beginnings and reads ``$`` inside a
+rule twice (docs/decisions/013-robots.md). Where the standard leaves something open we do what most
+site operators mean: lines that end in CR, a space instead of the colon, common misspellings of
+``Disallow``, and ``Crawl-delay``, which the standard does not know.
+"""
+
+import codecs
+import json
+import math
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from core.errors import InputError
+
+LIMIT_BYTES = 500 * 1024  # RFC 9309, 2.5: at least so much is parsed; we parse no more
+SITEMAPS_KEPT = 1_000
+PATH = "/robots.txt"
+_LINE_ENDS = re.compile(rb"\r\n|\r|\n")
+_TOKEN = re.compile(r"[a-z_-]+", re.IGNORECASE)  # RFC 9309, 2.2.1
+_ESCAPE_OR_UNSAFE = re.compile(rb'%([0-9A-Fa-f]{2})|[\x00-\x20"<>\[\\\]^`{|}\x7f-\xff]')
+# Characters that mean the same escaped and not: as in an identity key (`core.urls.identity_key`), but
+# for "*" and "$", which mean something else in a rule.
+_UNRESERVED = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
+_PATH_PLAIN = _UNRESERVED | frozenset(b"!&'()+,:;=@")
+_QUERY_PLAIN = _UNRESERVED | frozenset(b"!'(),:@/?")
+_AGENT_KEYS = frozenset((b"user-agent", b"useragent", b"user agent"))
+_DISALLOW_KEYS = frozenset(
+    (b"disallow", b"dissallow", b"dissalow", b"disalow", b"diasllow", b"disallaw")
+)
+_DELAY_KEYS = frozenset((b"crawl-delay", b"crawldelay", b"crawl delay"))
+_SITEMAP_KEYS = frozenset((b"sitemap", b"site-map"))
+_KEYS = _AGENT_KEYS | _DISALLOW_KEYS | _DELAY_KEYS | _SITEMAP_KEYS | {b"allow"}
+
+
+class RobotsRule(NamedTuple):
+    """A line of a group: its path pattern as it was written."""
+
+    allow: bool
+    pattern: str
+
+    def __str__(self) -> str:
+        """As reasons cite it."""
+        return f"{'Allow' if self.allow else 'Disallow'}: {self.pattern[:200]}"
+
+
+@dataclass(frozen=True, slots=True)
+class Robots:
+    """What a robots.txt says to one robot. `parse_robots` makes it.
+
+    Attributes:
+        rules: of the groups that are meant for it.
+        crawl_delay_s: what it asks for between two visits; None when it asks for nothing.
+        sitemaps: the URLs of its Sitemap lines, which are meant for everybody.
+    """
+
+    rules: tuple[RobotsRule, ...] = ()
+    crawl_delay_s: float | None = None
+    sitemaps: tuple[str, ...] = ()
+    _compiled: list["_Compiled"] = field(default_factory=list, repr=False, compare=False)
+
+    def rule_for(self, url: str) -> RobotsRule | None:
+        """The rule that decides on the URL (a fetch key): the longest that matches, or None."""
+        path = _path_of(url)
+        if path == PATH.encode():  # RFC 9309, 2.2.2: it may always be read
+            return None
+        if self.rules and not self._compiled:
+            compiled = sorted(map(_compile, self.rules), key=lambda each: each.order, reverse=True)
+            self._compiled.extend(compiled)
+        return next((each.rule for each in self._compiled if each.matches(path)), None)
+
+    def allows(self, url: str) -> bool:
+        """Whether the URL may be visited."""
+        rule = self.rule_for(url)
+        return rule is None or rule.allow
+
+    @property
+    def forbids_all(self) -> bool:
+        """Whether the whole site is closed: everything is disallowed and nothing allowed."""
+        closed = any(not rule.allow and rule.pattern in ("/", "/*", "*") for rule in self.rules)
+        return closed and not any(rule.allow for rule in self.rules)
+
+    def to_facts(self) -> dict[str, Any]:
+        """It as JSON values; `robots_from` reads them."""
+        return {
+            "rules": [[int(rule.allow), rule.pattern] for rule in self.rules],
+            "delay": self.crawl_delay_s,
+            "sitemaps": list(self.sitemaps),
+        }
+
+
+def robots_from(facts: dict[str, Any]) -> Robots:
+    """What `Robots.to_facts` said.
+
+    Raises:
+        InputError: it did not say that.
+    """
+    try:
+        rules = tuple(RobotsRule(bool(allow), str(pattern)) for allow, pattern in facts["rules"])
+        delay = facts["delay"]
+        sitemaps = tuple(map(str, facts["sitemaps"]))
+        return Robots(rules, None if delay is None else float(delay), sitemaps)
+    except (KeyError, TypeError, ValueError) as error:
+        raise InputError(f"Not what a robots.txt says: {json.dumps(str(error))}.") from error
+
+
+def parse_robots(data: bytes, agent: str) -> Robots:
+    """What the file says to the robot whose product token is `agent`. No bytes are too odd.
+
+    The groups that name it hold, all of them together; those for ``*`` when none does. Groups end
+    where a new one begins, not at empty or unknown lines. Beyond `LIMIT_BYTES` nothing is read.
+    """
+    reader = _Reader(agent)
+    for key, value in _records(data):
+        reader.take(key, value)
+    return reader.read()
+
+
+class _Reader:
+    """Takes the lines one after the other."""
+
+    def __init__(self, agent: str) -> None:
+        self._agent = agent.lower()
+        self._named, self._everybody = _Group(), _Group()
+        self._sitemaps: list[str] = []
+        self._open: list[_Group] = []
+        self._begins = True  # whether the next User-agent line begins a group
+
+    def take(self, key: bytes, value: bytes) -> None:
+        """Take a line that is known."""
+        if key in _AGENT_KEYS:
+            self._name(value)
+        elif key in _SITEMAP_KEYS:
+            if value and len(self._sitemaps) < SITEMAPS_KEPT:
+                self._sitemaps.append(value.decode("utf-8", "replace"))
+        elif key in _DELAY_KEYS:
+            for group in self._open:
+                group.ask_for(value)
+        else:
+            self._begins = True
+            for group in self._open:
+                group.add(value, allow=key == b"allow")
+
+    def _name(self, value: bytes) -> None:
+        if self._begins:
+            self._open, self._begins = [], False
+        group = self._everybody if _is_star(value) else None
+        if _is_ours(value, self._agent):
+            group = self._named
+        if group is not None:
+            group.exists = True
+            if group not in self._open:
+                self._open.append(group)
+
+    def read(self) -> Robots:
+        """What they said."""
+        group = self._named if self._named.exists else self._everybody
+        sitemaps = tuple(dict.fromkeys(self._sitemaps))
+        return Robots(tuple(group.rules), group.crawl_delay_s, sitemaps)
+
+
+class _Group:
+    """The lines that are meant for one robot."""
+
+    def __init__(self) -> None:
+        self.exists = False
+        self.rules: list[RobotsRule] = []
+        self.crawl_delay_s: float | None = None
+
+    def add(self, value: bytes, *, allow: bool) -> None:
+        """Add a rule; one without a path says nothing, and one that begins otherwise never holds."""
+        if value.startswith((b"/", b"*")):
+            pattern = value.decode("ascii", "surrogateescape")
+            self.rules.append(RobotsRule(allow, _printable(pattern)))
+
+    def ask_for(self, value: bytes) -> None:
+        """Take a Crawl-delay in seconds; the longest of several holds."""
+        try:
+            delay_s = float(value)
+        except ValueError:
+            return
+        if math.isfinite(delay_s) and delay_s >= 0:
+            self.crawl_delay_s = max(self.crawl_delay_s or 0.0, delay_s)
+
+
+def _records(data: bytes) -> Iterator[tuple[bytes, bytes]]:
+    """Key in lower case, and value, of each line that is known."""
+    for line in _lines(data):
+        text = line.partition(b"#")[0].strip()
+        key, colon, value = text.partition(b":")
+        key = b" ".join(key.lower().split())
+        if not colon or key not in _KEYS:
+            # "Disallow /private": not in the standard, and not to be misunderstood.
+            first, _, value = text.partition(b" ")
+            key = first.lower()
+        if key in _KEYS:
+            yield key, value.strip()
+
+
+def _lines(data: bytes) -> Sequence[bytes]:
+    cut = len(data) > LIMIT_BYTES
+    data = data[:LIMIT_BYTES]
+    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        data = data.decode("utf-16", "replace").encode("utf-8", "replace")
+    lines = _LINE_ENDS.split(data.removeprefix(codecs.BOM_UTF8))
+    return lines[:-1] if cut else lines  # half a line could mean more than the whole one
+
+
+def _is_ours(value: bytes, ours: str) -> bool:
+    """Whether the User-agent line names us: the token counts, a version behind it does not."""
+    token = _TOKEN.match(value.decode("ascii", "replace"))
+    return token is not None and token[0].lower() == ours
+
+
+def _is_star(value: bytes) -> bool:
+    return value == b"*" or value[:2] in (b"* ", b"*\t")
+
+
+def _printable(pattern: str) -> str:
+    """The pattern with bytes that are no ASCII as the escapes that they stand for."""
+    return "".join(
+        f"%{ord(char) - 0xDC00:02X}" if "\udc80" <= char <= "\udcff" else char for char in pattern
+    )
+
+
+class _Compiled(NamedTuple):
+    """A rule that is ready to be matched."""
+
+    order: tuple[int, bool]  # the longest first; of two equal ones the one that allows (2.2.2)
+    rule: RobotsRule
+    parts: tuple[bytes, ...]  # what stands between the stars
+    anchored: bool
+
+    def matches(self, path: bytes) -> bool:
+        """Whether the rule matches the path from its beginning; the time is that of a few searches."""
+        first, *rest = self.parts
+        if not path.startswith(first):
+            return False
+        if not rest:
+            return not self.anchored or path == first
+        at = len(first)
+        last = rest.pop()
+        for part in rest:
+            found = path.find(part, at)
+            if found < 0:
+                return False
+            at = found + len(part)
+        if self.anchored:
+            return len(path) - len(last) >= at and path.endswith(last)
+        return path.find(last, at) >= 0
+
+
+def _compile(rule: RobotsRule) -> _Compiled:
+    text = rule.pattern.encode("utf-8", "replace")
+    anchored = text.endswith(b"$")
+    spelled = _spelled(text[:-1] if anchored else text).replace(b"$", b"%24")
+    parts = tuple(re.sub(rb"\*+", b"*", spelled).split(b"*"))
+    return _Compiled((len(spelled) + anchored, rule.allow), rule, parts, anchored)
+
+
+def _path_of(url: str) -> bytes:
+    """Path and query as rules are compared with them; "*" and "$" are characters here."""
+    rest = url.partition("#")[0].partition("://")[2]
+    start = min(at for at in (rest.find("/"), rest.find("?"), len(rest)) if at >= 0)
+    path = rest[start:].encode("utf-8", "replace")
+    spelled = _spelled(path if path.startswith(b"/") else b"/" + path)
+    return spelled.replace(b"*", b"%2A").replace(b"$", b"%24")
+
+
+def _spelled(text: bytes) -> bytes:
+    """The text with each character spelled the one way that is compared (RFC 9309, 2.2.2)."""
+    path, mark, query = text.partition(b"?")
+    return _part(path, _PATH_PLAIN) + mark + _part(query, _QUERY_PLAIN)
+
+
+def _part(text: bytes, plain: frozenset[int]) -> bytes:
+    def spelled(match: re.Match[bytes]) -> bytes:
+        if match[1] is None:
+            return b"%%%02X" % match[0][0]
+        value = int(match[1], 16)
+        return bytes((value,)) if value in plain else match[0].upper()
+
+    return _ESCAPE_OR_UNSAFE.sub(spelled, text)

@@ -1,0 +1,217 @@
+"""The policy rule: what is not to be visited, and what a visit teaches the crawl about a site.
+
+    page or headers say noarchive  ─> the page is SKIPPED, its site left alone for `ban_s` (A05)
+    404, 410                       ─> the link has failed, and is not asked for again for `ban_s` (A06)
+    `ban_failures` URLs in a row   ─> the site is left alone for `ban_s` (A07)
+
+A redirect is no failure, whatever A06 says: most are moves from http to https, and the page is there.
+A redirect to what an entry or a list refuses is as if that had been asked for.
+"""
+
+import json
+from collections.abc import Callable
+from datetime import datetime, timedelta
+
+from core.clock import Clock
+from core.errors import BadUrlError, InvariantError
+from core.pages import Outcome, PageInfo
+from core.settings import PolicySettings, Settings
+from core.urls import host_of
+from crawler.frontier.base import Frontier, FrontierItem
+from crawler.policy.book import Ask
+from crawler.policy.directives import HEADER, forbidden
+from crawler.policy.judging import (
+    FAILED_LINKS,
+    NOT_KNOWN,
+    Judge,
+    Opinion,
+    Subject,
+    failed_link_key,
+    failed_link_note,
+)
+from crawler.policy.patterns import target_of
+from crawler.rules import VISIT, Aftermath, Verdict
+from crawler.visiting import Captured
+from render.visit import Visit
+
+FAILURES = "site-failures"  # the kind of note that counts URLs of a host that failed in a row
+GONE = (404, 410)  # RFC 9110, 15.5.5 and 15.5.11
+NOARCHIVE = "noarchive:"
+CLOSED = "robots.txt forbids the whole site"
+# Failures that are ours, not the site's.
+_OURS = ("address:", "host:", "port:", "limit:", "proxy:", "browser:", "closed", "crashed")
+
+
+class PolicyRule:
+    """A `Rule`.
+
+    Args:
+        judge: asks what speaks against a visit.
+        frontier: keeps what visits teach.
+        settings_for: which settings hold for an item.
+        clock: the time.
+        ask: calls a verb of the frontier (`crawler.patience.Patience.ask`).
+    """
+
+    def __init__(
+        self,
+        judge: Judge,
+        frontier: Frontier,
+        *,
+        settings_for: Callable[[FrontierItem], Settings],
+        clock: Clock,
+        ask: Ask,
+    ) -> None:
+        self._judge = judge
+        self._frontier = frontier
+        self._settings_for = settings_for
+        self._clock = clock
+        self._ask = ask
+
+    async def before(self, item: FrontierItem, *, now: datetime) -> Verdict:
+        """The word of the first part of policy that is against a visit.
+
+        Raises:
+            ConfigError: a list cannot be read for the first time.
+            ProxyUnavailableError, DiskFullError, LimitReachedError: a robots.txt cannot be fetched.
+        """
+        await self.refresh()
+        asked = False
+        async for opinion in self._judge.opinions(self._subject(item), now=now):
+            if opinion.text == NOT_KNOWN:
+                raise InvariantError(
+                    "robots.txt is to be obeyed, and nothing is there to fetch it."
+                )
+            asked = asked or opinion.verdict.asked
+            if opinion.closes_site:
+                await self._ban(item.url, item, CLOSED, now=now)
+            if opinion.is_against:
+                return opinion.verdict
+        return Verdict(asked=True) if asked else VISIT
+
+    async def explain(self, item: FrontierItem, *, now: datetime) -> list[Opinion]:
+        """What every part of policy says of the item; raises as `before`."""
+        await self.refresh()
+        return [each async for each in self._judge.opinions(self._subject(item), now=now)]
+
+    async def refresh(self) -> None:
+        """Read entries and lists that have changed; raises as `before`."""
+        await self._judge.book.refresh()
+        await self._judge.lists.refresh(monotonic=self._clock.monotonic())
+
+    def forbids(self, item: FrontierItem) -> Callable[[Visit], str]:
+        """What `crawler.visiting.capture` asks of what was seen: why it must not be kept."""
+
+        def why(seen: Visit) -> str:
+            now = self._clock.now()
+            return self._redirected(seen, now) or self._directed(item, seen, now)
+
+        return why
+
+    def _redirected(self, seen: Visit, now: datetime) -> str:
+        """Why the URL that redirects led to is refused, when it was not asked for itself."""
+        if seen.final_url == seen.url:
+            return ""
+        try:
+            refused = self._judge.refusing(target_of(seen.final_url), now=now)
+        except BadUrlError:
+            return ""  # data:, blob: and the like are no site's
+        return f"redirect: {seen.final_url[:200]} ({refused})" if refused else ""
+
+    def _directed(self, item: FrontierItem, seen: Visit, now: datetime) -> str:
+        """What the page and its headers say to archives."""
+        policy = self._policy(item, now=now)
+        if policy.noarchive != "obey":
+            return ""
+        if self._judge.allowing(target_of(item.url), now=now) is not None:
+            return ""
+        return forbidden(
+            [seen.headers.get(HEADER, "")], seen.robots_meta, agent=policy.robots_agent, now=now
+        )
+
+    async def after(
+        self, item: FrontierItem, captured: Captured, aftermath: Aftermath, *, now: datetime
+    ) -> None:
+        """Let the host rest as its robots.txt asks, and remember what failed or was forbidden."""
+        policy = self._policy(item, now=now)
+        if policy.robots == "obey":
+            await self._rest(item, policy, aftermath, now=now)
+        if captured.again:
+            return
+        page = captured.page
+        if page.outcome is Outcome.SKIPPED and page.reason.startswith(NOARCHIVE):
+            await self._ban(page.final_url, item, page.reason, now=now)
+        await self._note_link(item, page, policy, now=now)
+        await self._count(page, policy, now=now)
+
+    async def _rest(
+        self, item: FrontierItem, policy: PolicySettings, aftermath: Aftermath, *, now: datetime
+    ) -> None:
+        """Wish for the Crawl-delay, as far as the settings go along with it."""
+        known = await self._judge.robots.known(item.url, policy, now=now)
+        robots = known.holds(now=now) if known is not None else None
+        if robots is not None and robots.crawl_delay_s:
+            limit_s = self._settings_for(item).politeness.crawl_delay_limit_s
+            aftermath.wish_delay(timedelta(seconds=min(robots.crawl_delay_s, limit_s)))
+
+    async def _note_link(
+        self, item: FrontierItem, page: PageInfo, policy: PolicySettings, *, now: datetime
+    ) -> None:
+        """Note a link that failed; forget it when it works again."""
+        key = failed_link_key(item.url)
+        if page.status in GONE and page.outcome is not Outcome.FAILED:
+            if policy.ban_s > 0:
+                until = now + timedelta(seconds=min(policy.ban_s, 1e9))
+                note = failed_link_note(page.status, now=now, until=until)
+                await self._put(FAILED_LINKS, key, note, now=now, until=until)
+        elif page.outcome in (Outcome.COMPLETE, Outcome.PARTIAL):
+            await self._forget(FAILED_LINKS, key, now=now)
+
+    async def _count(self, page: PageInfo, policy: PolicySettings, *, now: datetime) -> None:
+        """Count URLs that failed in a row; a site where too many did is left alone for a while."""
+        if policy.ban_failures <= 0 or page.reason.startswith(_OURS):
+            return
+        host = host_of(page.url)
+        failed = page.outcome is Outcome.FAILED or (page.status or 0) >= 500
+        if not failed:
+            await self._forget(FAILURES, host, now=now)
+            return
+        note = await self._ask(lambda: self._frontier.note(FAILURES, host, now=now))
+        count = _number(note) + 1
+        if count < policy.ban_failures:
+            until = now + timedelta(seconds=max(policy.ban_s, 1.0))
+            await self._put(FAILURES, host, json.dumps(count), now=now, until=until)
+            return
+        why = page.reason or f"status {page.status}"
+        reason = f"{count} URLs in a row failed, the last: {why}"
+        await self._judge.book.ban(page.url, reason, seconds=policy.ban_s, now=now)
+        await self._forget(FAILURES, host, now=now)
+
+    async def _put(self, kind: str, key: str, note: str, *, now: datetime, until: datetime) -> None:
+        await self._ask(lambda: self._frontier.put_note(kind, key, note, now=now, until=until))
+
+    async def _forget(self, kind: str, key: str, *, now: datetime) -> None:
+        """Erase the note, if there is one: reading is cheaper than writing."""
+        if await self._ask(lambda: self._frontier.note(kind, key, now=now)) is not None:
+            await self._ask(lambda: self._frontier.erase_note(kind, key))
+
+    async def _ban(self, url: str, item: FrontierItem, reason: str, *, now: datetime) -> None:
+        """Leave the URL's site alone for as long as the item's settings say."""
+        seconds = self._policy(item, now=now).ban_s
+        await self._judge.book.ban(url, reason, seconds=seconds, now=now)
+
+    def _policy(self, item: FrontierItem, *, now: datetime) -> PolicySettings:
+        settings = self._settings_for(item).policy
+        return self._judge.policy_for(target_of(item.url), settings, now=now)
+
+    def _subject(self, item: FrontierItem) -> Subject:
+        settings = self._settings_for(item)
+        return Subject(item.url, item.host, item.lane, settings.policy, settings.egress)
+
+
+def _number(note: str | None) -> int:
+    """The count that a note holds; 0 when it holds none."""
+    try:
+        return max(int(json.loads(note or "0")), 0)
+    except (ValueError, TypeError):
+        return 0

@@ -1,0 +1,221 @@
+"""A worker that stands for itself: browsers here, proxies elsewhere, a frontier that machines share.
+
+It claims whatever is there, for as long as it runs. What it needs and cannot reach for the moment,
+Redis, the database, every proxy, it waits for, and says so once.
+"""
+
+import asyncio
+import logging
+import os
+import socket
+import tempfile
+from collections.abc import Callable
+from contextlib import ExitStack, closing
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from core.clock import Clock
+from core.errors import CollectionVersionError, InputError, InvariantError, WeboidError
+from core.layout import Layout
+from core.settings import Settings
+from core.timestamps import warc_date
+from crawler.composing import Stores, compose
+from crawler.events import Event, PageDone
+from crawler.fetching import CA_FILE
+from crawler.frontier.opening import open_frontier
+from crawler.outcomes import Outcomes
+from crawler.patience import Patience
+from crawler.registry import WORKER, Announcer
+from crawler.remote import RemoteProxies
+from crawler.stopping import Stop, first_of
+from crawler.supervisor import supervising
+from crawler.waiting import Waiting
+from crawler.worker import Crew
+from proxy.handshake import Secret
+from proxy.index.opening import open_index
+
+log = logging.getLogger(__name__)
+
+FIRST_PAUSE_S = 1.0
+LONGEST_PAUSE_S = 30.0
+_FINAL = (InputError, CollectionVersionError, InvariantError)
+STOP_S = 30.0  # what a visit's deadline does not cover
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What a worker is to work with.
+
+    Attributes:
+        settings: the profile, with `frontier.url` and, for several machines, `index.url`.
+        layout: of the collection, where it can be seen from here: frontier and index are there when
+            the settings name none.
+        workers: visits at the same time.
+        secret: what proxies know.
+    """
+
+    settings: Settings
+    layout: Layout
+    workers: int
+    secret: Secret
+
+
+async def work(
+    order: Work,
+    *,
+    clock: Clock,
+    report: Callable[[Event], None],
+    stopping: Callable[[], None],
+    dice: Random,
+) -> int:
+    """Work until told to stop: gently at the first signal, at once at the second; pages ended.
+
+    Args:
+        order: with what.
+        clock: the time.
+        report: told what happens.
+        stopping: told when the first signal asked to stop.
+        dice: chooses among proxies that have equally little to do.
+
+    Raises:
+        InputError: the settings cannot be used.
+        CollectionVersionError: a store was made by another version.
+    """
+    ended = 0
+
+    def note(event: Event) -> None:
+        nonlocal ended
+        ended += isinstance(event, PageDone)
+        report(event)
+
+    with Stop(stopping) as stop:
+        limit_s = order.settings.visit.timeout_s + order.settings.proxy.seal_grace_s + STOP_S
+        hurrying = asyncio.create_task(_hurry(stop, limit_s))
+        try:
+            with tempfile.TemporaryDirectory(prefix="weboid-") as folder:
+                shift = _Shift(order, Path(folder), clock, note, dice, stop)
+                await shift.run()
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if not stop.at_once or task is None:
+                raise
+            task.uncancel()
+        finally:
+            hurrying.cancel()
+    return ended
+
+
+@dataclass
+class _Shift:
+    """One worker's time at work; `folder` is for its own files."""
+
+    order: Work
+    folder: Path
+    clock: Clock
+    note: Callable[[Event], None]
+    dice: Random
+    stop: Stop
+    _proxies: RemoteProxies | None = None
+    _since: str = ""
+
+    async def run(self) -> None:
+        """Open what is needed and work; begin again when something could not be used any more."""
+        self._since = warc_date(self.clock.now())
+        pause_s = FIRST_PAUSE_S
+        while not self.stop.event.is_set():
+            begun = self.clock.monotonic()
+            try:
+                await self._once()
+            except BaseExceptionGroup as group:
+                self._take(first_of(group))
+            except WeboidError as error:
+                self._take(error)
+            if self.clock.monotonic() - begun > LONGEST_PAUSE_S:
+                pause_s = FIRST_PAUSE_S
+            await self._pause(pause_s)
+            pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+
+    def _take(self, error: BaseException) -> None:
+        """Say what is missing; what no time mends is raised."""
+        if not isinstance(error, WeboidError) or isinstance(error, _FINAL):
+            raise error
+        if self.stop.event.is_set():
+            return
+        log.warning("worker.interrupted error=%s", error)
+        self.note(Waiting("service", f"{error} The worker tries again."))
+
+    async def _pause(self, pause_s: float) -> None:
+        if not self.stop.event.is_set():
+            try:
+                await asyncio.wait_for(self.stop.event.wait(), pause_s)
+            except TimeoutError:
+                return
+
+    async def _once(self) -> None:
+        settings, layout = self.order.settings, self.order.layout
+        name, authority = _name(), self.folder / CA_FILE
+        patience = Patience(self.clock, self.note)
+        with ExitStack() as stack:
+            frontier = stack.enter_context(
+                await patience.ask(
+                    lambda: open_frontier(layout, settings.frontier, settings.politeness)
+                )
+            )
+            index = stack.enter_context(
+                closing(Outcomes(await patience.ask(lambda: open_index(layout, settings.index))))
+            )
+            announcer = Announcer(frontier, WORKER, name, self._describe, self.clock)
+            stack.callback(announcer.close)
+            stopping = asyncio.Event()
+            stack.callback(asyncio.create_task(_follow(self.stop.event, stopping)).cancel)
+            proxies = RemoteProxies(
+                frontier,
+                self.order.secret,
+                self.clock,
+                stopping=stopping,
+                dice=self.dice,
+                authority=authority,
+                report=self.note,
+            )
+            self._proxies = proxies
+            async with supervising(proxies, settings, clock=self.clock) as supervisor:
+                stores = Stores(frontier, supervisor, index, None, name=name, ca=authority)
+                crew = Crew(
+                    compose(stores, settings, clock=self.clock, report=self.note),
+                    lease_s=settings.frontier.lease_s,
+                    name=name,
+                    endless=True,
+                    stopping=stopping,  # an order to stop ends the crew, not the process
+                )
+                await crew.run(self.order.workers)
+
+    def _describe(self) -> dict[str, Any]:
+        return {
+            "host": socket.gethostname(),
+            "pid": os.getpid(),
+            "version": version("weboid"),
+            "started": self._since,
+            "visits": self._proxies.lent if self._proxies is not None else 0,
+            "workers": self.order.workers,
+        }
+
+
+def _name() -> str:
+    """This process's, for the books."""
+    return f"{socket.gethostname()}:{os.getpid()}"
+
+
+async def _follow(first: asyncio.Event, second: asyncio.Event) -> None:
+    """Set the second when the first is set."""
+    await first.wait()
+    second.set()
+
+
+async def _hurry(stop: Stop, limit_s: float) -> None:
+    """Stop at once when stopping gently takes too long: a store that is away may never answer."""
+    await stop.event.wait()
+    await asyncio.sleep(limit_s)
+    stop.hurry()

@@ -1,0 +1,1 @@
+"""The captures index: what was captured, and in which WARC it lies."""

@@ -1,0 +1,159 @@
+"""Which proxies write a shared collection, and whether their locks are seen from here.
+
+Everything that several proxies must not do at once is held by a lock on a file of the collection
+(flock(2)): a WARC by who writes it, recovery, the authority's keys, SHA256SUMS. On one machine that
+always holds. On several it holds only where the file system carries locks: NFS does, unless it is
+mounted with `nolock` or `local_lock`; others pretend. So it is not believed but seen: each proxy
+keeps a file in ``db/proxies``, locked, in which a number grows. Whoever can lock the file of another
+machine's proxy, and then sees the number grow, is on a file system that loses collections, and does
+not start.
+"""
+
+import fcntl
+import json
+import logging
+import os
+import secrets
+import socket
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from core.errors import UnavailableError
+
+log = logging.getLogger(__name__)
+
+BEAT_S = 3.0
+WATCH_S = 10.0  # three beats: a proxy that is silent for so long is dead
+_SIZE = 512
+
+
+class Presence:
+    """This process's file. `join` makes one; `close` it when nothing of the process is left."""
+
+    def __init__(self, path: Path, machine: str) -> None:
+        self._machine = machine
+        unlocked = path.with_name(f".{path.name}")
+        self._file = unlocked.open("xb", buffering=0)
+        fcntl.flock(self._file, fcntl.LOCK_EX)
+        self._beats = 0
+        self._beat()
+        unlocked.rename(path)  # known to others only when it is locked
+        self._path = path
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="presence", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Take the file away."""
+        self._over.set()
+        self._thread.join()
+        self._path.unlink(missing_ok=True)
+        self._file.close()
+
+    def _run(self) -> None:
+        while not self._over.wait(BEAT_S):
+            try:
+                self._beat()
+            except OSError:  # the disk is full, or away: others see that by themselves
+                log.warning("presence.silent", exc_info=True)
+
+    def _beat(self) -> None:
+        self._beats += 1
+        about = {
+            "host": socket.gethostname(),
+            "pid": os.getpid(),
+            "machine": self._machine,
+            "beat": self._beats,
+        }
+        os.pwrite(self._file.fileno(), json.dumps(about).encode().ljust(_SIZE), 0)
+        os.fsync(self._file.fileno())  # other machines see it now
+
+
+def this_machine() -> str:
+    """What tells this running kernel from all others; containers on it share it (random(4))."""
+    return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+
+
+def join(
+    folder: Path,
+    *,
+    machine: str | None = None,
+    wait: Callable[[float], object] | None = None,
+) -> Presence:
+    """Be seen, and see that the others' locks hold here; what dead proxies left is removed.
+
+    Args:
+        folder: where the collection's proxies keep their files.
+        machine: this machine's name among them; None: `this_machine`.
+        wait: waits for so many seconds.
+
+    Raises:
+        UnavailableError: the file system does not carry locks between machines.
+    """
+    machine = machine or this_machine()
+    wait = wait or threading.Event().wait
+    folder.mkdir(parents=True, exist_ok=True)
+    ours = folder / secrets.token_hex(8)
+    presence = Presence(ours, machine)
+    try:
+        silent = {}
+        for path in sorted(folder.glob("[!.]*")):
+            if path == ours or (found := _unlocked(path)) is None:
+                continue
+            if found.get("machine") == machine:  # locks hold on one machine: it is dead
+                path.unlink(missing_ok=True)
+            else:
+                silent[path] = found
+        if silent:
+            wait(WATCH_S)
+        for path, before in silent.items():
+            _bury(path, before)
+    except BaseException:
+        presence.close()
+        raise
+    return presence
+
+
+def _bury(path: Path, before: dict[str, Any]) -> None:
+    """Remove the file of a dead proxy of another machine.
+
+    Raises:
+        UnavailableError: it lives.
+    """
+    now = _read(path)
+    if now is None:
+        return
+    if now.get("beat") != before.get("beat"):
+        raise UnavailableError(
+            f"A proxy on {before.get('host')} writes this collection, and its locks are not seen "
+            "here: the shared folder must be on a file system that carries flock between machines "
+            "(NFS without nolock and local_lock; docs/cluster.md)."
+        )
+    path.unlink(missing_ok=True)
+
+
+def _unlocked(path: Path) -> dict[str, Any] | None:
+    """What the file says, when nobody's lock on it is seen; None when one is, or it is gone."""
+    try:
+        with path.open("r+b") as file:  # NFS gives an exclusive lock only to who may write
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return _parsed(file.read(_SIZE))
+    except (BlockingIOError, FileNotFoundError):
+        return None
+
+
+def _read(path: Path) -> dict[str, Any] | None:
+    try:
+        return _parsed(path.read_bytes()[:_SIZE])
+    except FileNotFoundError:
+        return None
+
+
+def _parsed(data: bytes) -> dict[str, Any]:
+    try:
+        found = json.loads(data)
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}

@@ -1,0 +1,282 @@
+"""Whose turn it is: lanes and their shares, orders, fairness, and what clocks may do to it."""
+
+from collections import Counter
+from datetime import datetime, timedelta
+
+import pytest
+
+from core.settings import FrontierSettings, PolitenessSettings
+from core.urls import MAX_URL_LENGTH, fetch_key
+from crawler.frontier.base import Frontier, ItemState, Lane, NewItem
+from tests.crawler.frontier.conftest import OpenFrontier
+from tests.crawler.frontier.support import (
+    A1,
+    A2,
+    A3,
+    B1,
+    B2,
+    DAY,
+    LEASE,
+    MINUTE,
+    NO_DELAY,
+    SECOND,
+    claim_one,
+    claimed_urls,
+    visit,
+    work_off,
+)
+
+MILLISECOND = timedelta(milliseconds=1)
+
+
+def fill_lanes(frontier: Frontier, now: datetime, each: int = 30) -> None:
+    """Hosts of their own for every item of every lane."""
+    for lane in Lane:
+        urls = (f"https://{lane.name.lower()}-{number}.test/" for number in range(each))
+        frontier.add([NewItem(url, lane) for url in urls], now=now)
+
+
+def test_each_lane_has_its_share_of_the_claims(frontier: Frontier, now: datetime) -> None:
+    """Of ten claims one looks in STANDARD first, another in HIGH, the others in NOW (U15)."""
+    fill_lanes(frontier, now)
+
+    claimed = [frontier.claim(now=now, worker="w")[0] for _ in range(20)]
+
+    def owed(token: int) -> Lane:
+        if token % 10 == 0:
+            return Lane.STANDARD
+        return Lane.HIGH if token % 5 == 0 else Lane.NOW
+
+    assert [item.lane for item in claimed] == [owed(item.token) for item in claimed]
+    assert Counter(item.lane for item in claimed) == {Lane.NOW: 16, Lane.HIGH: 2, Lane.STANDARD: 2}
+
+
+def test_a_batch_of_claims_shares_lanes_as_single_claims_do(
+    open_frontier: OpenFrontier, now: datetime
+) -> None:
+    """Every item has a token of its own."""
+    frontier = open_frontier(settings=FrontierSettings(high_every=2, standard_every=3))
+    fill_lanes(frontier, now)
+
+    claimed = frontier.claim(now=now, worker="w", limit=12)
+
+    assert Counter(item.lane for item in claimed) == {Lane.NOW: 4, Lane.HIGH: 4, Lane.STANDARD: 4}
+    assert all(item.lane is Lane.STANDARD for item in claimed if item.token % 3 == 0)
+
+
+def test_without_shares_a_lower_lane_waits(open_frontier: OpenFrontier, now: datetime) -> None:
+    """0: never."""
+    frontier = open_frontier(settings=FrontierSettings(high_every=0, standard_every=0))
+    fill_lanes(frontier, now)
+
+    lanes = [item.lane for item in frontier.claim(now=now, worker="w", limit=70)]
+
+    assert lanes == [Lane.NOW] * 30 + [Lane.HIGH] * 30 + [Lane.STANDARD] * 10
+
+
+def test_an_empty_lane_gives_its_share_to_the_next(
+    open_frontier: OpenFrontier, now: datetime
+) -> None:
+    """No claim goes empty because of the order it looks in."""
+    frontier = open_frontier(settings=FrontierSettings(high_every=2, standard_every=3))
+    frontier.add([NewItem(f"https://h{n}.test/", Lane.NOW) for n in range(12)], now=now)
+
+    assert len(frontier.claim(now=now, worker="w", limit=12)) == 12
+
+
+def test_a_flood_in_one_lane_starves_no_lane_of_the_same_host(
+    open_frontier: OpenFrontier, now: datetime
+) -> None:
+    """The order of the claim also says which of the host's own lanes gives."""
+    frontier = open_frontier(NO_DELAY)
+    frontier.add([A1, NewItem(A2.url, Lane.HIGH)], now=now)
+    flood = [NewItem(f"https://a.example.org/now/{n}", Lane.NOW) for n in range(50)]
+    frontier.add(flood, now=now)
+
+    first_twenty = work_off(frontier, now)[:20]
+
+    assert {A1.url, A2.url} < set(first_twenty)
+
+
+def test_a_flood_in_one_lane_starves_no_other_host(frontier: Frontier, now: datetime) -> None:
+    """Hosts of lower lanes get their share however many wait in NOW."""
+    fill_lanes(frontier, now, each=60)
+    frontier.add([NewItem(f"https://late-{n}.test/", Lane.NOW) for n in range(60)], now=now)
+
+    lanes = Counter(item.lane for item in frontier.claim(now=now, worker="w", limit=60))
+
+    assert lanes[Lane.STANDARD] == lanes[Lane.HIGH] == 6
+
+
+def test_in_random_order_items_come_in_no_order(open_frontier: OpenFrontier, now: datetime) -> None:
+    """Each once, and not as they were added (W40)."""
+    frontier = open_frontier(settings=FrontierSettings(order="random"))
+    urls = [f"https://a.example.org/{number}" for number in range(40)]
+    frontier.add(map(NewItem, urls[:20]), now=now)
+    frontier.add(map(NewItem, urls[20:]), now=now)
+
+    order = work_off(frontier, now)
+
+    assert order != urls
+    assert sorted(order) == sorted(urls)
+    assert min(order.index(url) for url in urls[20:]) < 20, "later ones are not after all others"
+
+
+def test_in_random_order_hosts_take_turns_in_no_order(
+    open_frontier: OpenFrontier, now: datetime
+) -> None:
+    """The hosts of a list do not come as they stand there."""
+    frontier = open_frontier(settings=FrontierSettings(order="random"))
+    urls = [f"https://h{number:02}.test/" for number in range(40)]
+    frontier.add(map(NewItem, urls), now=now)
+
+    order = claimed_urls(frontier, now, limit=40)
+
+    assert order != urls
+    assert sorted(order) == urls
+
+
+def test_in_random_order_a_host_rests_and_lanes_hold(
+    open_frontier: OpenFrontier, now: datetime
+) -> None:
+    """Only places are drawn; politeness and lanes are not."""
+    frontier = open_frontier(settings=FrontierSettings(order="random"))
+    frontier.add([A1, A2, NewItem(A3.url, Lane.NOW)], now=now)
+
+    assert visit(frontier, now, duration=5 * SECOND).url == A3.url
+    assert claimed_urls(frontier, now + 4 * SECOND) == []
+    assert len(claimed_urls(frontier, now + 5 * SECOND)) == 1
+
+
+def test_in_random_order_a_released_item_keeps_its_place(
+    open_frontier: OpenFrontier, now: datetime
+) -> None:
+    """Its place was drawn when it was added."""
+    frontier = open_frontier(settings=FrontierSettings(order="random"))
+    frontier.add([NewItem(f"https://a.example.org/{n}") for n in range(30)], now=now)
+    first = claim_one(frontier, now)
+    frontier.release(first, now=now)
+
+    assert claim_one(frontier, now).url == first.url
+
+
+def test_an_order_may_change_between_two_runs(open_frontier: OpenFrontier, now: datetime) -> None:
+    """A setting never loses what waits under another."""
+    urls = [f"https://a.example.org/{number}" for number in range(6)]
+    for order, url in zip(("fifo", "random") * 3, urls, strict=True):
+        frontier = open_frontier(settings=FrontierSettings(order=order))
+        frontier.add([NewItem(url)], now=now)
+        frontier.add([NewItem(url, Lane.HIGH)], now=now, again=timedelta(0))
+        frontier.close()
+
+    assert sorted(work_off(open_frontier(), now)) == urls
+
+
+@pytest.mark.slow
+def test_a_host_with_many_items_delays_no_host_with_one(
+    open_frontier: OpenFrontier, now: datetime
+) -> None:
+    """10⁵ items of one host beside 10⁴ hosts with one: each has its turn."""
+    frontier = open_frontier(NO_DELAY)
+    giant, hosts = "https://giant.test/", 10_000
+    frontier.add((NewItem(f"{giant}{n}") for n in range(100_000)), now=now)
+    frontier.add((NewItem(f"https://h{n}.test/") for n in range(hosts)), now=now)
+
+    claimed: Counter[str] = Counter()
+    for _ in range(102):
+        now += MILLISECOND
+        for item in frontier.claim(now=now, worker="w", limit=100):
+            claimed[item.host] += 1
+            assert frontier.complete(item, now=now, outcome="ok")
+
+    assert len(claimed) == hosts + 1, "every host had a turn"
+    assert frontier.counts()[ItemState.QUEUED] == 100_000 - claimed["giant.test"]
+
+
+def test_a_very_long_url_is_kept_whole(frontier: Frontier, now: datetime) -> None:
+    """The longest that may be fetched, through every verb."""
+    start = "https://a.example.org/?"
+    url = start + "q" * (MAX_URL_LENGTH - len(start))
+    assert fetch_key(url) == url
+    frontier.add([NewItem(url, via=url)], now=now)
+    frontier.add([NewItem(url[:-1]), NewItem(url, Lane.NOW)], now=now, again=timedelta(0))
+
+    item = visit(frontier, now, due=now + MINUTE, memo="m")
+
+    assert (item.url == url, item.via == url, item.lane) == (True, True, Lane.NOW)
+    record = frontier.find(url)
+    assert record is not None
+    assert record.state is ItemState.DONE
+    again = frontier.claim(now=now + 2 * MINUTE, worker="w")[0]
+    assert again.url == url
+    scanned, _ = frontier.scan(ItemState.QUEUED)
+    assert [len(each.item.url) for each in scanned] == [MAX_URL_LENGTH - 1]
+
+
+def test_a_clock_that_is_put_back_lets_no_host_rest_for_long(
+    frontier: Frontier, now: datetime
+) -> None:
+    """A year back: no host waits for a year, and none is asked at once."""
+    longest = timedelta(seconds=PolitenessSettings().crawl_delay_limit_s)
+    frontier.add([A1, A2, B1, B2], now=now)
+    for item in frontier.claim(now=now, worker="w", limit=2):
+        frontier.complete(item, now=now, outcome="ok", duration=20 * SECOND)
+    now -= 365 * DAY
+
+    assert frontier.claim(now=now, worker="w", limit=9) == []
+    wakeup = frontier.next_wakeup(now)
+    assert wakeup is not None
+    assert now < wakeup <= now + longest
+    assert sorted(claimed_urls(frontier, now + longest)) == [A2.url, B2.url]
+
+
+def test_a_clock_that_is_put_back_lifts_no_block_and_loses_no_item(
+    frontier: Frontier, now: datetime
+) -> None:
+    """What was decided with a moment holds until that moment."""
+    frontier.add([A1, B1], now=now)
+    frontier.block_until("a.example.org", now + MINUTE, "Retry-After", now=now)
+    retried = claim_one(frontier, now)
+    frontier.retry(retried, now=now, reason="503", not_before=now + MINUTE)
+    back = now - 30 * DAY
+
+    assert frontier.claim(now=back, worker="w") == []
+    assert frontier.unfinished(back) == 2
+    assert sorted(claimed_urls(frontier, now + MINUTE)) == [A1.url, B1.url]
+
+
+def test_a_clock_that_goes_back_a_little_changes_nothing(frontier: Frontier, now: datetime) -> None:
+    """Clocks are set by seconds all the time."""
+    frontier.add([A1, A2], now=now)
+    visit(frontier, now, duration=30 * SECOND)
+    back = now - 20 * SECOND
+
+    assert frontier.claim(now=back, worker="w") == []
+    assert claimed_urls(frontier, now + 29 * SECOND) == []
+    assert claimed_urls(frontier, now + 30 * SECOND) == [A2.url]
+
+
+def test_a_clock_that_jumps_ahead_loses_no_item(frontier: Frontier, now: datetime) -> None:
+    """Leases run out early; the holder may still end its work until another is given it."""
+    frontier.add([A1, B1], now=now)
+    held, lost = frontier.claim(now=now, worker="w", limit=2)
+    ahead = now + 3650 * DAY
+
+    assert frontier.complete(held, now=ahead, outcome="ok")
+    retaken = claim_one(frontier, ahead, "other")
+    assert (retaken.url, retaken.attempts) == (lost.url, 2)
+    assert not frontier.complete(lost, now=now + SECOND, outcome="ok")
+    assert frontier.complete(retaken, now=now + SECOND, outcome="ok")
+    assert frontier.unfinished(now + SECOND) == 0
+
+
+def test_a_lease_renewed_before_the_clock_went_back_is_not_cut(
+    frontier: Frontier, now: datetime
+) -> None:
+    """A sign of life never counts less than an earlier one."""
+    frontier.add([A1], now=now)
+    item = claim_one(frontier, now)
+
+    assert frontier.renew(item, now=now - MINUTE)
+    assert frontier.claim(now=now + LEASE - MILLISECOND, worker="w") == []
+    assert len(frontier.claim(now=now + LEASE, worker="w")) == 1

@@ -1,0 +1,214 @@
+"""Policy on a real frontier and through a real proxy, at a moment that the test chooses."""
+
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench.certificate import write_certificate
+from core.layout import Layout
+from core.pages import Outcome, PageInfo
+from core.settings import EgressSettings, PolicySettings, ProxySettings, Settings
+from crawler.fetching import CA_FILE, Fetcher
+from crawler.frontier.base import Frontier, FrontierItem, Lane
+from crawler.frontier.sqlite import SqliteFrontier
+from crawler.policy.entries import ORDERS, Kind, PolicyEntry
+from crawler.policy.making import make_policy
+from crawler.policy.rule import PolicyRule
+from crawler.rules import Aftermath, Verdict
+from crawler.visiting import Captured
+from proxy.client import ProxyVisit
+from tests.proxy.conftest import Origin, Proxy
+
+NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
+SITE = "http://origin.example"
+
+
+@dataclass
+class HandClock:
+    """A clock that the test turns."""
+
+    at: datetime = NOON
+    passed: float = 0.0
+
+    def now(self) -> datetime:
+        """The moment that the test chose."""
+        return self.at
+
+    def monotonic(self) -> float:
+        """Seconds since the beginning."""
+        return self.passed
+
+    def turn(self, **time: float) -> None:
+        """Let so much time pass."""
+        self.at += timedelta(**time)
+        self.passed += timedelta(**time).total_seconds()
+
+
+async def ask(verb: Callable[[], Any]) -> Any:
+    """Call a verb of the frontier."""
+    return verb()
+
+
+def item(path: str = "/page", *, site: str = SITE, lane: Lane = Lane.STANDARD) -> FrontierItem:
+    """An item of the site."""
+    host = site.partition("://")[2].partition(":")[0].partition("/")[0]
+    return FrontierItem("id", site + path, host, lane, 0, "", 1, token=1)
+
+
+def page(path: str = "/page", *, site: str = SITE, **facts: Any) -> Captured:
+    """What came of its visit; complete with status 200 when nothing else is said."""
+    again = facts.pop("again", False)
+    url = site + path
+    info = PageInfo("id", url, url, "2026-11-21T12:00:00.000Z", Outcome.COMPLETE, status=200)
+    return Captured(replace(info, **facts), again=again)
+
+
+@dataclass
+class World:
+    """The rule and what it works with."""
+
+    frontier: Frontier
+    settings: Settings
+    clock: HandClock
+    fetcher: Fetcher | None = None
+    rule: PolicyRule = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.another_process()
+
+    def another_process(self) -> None:
+        """Forget all that is not in the frontier."""
+        self.rule = make_policy(
+            self.frontier,
+            self.settings.policy,
+            fetcher=self.fetcher,
+            settings_for=lambda _item: self.settings,
+            clock=self.clock,
+            ask=ask,
+        )
+
+    def set(self, **changes: Any) -> None:
+        """Change `[policy]`; what lists it names is read anew."""
+        policy = replace(self.settings.policy, **changes)
+        self.settings = replace(self.settings, policy=policy)
+        self.another_process()
+
+    def add(self, kind: Kind, pattern: str, *, key: str = "", value: str = "") -> PolicyEntry:
+        """Give an entry as an order; a second passes."""
+        entry = PolicyEntry(kind, pattern, "because", "alice", NOON, None, key, value)
+        self.frontier.give_order(ORDERS, entry.id, entry.to_json())
+        self.clock.turn(seconds=1)
+        return entry
+
+    async def before(self, path: str = "/page", **about: Any) -> Verdict:
+        """The rule's word."""
+        return await self.rule.before(item(path, **about), now=self.clock.now())
+
+    async def after(self, path: str = "/page", *, site: str = SITE, **facts: Any) -> Aftermath:
+        """What the rule makes of a visit; a second passes."""
+        aftermath = Aftermath()
+        captured = page(path, site=site, **facts)
+        await self.rule.after(item(path, site=site), captured, aftermath, now=self.clock.now())
+        self.clock.turn(seconds=1)
+        return aftermath
+
+
+@dataclass
+class Hosts:
+    """Sites behind a real proxy; one set serves all tests of a module."""
+
+    origin: Origin
+    secure_origin: Origin
+    proxy: Proxy
+    settings: Settings
+
+
+@pytest.fixture(scope="module")
+def hosts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hosts]:
+    """Start them."""
+    folder = tmp_path_factory.mktemp("hosts")
+    certificate = write_certificate(folder / "origin.pem", "secure.example")
+    plain, secure = Origin(), Origin(certificate)
+    resolve = {
+        "origin.example": f"127.0.0.1:{plain.port}",
+        "other.example": f"127.0.0.1:{plain.port}",
+        "secure.example:443": f"127.0.0.1:{secure.port}",
+        "refused.example": "127.0.0.1:1",
+        "private.example": "169.254.169.254:80",
+    }
+    settings = Settings(
+        egress=EgressSettings(allow=("127.0.0.0/8",), resolve=resolve, ca_file=str(certificate)),
+        proxy=ProxySettings(disk_reserve_bytes=0, seal_grace_s=1.0, connect_timeout_s=5.0),
+    )
+    (folder / "collection").mkdir()
+    proxy = Proxy(Layout(folder / "collection"), settings, "proxy", folder)
+    yield Hosts(plain, secure, proxy, settings)
+    proxy.stop()
+    plain.close()
+    secure.close()
+
+
+@pytest.fixture
+def origin(hosts: Hosts) -> Origin:
+    """origin.example and other.example, as if nobody had asked them for anything."""
+    hosts.origin.answers.clear()
+    hosts.origin.requests.clear()
+    return hosts.origin
+
+
+@pytest.fixture
+def secure_origin(hosts: Hosts) -> Origin:
+    """The same for secure.example."""
+    hosts.secure_origin.answers.clear()
+    hosts.secure_origin.requests.clear()
+    return hosts.secure_origin
+
+
+@pytest.fixture
+def settings() -> Settings:
+    """The defaults."""
+    return Settings()
+
+
+@pytest.fixture
+def frontier(tmp_path: Path) -> Iterator[Frontier]:
+    """A frontier of its own."""
+    with SqliteFrontier(tmp_path / "frontier.sqlite") as made:
+        yield made
+
+
+@pytest.fixture
+def clock() -> HandClock:
+    """Noon."""
+    return HandClock()
+
+
+@pytest.fixture
+def world(frontier: Frontier, settings: Settings, clock: HandClock) -> World:
+    """Policy without a proxy: robots.txt is ignored."""
+    return World(frontier, settings, clock)
+
+
+@pytest.fixture
+def obeying(frontier: Frontier, clock: HandClock, hosts: Hosts, origin: Origin) -> World:
+    """Policy that obeys robots.txt, which it reads through a real proxy."""
+
+    @asynccontextmanager
+    async def visits(page_id: str) -> AsyncIterator[ProxyVisit]:
+        async with hosts.proxy.client.visit(page_id, bucket="default") as kept:
+            yield kept
+
+    ca = hosts.proxy.layout.ca / CA_FILE
+    fetcher = Fetcher(visits, ca=ca, agent="Mozilla/5.0 (test)")
+    made = replace(hosts.settings, policy=PolicySettings(robots="obey"))
+    return World(frontier, made, clock, fetcher)
+
+
+def asked(origin: Origin) -> list[str]:
+    """The paths that the origin was asked for."""
+    return [head.split(b" ")[1].decode() for head in origin.requests]

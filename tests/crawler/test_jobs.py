@@ -1,0 +1,276 @@
+"""Jobs and sheets: which settings hold for a URL, told through a real frontier."""
+
+import doctest
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from core.errors import ConfigError, InputError
+from core.settings import (
+    FrontierSettings,
+    PolitenessSettings,
+    RecrawlSettings,
+    ScopeSettings,
+    Settings,
+    VisitSettings,
+    parse_settings,
+)
+from crawler import job as job_module
+from crawler.crawling import give
+from crawler.frontier.base import Frontier, ItemState, Lane, NewItem
+from crawler.frontier.sqlite import SqliteFrontier
+from crawler.job import JOB_ORDER, Job, check_name, name_for, parse_job, settings_text
+from crawler.jobs import LOOK_S, SHEET_ORDER, Jobs, parse_live_sheet
+
+NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
+SEED = "https://a.example/docs/"
+TEXTS = st.text(st.characters(blacklist_categories=["Cs"]), max_size=20)
+
+
+class Hands:
+    """A clock that is moved by hand."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    def now(self) -> datetime:
+        """The moment."""
+        return NOW + timedelta(seconds=self.seconds)
+
+    def monotonic(self) -> float:
+        """The seconds."""
+        return self.seconds
+
+
+@pytest.fixture
+def clock() -> Hands:
+    """Stands still until it is moved."""
+    return Hands()
+
+
+@pytest.fixture
+def frontier(tmp_path: Path) -> Iterator[Frontier]:
+    """A frontier whose hosts need no rest."""
+    politeness = PolitenessSettings(min_delay_s=0.0, max_delay_s=0.0, visits_per_host=100)
+    with SqliteFrontier(
+        tmp_path / "frontier", settings=FrontierSettings(), politeness=politeness
+    ) as opened:
+        yield opened
+
+
+def job_of(text: str = "", *, name: str = "mine", seeds: tuple[str, ...] = (SEED,)) -> Job:
+    """A job with the settings of that profile."""
+    return Job(name, seeds, parse_settings(text), Lane.STANDARD, NOW)
+
+
+@given(
+    st.builds(
+        Settings,
+        visit=st.builds(VisitSettings, timeout_s=st.floats(0, 1e9), user_agent=TEXTS),
+        scope=st.builds(
+            ScopeSettings,
+            kind=st.sampled_from(["page", "any"]),
+            depth=st.integers(-1, 9),
+            exclude=st.lists(st.sampled_from(["a\\.b", 'x"y', "ü"])).map(tuple),
+            sitemaps=st.booleans(),
+        ),
+        recrawl=st.builds(RecrawlSettings, enabled=st.booleans()),
+    ),
+    st.sampled_from(list(Lane)),
+)
+def test_a_job_survives_the_way_through_the_frontier(settings: Settings, lane: Lane) -> None:
+    """Its settings as TOML that a person can read."""
+    job = Job("mine", (SEED,), settings, lane, NOW)
+
+    assert parse_job("mine", job.to_json()) == job
+
+
+def test_only_what_belongs_to_the_crawl_travels() -> None:
+    """Where the proxy may connect to is each machine's own."""
+    settings = parse_settings(
+        '[egress]\nallow = ["10.0.0.0/8"]\n[visit]\ntimeout_s = 5\n'
+        '[[sheet]]\nmatch = "b.example"\nscope.depth = 1\n'
+    )
+
+    text = settings_text(settings)
+
+    assert parse_settings(text) == replace(settings, egress=Settings().egress)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "3", "[]", "{}", '{"version": 99}', '{"version": 1, "seeds": 3}']
+)
+def test_an_order_that_is_no_job_is_refused_by_name(text: str) -> None:
+    """Of another version, or of another program."""
+    with pytest.raises(ConfigError, match="job 'mine'"):
+        parse_job("mine", text)
+
+
+def test_names_are_short_and_plain_and_made_from_the_seeds() -> None:
+    """The order of the seeds does not matter; another seed does."""
+    two = ["https://b.example/", SEED]
+
+    assert check_name("Crawl-1.2_x") == "Crawl-1.2_x"
+    for bad in ("", "a b", "../x", "-x", "ü", "x" * 101):
+        with pytest.raises(InputError):
+            check_name(bad)
+    assert check_name(name_for([SEED])).startswith("a.example-")
+    assert name_for(two).rpartition("-")[2] == name_for(two[::-1]).rpartition("-")[2]
+    assert name_for([SEED]) != name_for(["https://a.example/"])
+    assert check_name(name_for(["http://[::1]/"]))
+
+
+def test_a_job_s_settings_hold_for_its_pages_and_the_machine_s_for_lists(
+    frontier: Frontier, clock: Hands
+) -> None:
+    """Proxy, egress, browser and frontier stay the machine's."""
+    local = parse_settings("[visit]\ntimeout_s = 7\n[proxy]\nprocesses = 3\n")
+    job = job_of("[visit]\ntimeout_s = 9\n[proxy]\nprocesses = 8\n")
+    frontier.give_order(JOB_ORDER, "mine", job.to_json())
+    jobs = Jobs(frontier, local, clock=clock)
+
+    assert jobs.settings_for(SEED, "").visit.timeout_s == 7
+    assert jobs.settings_for(SEED, "unknown").visit.timeout_s == 7
+    assert jobs.settings_for(SEED, "mine").visit.timeout_s == 9
+    assert jobs.settings_for(SEED, "mine").proxy.processes == 3
+
+
+def test_a_sheet_holds_below_its_prefix_within_half_a_second(
+    frontier: Frontier, clock: Hands
+) -> None:
+    """Set while workers run; the longest prefix holds, a live one beats the profile's."""
+    job = job_of('[[sheet]]\nmatch = "a.example"\nvisit.timeout_s = 1\nvisit.language = "de"\n')
+    frontier.give_order(JOB_ORDER, "mine", job.to_json())
+    jobs = Jobs(frontier, Settings(), clock=clock)
+    assert jobs.settings_for(SEED, "mine").visit.timeout_s == 1
+
+    frontier.give_order(SHEET_ORDER, "example,a,", '{"visit": {"timeout_s": 2}}')
+    frontier.give_order(SHEET_ORDER, "example,a,)/docs/", '{"scope": {"exclude": ["x"]}}')
+    clock.seconds += LOOK_S
+
+    found = jobs.settings_for(SEED, "mine")
+    assert (found.visit.timeout_s, found.visit.language) == (2, "de")
+    assert found.scope.exclude == ("x",)
+    assert jobs.settings_for("https://a.example/", "mine").scope.exclude == ()
+    assert jobs.settings_for("https://b.example/", "mine").visit == VisitSettings()
+    assert jobs.scope_for(SEED + "x", "mine").excluded(SEED + "x") == "x"
+
+    frontier.take_back(SHEET_ORDER, "example,a,")
+    clock.seconds += LOOK_S
+    assert jobs.settings_for(SEED, "mine").visit.timeout_s == 1
+
+
+def test_what_cannot_be_read_is_left_out_and_told(frontier: Frontier, clock: Hands) -> None:
+    """A sheet of another version, and a job of one, keep nobody from the rest."""
+    frontier.give_order(SHEET_ORDER, "example,", '{"future": {"x": 1}}')
+    frontier.give_order(JOB_ORDER, "newer", '{"version": 99}')
+    frontier.give_order(JOB_ORDER, "mine", job_of().to_json())
+    jobs = Jobs(frontier, Settings(), clock=clock)
+
+    assert jobs.job("mine") is not None
+    assert jobs.job("newer") is None
+    assert "version" in jobs.fault("newer")
+    assert jobs.settings_for(SEED, "mine").visit == VisitSettings()
+    with pytest.raises(ConfigError, match="future"):
+        parse_live_sheet("example,", '{"future": {"x": 1}}')
+
+
+def test_where_a_seed_redirects_to_is_in_scope_on_all_machines(
+    frontier: Frontier, clock: Hands
+) -> None:
+    """Only of a seed; telling it twice changes nothing."""
+    frontier.give_order(JOB_ORDER, "mine", job_of("[scope]\nkind = 'host'\n").to_json())
+    here, there = (Jobs(frontier, Settings(), clock=clock) for _ in range(2))
+    here.look()
+    there.look()
+
+    here.move_seed("mine", "https://a.example/else", "https://no.example/")
+    here.move_seed("mine", SEED, "https://new.example/home")
+    version = frontier.stats(NOW).version
+    here.move_seed("mine", SEED, "https://new.example/home")
+    clock.seconds += LOOK_S
+
+    assert frontier.stats(NOW).version == version
+    for jobs in (here, there):
+        assert jobs.scope_for(SEED, "mine").holds("https://new.example/x")
+        assert not jobs.scope_for(SEED, "mine").holds("https://no.example/")
+
+
+async def test_a_crawl_given_again_goes_on_and_other_seeds_join_it(
+    frontier: Frontier, clock: Hands
+) -> None:
+    """The order is given once; what is known is left alone."""
+    first = await give(job_of(), frontier, local=Settings(), clock=clock)
+    version = frontier.stats(NOW).version
+    again = await give(job_of(), frontier, local=Settings(), clock=clock)
+    more = await give(
+        job_of(seeds=("https://b.example/",)), frontier, local=Settings(), clock=clock
+    )
+
+    assert (first.is_new, first.added.added) == (True, 1)
+    assert (again.is_new, again.changed, again.added.duplicates) == (False, False, 1)
+    assert frontier.stats(NOW).version == version + 1
+    assert more.changed
+    assert more.job.seeds == (SEED, "https://b.example/")
+
+
+async def test_a_narrower_scope_drops_what_waits_and_a_wider_one_brings_it_back(
+    frontier: Frontier, clock: Hands
+) -> None:
+    """Depth, kind and exclude patterns; a seed always belongs to its crawl."""
+    await give(job_of("[scope]\nkind = 'any'\n"), frontier, local=Settings(), clock=clock)
+    links = {"https://a.example/docs/x": 1, "https://a.example/y": 1, "https://a.example/docs/z": 3}
+    frontier.add((NewItem(url, hops=hops, job="mine") for url, hops in links.items()), now=NOW)
+
+    narrow = await give(
+        job_of("[scope]\nkind = 'prefix'\ndepth = 2\n"), frontier, local=Settings(), clock=clock
+    )
+    assert narrow.dropped == 2
+    assert {record.outcome for record in frontier.ls(ItemState.SKIPPED)} == {
+        "scope: outside",
+        "scope: depth: more than 2 links",
+    }
+
+    excluding = await give(
+        job_of("[scope]\nkind = 'any'\nexclude = ['/y', 'docs/$']\n"),
+        frontier,
+        local=Settings(),
+        clock=clock,
+    )
+    assert (excluding.revived, excluding.dropped) == (1, 1)
+
+    wide = await give(job_of("[scope]\nkind = 'any'\n"), frontier, local=Settings(), clock=clock)
+    assert wide.revived == 2
+    assert {record.item.url: record.item.hops for record in frontier.ls(ItemState.QUEUED)} == {
+        SEED: 0,
+        **links,
+    }
+
+
+async def test_a_crawl_takes_its_seeds_over_from_lists_and_other_crawls(
+    frontier: Frontier, clock: Hands
+) -> None:
+    """Queued or done, in whatever job; or it would end before it began."""
+    done = "https://b.example/"
+    frontier.add([NewItem(SEED), NewItem(done, job="other")], now=NOW)
+    for item in frontier.claim(now=NOW, worker="w", limit=2):
+        if item.url == done:
+            frontier.complete(item, now=NOW, outcome="complete")
+        else:
+            frontier.release(item, now=NOW)
+
+    given_ = await give(job_of(seeds=(SEED, done)), frontier, local=Settings(), clock=clock)
+
+    assert given_.added.requeued == 2
+    assert {record.item.job for record in frontier.ls(ItemState.QUEUED)} == {"mine"}
+    assert frontier.job_counts("mine").queued == 2
+
+
+def test_the_examples_in_the_docstrings_are_true() -> None:
+    """Each `>>>` gives what stands below it."""
+    assert doctest.testmod(job_module).failed == 0

@@ -1,0 +1,45 @@
+"""Pages fetched without a browser."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from crawler.plain import PARTS_LIMIT, is_rendered, read_page
+
+PAGE = """<!doctype html><title> A
+page </title><base href="/sub/"><link rel="Stylesheet" href="s.css"><link rel=canonical href="c">
+<a href="b?x=1&amp;y=2#top">b</a><a href="mailto:a@b.test">m</a><a href="//other.test">o</a>
+<img src="i.png" srcset="j.png 1x, k.png 2x"><script src=/x.js></script><a href="b?x=1&amp;y=2">b</a>
+"""
+
+
+def test_a_document_names_its_title_links_and_parts() -> None:
+    """Seen from its base, each once, and only what is http(s)."""
+    page = read_page(PAGE.encode(), "utf-8", "https://a.test/")
+
+    assert page.title == "A page"
+    assert page.links == ["https://a.test/sub/b?x=1&y=2", "https://other.test/"]
+    names = ("sub/s.css", "sub/i.png", "sub/j.png", "sub/k.png", "x.js")
+    assert page.parts == [f"https://a.test/{name}" for name in names]
+
+
+@given(st.binary(max_size=2_000), st.sampled_from(["utf-8", "utf-16", "no-such", ""]))
+def test_whatever_a_document_holds_nothing_is_raised(body: bytes, charset: str) -> None:
+    """It is from the web."""
+    read_page(b"<!" + body, charset, "https://a.test/")
+
+
+def test_a_document_with_too_many_parts_gives_some() -> None:
+    """A hostile one must not make us ask for all of them."""
+    body = "".join(f"<img src={number}>" for number in range(10 * PARTS_LIMIT)).encode()
+
+    assert len(read_page(body, "", "https://a.test/").parts) == PARTS_LIMIT
+
+
+@given(st.text(min_size=1), st.floats(0, 1), st.floats(0, 1))
+def test_a_larger_share_holds_the_smaller(url: str, one: float, other: float) -> None:
+    """The same pages are rendered each time, and more of them when more may be."""
+    low, high = sorted((one, other))
+
+    assert is_rendered(url, high) or not is_rendered(url, low)
+    assert is_rendered(url, 1.0)
+    assert not is_rendered(url, 0.0)

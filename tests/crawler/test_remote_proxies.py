@@ -1,0 +1,292 @@
+"""Workers find proxies by what these announce, and choose among them."""
+
+import asyncio
+import json
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import AsyncExitStack, ExitStack
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from core.clock import SystemClock
+from core.errors import ConfigError, ProxyUnavailableError
+from core.hostport import join_host_port, split_host_port
+from core.layout import Layout
+from core.settings import (
+    EgressSettings,
+    FrontierSettings,
+    PolitenessSettings,
+    ProxySettings,
+    Settings,
+)
+from crawler import remote
+from crawler.frontier.sqlite import SqliteFrontier
+from crawler.lending import Needs
+from crawler.registry import PROXY, AnnouncedProxy, Announcer, living_proxies
+from crawler.remote import RemoteProxies
+from crawler.standing import Describer, check_family
+from crawler.waiting import GoingOn, Waiting
+from proxy.handshake import Secret
+from proxy.running import Running, TcpControl, running
+
+pytestmark = pytest.mark.proxy
+
+CLOCK = SystemClock()
+SECRET = Secret.of("s" * 32)
+SETTINGS = Settings(
+    egress=EgressSettings(allow=("127.0.0.0/8",)), proxy=ProxySettings(disk_reserve_bytes=0)
+)
+
+
+@pytest.fixture
+def frontier(tmp_path: Path) -> Iterator[SqliteFrontier]:
+    """Where notes are kept."""
+    settings = FrontierSettings()
+    with SqliteFrontier(
+        tmp_path / "frontier.sqlite", settings=settings, politeness=PolitenessSettings()
+    ) as opened:
+        yield opened
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Callable[[], Running]]:
+    """Starts proxies of one collection."""
+    with ExitStack() as stack:
+        yield lambda: stack.enter_context(
+            running(
+                Layout(tmp_path / "collection"),
+                SETTINGS,
+                control=TcpControl("127.0.0.1", 0, SECRET),
+            )
+        )
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let nobody wait for seconds."""
+    monkeypatch.setattr(remote, "LOOK_S", 0.02)
+    monkeypatch.setattr(remote, "SHUN_S", 0.05)
+
+
+def note(name: str = "a:1", **changed: Any) -> str:
+    """What a proxy says."""
+    said = {
+        "address": name,
+        "browsers": "127.0.0.1:9",
+        "spki": "key",
+        "visits": 0,
+        "free_bytes": 10,
+        "reserve_bytes": 5,
+        "authority": "pem",
+        "beat": 1,
+        "started": "then",
+    }
+    return json.dumps({**said, **changed})
+
+
+def announce(frontier: SqliteFrontier, started: Running, **changed: Any) -> str:
+    """Note a proxy that runs, once; its name."""
+    name = join_host_port("127.0.0.1", started.control_port)
+    said = {**Describer(started, name, CLOCK)(), "beat": 1, **changed}
+    until = CLOCK.now() + timedelta(minutes=5)
+    frontier.put_note(PROXY, name, json.dumps(said), now=CLOCK.now(), until=until)
+    return name
+
+
+class Borrower:
+    """A worker's side of it."""
+
+    def __init__(self, frontier: SqliteFrontier, folder: Path) -> None:
+        self.stopping = asyncio.Event()
+        self.told: list[Waiting | GoingOn] = []
+        self.changed = asyncio.Event()
+        self.authority = folder / "authority.pem"
+        self.proxies = RemoteProxies(
+            frontier,
+            SECRET,
+            CLOCK,
+            stopping=self.stopping,
+            dice=Random(1),
+            authority=self.authority,
+            report=self.hear,
+        )
+
+    def hear(self, event: Waiting | GoingOn) -> None:
+        """Note it."""
+        self.told.append(event)
+        self.changed.set()
+
+    async def __aenter__(self) -> RemoteProxies:
+        """Find the first proxy."""
+        await self.proxies.start()
+        return self.proxies
+
+    async def __aexit__(self, *_: object) -> None:
+        """Look no more."""
+        await self.proxies.stop()
+
+
+async def test_visits_are_spread_over_the_proxies(
+    frontier: SqliteFrontier, start: Callable[[], Running], tmp_path: Path
+) -> None:
+    """Each goes where least is to be done; what others do there counts, too."""
+    busy, first, second = (start() for _ in range(3))
+    announce(frontier, busy, visits=7)
+    for each in (first, second):
+        announce(frontier, each)
+    async with Borrower(frontier, tmp_path) as proxies, AsyncExitStack() as stack:
+        for number in range(6):
+            lent = await stack.enter_async_context(proxies.lend())
+            await stack.enter_async_context(lent.client.visit(str(number), bucket="default"))
+        found = [len(each.proxy.visits) for each in (busy, first, second)]
+        held = proxies.lent
+
+    assert found == [0, 3, 3]
+    assert held == 6
+    assert proxies.lent == 0
+
+
+async def test_a_proxy_without_room_is_left_out(
+    frontier: SqliteFrontier, start: Callable[[], Running], tmp_path: Path
+) -> None:
+    """A visit there would be refused."""
+    full, other = start(), start()
+    announce(frontier, full, free_bytes=4, reserve_bytes=5)
+    announce(frontier, other, visits=50)
+    async with Borrower(frontier, tmp_path) as proxies, proxies.lend() as lent:
+        assert (await lent.client.status())["visits"] == 0
+        async with lent.client.visit("one", bucket="default"):
+            assert len(other.proxy.visits) == 1
+
+
+async def test_a_proxy_that_is_gone_is_left_alone_and_another_taken(
+    frontier: SqliteFrontier, start: Callable[[], Running], tmp_path: Path
+) -> None:
+    """Its note lives on for a while; the visit is told, and the next goes elsewhere."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        gone = join_host_port("127.0.0.1", listener.getsockname()[1])
+    until = CLOCK.now() + timedelta(minutes=5)
+    living = start()
+    announce(frontier, living, visits=50)
+    frontier.put_note(
+        PROXY,
+        gone,
+        note(gone, spki=living.proxy.ca.spki, authority=living.proxy.ca.certificate),
+        now=CLOCK.now(),
+        until=until,
+    )
+    async with Borrower(frontier, tmp_path) as proxies:
+        with pytest.raises(ProxyUnavailableError, match="does not answer"):
+            async with proxies.lend() as lent:
+                await lent.client.status()
+        async with proxies.lend() as lent:
+            assert (await lent.client.status())["spki"] == living.proxy.ca.spki
+
+
+async def test_whoever_finds_no_proxy_waits_and_says_so_once(
+    frontier: SqliteFrontier, start: Callable[[], Running], tmp_path: Path
+) -> None:
+    """Work goes on by itself when one announces itself; the authority is then at hand."""
+    borrower = Borrower(frontier, tmp_path)
+    waiting = asyncio.create_task(borrower.proxies.start())
+    await borrower.changed.wait()
+    assert not waiting.done()
+    started = start()
+    announce(frontier, started)
+    await waiting
+    needs = borrower.proxies.needs
+    await borrower.proxies.stop()
+
+    assert [type(each) for each in borrower.told] == [Waiting, GoingOn]
+    assert "weboid proxy" in borrower.told[0].text  # type: ignore[union-attr]
+    host_port = join_host_port(*started.proxy.reached_at)
+    assert needs == Needs(started.proxy.ca.spki, {host_port: host_port})
+    assert borrower.authority.read_text() == started.proxy.ca.certificate
+    assert "PRIVATE" not in borrower.authority.read_text()
+
+
+async def test_nobody_waits_for_a_proxy_when_told_to_stop(
+    frontier: SqliteFrontier, tmp_path: Path
+) -> None:
+    """The visit is given back instead."""
+    borrower = Borrower(frontier, tmp_path)
+    waiting = asyncio.create_task(borrower.proxies.start())
+    await borrower.changed.wait()
+    borrower.stopping.set()
+    with pytest.raises(ProxyUnavailableError, match="is to stop"):
+        await waiting
+    await borrower.proxies.stop()
+
+
+def test_a_note_is_there_while_its_process_lives_and_gone_after(frontier: SqliteFrontier) -> None:
+    """It is taken back at the end, and expires when nobody could."""
+    announcer = Announcer(frontier, PROXY, "a:1", lambda: json.loads(note()), CLOCK)
+    (living,) = living_proxies(frontier, CLOCK)
+    later = frontier.notes(PROXY, now=CLOCK.now() + timedelta(seconds=16))
+    announcer.close()
+
+    assert living.control == ("a", 1)
+    assert living.has_room
+    assert later == {}
+    assert living_proxies(frontier, CLOCK) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "null",
+        "[]",
+        "{}",
+        note(address="nowhere"),
+        note(visits="many"),
+        note(browsers="a:99999"),
+    ],
+)
+def test_a_note_that_says_nothing_useful_is_passed_over(
+    frontier: SqliteFrontier, text: str
+) -> None:
+    """Another version wrote it, or somebody by hand."""
+    now = datetime.now(UTC)
+    frontier.put_note(PROXY, "x", text, now=now, until=now + timedelta(minutes=1))
+
+    assert living_proxies(frontier, CLOCK) == []
+    assert AnnouncedProxy.parse("x", text) is None
+
+
+def test_a_proxy_of_another_collection_is_refused(frontier: SqliteFrontier) -> None:
+    """One frontier is one collection's; a proxy's own old note is no hindrance."""
+    now = CLOCK.now()
+    frontier.put_note(PROXY, "a:1", note("a:1"), now=now, until=now + timedelta(minutes=1))
+    check_family(frontier, "key", "b:1", CLOCK)
+    check_family(frontier, "other", "a:1", CLOCK)
+    with pytest.raises(ConfigError, match="same shared folder"):
+        check_family(frontier, "other", "b:1", CLOCK)
+
+
+def test_a_browser_needs_replacing_only_for_a_proxy_that_it_cannot_reach() -> None:
+    """One that went is no reason; a new one is, and another authority."""
+    both = Needs("k", {"a:1": "10.0.0.1:1", "b:1": "10.0.0.2:1"})
+    assert Needs("k", {"a:1": "10.0.0.1:1"}).are_met_by(both)
+    assert not both.are_met_by(Needs("k", {"a:1": "10.0.0.1:1"}))
+    assert not Needs("k", {"a:1": "10.0.0.9:1"}).are_met_by(both)
+    assert not Needs("other").are_met_by(both)
+
+
+@pytest.mark.parametrize("text", ["a:1", "10.0.0.1:65535", "[::1]:8000", "proxy-1.lan:0"])
+def test_host_and_port_come_back_as_they_were(text: str) -> None:
+    """Join undoes split."""
+    assert join_host_port(*split_host_port(text)) == text
+
+
+@pytest.mark.parametrize(
+    "text", ["", "a", "a:", ":1", "a:b", "a:99999", "::1:80", "a/b:1", "a:1\n"]
+)
+def test_what_is_no_host_and_port_is_refused(text: str) -> None:
+    """The text says what would be right."""
+    with pytest.raises(ConfigError, match="write"):
+        split_host_port(text)

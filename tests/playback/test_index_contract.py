@@ -1,0 +1,401 @@
+"""The captures index as playback reads it: SQLite and a real PostgreSQL give the same answers."""
+
+import contextlib
+import sqlite3
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
+from dataclasses import replace
+from datetime import datetime, timedelta
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from core.captures import Capture, RecordLocation
+from core.errors import ConfigError, TransientError
+from core.index_url import parse_index_url
+from core.layout import Layout
+from core.pages import Outcome, PageInfo
+from core.records import ArtifactKind, RecordType, artifact_uri
+from core.replay_keys import replay_key
+from core.timestamps import timestamp14, warc_date
+from playback import postgres as playback_postgres
+from playback.database import Database, KeptSqliteDatabase, SqliteDatabase, open_database
+from playback.front.pages import PageStore
+from playback.postgres import PostgresDatabase
+from playback.replay.index import CaptureIndex
+from proxy.index.postgres import PostgresCaptureIndex
+from proxy.index.rows import CaptureRow, PageRow, columns
+from proxy.index.sqlite import SqliteCaptureIndex
+from tests.playback.conftest import NOW, CollectionBuilder, fetch, png, serving
+from tests.services.postgres import PostgresServer
+
+pytestmark = pytest.mark.playback
+
+URLS = (
+    "https://a.example/",
+    "http://a.example/",
+    "https://a.example/Path?q=%C3%A9",
+    "https://a.example/path?q=%C3%A9",
+    f"https://a.example/{'long' * 300}1",
+    f"https://a.example/{'long' * 300}2",
+)
+PAGE_IDS = ("one", "two", "three")
+Writer = SqliteCaptureIndex | PostgresCaptureIndex
+
+
+def capture(
+    url: str = URLS[0],
+    *,
+    second: int = 0,
+    offset: int = 0,
+    page_id: str | None = None,
+    kind: RecordType = RecordType.RESPONSE,
+) -> Capture:
+    """A row of the index; there is no record to it."""
+    return Capture(
+        url,
+        replay_key(url),
+        NOW + timedelta(seconds=second),
+        kind,
+        "text/html",
+        200,
+        "sha256:0",
+        RecordLocation("weboid-1.warc.gz", offset, 99),
+        RecordLocation("weboid-2.warc.gz", 7, 8) if kind is RecordType.REVISIT else None,
+        page_id,
+    )
+
+
+def page(page_id: str, url: str = URLS[0], **changes: Any) -> PageInfo:
+    """A page's manifest; `second` says when."""
+    at = NOW + timedelta(seconds=changes.pop("second", 0))
+    about = PageInfo(page_id, url, url, warc_date(at), Outcome.COMPLETE, mime="text/html")
+    return replace(about, **changes)
+
+
+@pytest.fixture(params=["sqlite", "kept sqlite", "postgresql"])
+def both(
+    request: pytest.FixtureRequest, tmp_path: Path
+) -> Iterator[tuple[Callable[[], Writer], Database]]:
+    """How to open an index for writing, and the database to read it with."""
+    path = tmp_path / "captures.sqlite"
+    url = request.getfixturevalue("database_url") if request.param == "postgresql" else ""
+    database: Database
+    if url:
+        database = PostgresDatabase(parse_index_url(url))
+    else:
+        database = (SqliteDatabase if request.param == "sqlite" else KeptSqliteDatabase)(path)
+    with ExitStack() as stack:
+        stack.callback(database.close)
+
+        def make() -> Writer:
+            made: Writer = (
+                PostgresCaptureIndex(parse_index_url(url)) if url else SqliteCaptureIndex(path)
+            )
+            stack.callback(made.close)
+            return made
+
+        yield make, database
+
+
+Both = tuple[Callable[[], Writer], Database]
+
+
+def test_an_index_that_is_not_there_yet_is_empty(both: Both) -> None:
+    """Playback may be started first; what is written then is found."""
+    make, database = both
+    assert PageStore(database).search("", number=1).pages == ()
+    assert list(CaptureIndex(database).captures(URLS[0], NOW)) == []
+    make().add_captures([capture()])
+
+    assert list(CaptureIndex(database).captures(URLS[0], NOW)) == [capture()]
+
+
+def test_the_very_url_comes_first_and_then_the_nearest(both: Both) -> None:
+    """Equals by replay key follow; URLs that share only their first characters do not."""
+    make, database = both
+    found = [capture(url, second=at, offset=n) for n, (url, at) in enumerate(
+        [(URLS[0], 50), (URLS[0], -20), (URLS[1], 1), (URLS[4], 0), (URLS[5], 0)]
+    )]  # fmt: skip
+    make().add_captures(found)
+    index = CaptureIndex(database)
+
+    assert list(index.captures(URLS[0], NOW)) == [found[1], found[0], found[2]]
+    assert list(index.captures(URLS[0], NOW, window=timedelta(seconds=30))) == [found[1], found[2]]
+    assert list(index.captures(URLS[4], NOW)) == [found[3]]
+
+
+def test_a_capture_comes_back_as_it_was_written(both: Both) -> None:
+    """All its fields, also those that are empty."""
+    make, database = both
+    written = replace(capture(kind=RecordType.REVISIT, page_id="one"), truncated="length")
+    make().add_captures([written])
+
+    assert list(CaptureIndex(database).captures(URLS[0], NOW)) == [written]
+
+
+def test_a_page_and_its_artifacts_are_found(both: Both) -> None:
+    """A failed page is none, and what was captured for it is withheld."""
+    make, database = both
+    dom = artifact_uri(ArtifactKind.DOM, URLS[0])
+    writer = make()
+    writer.add_page(page("one", second=60))
+    writer.add_page(page("two", outcome=Outcome.FAILED))
+    writer.add_captures([capture(dom, second=60, page_id="one"), capture(page_id="two", offset=5)])
+    index = CaptureIndex(database)
+    found = index.page(URLS[0], NOW)
+
+    assert found is not None
+    assert found.timestamp == timestamp14(NOW + timedelta(seconds=60))
+    kept = index.artifact(found, ArtifactKind.DOM)
+    assert kept is not None
+    assert kept.url == dom
+    assert index.artifact(found, ArtifactKind.TEXT) is None
+    assert index.is_withheld(capture(page_id="two"))
+    assert not index.is_withheld(capture(page_id="one"))
+
+
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [
+        ("BREAD", {"one"}),
+        ("100%_", {"two"}),
+        ("%", {"two"}),
+        ("a.example", {"one", "two", "three"}),
+        ("\\", set()),
+        ("nul\0", {"three"}),
+        (":key %(key)s", set()),
+    ],
+)
+def test_words_are_searched_as_they_are(words: str, found: set[str], both: Both) -> None:
+    """Case does not matter, and no character has a meaning of its own."""
+    make, database = both
+    writer = make()
+    for page_id, title in (("one", "On bread"), ("two", "100%_ sure"), ("three", "A nul\0 here")):
+        writer.add_page(page(page_id, title=title))
+
+    pages = PageStore(database).search(words, number=1).pages
+    assert {each.page_id for each in pages} == found
+
+
+def test_lists_go_on_where_they_stop(both: Both) -> None:
+    """The newest come first, and the last part says that there is no more."""
+    make, database = both
+    writer = make()
+    with writer.transaction():
+        for number in range(53):
+            writer.add_page(page(f"{number:02}", second=number))
+    store = PageStore(database)
+    first, second = (store.search("", number=number) for number in (1, 2))
+
+    assert (len(first.pages), first.has_more) == (50, True)
+    assert [each.page_id for each in second.pages] == ["02", "01", "00"]
+    assert not second.has_more
+
+
+# ------------------------------------------------------------------------------- the same, always
+
+_captures = st.lists(
+    st.builds(
+        capture,
+        st.sampled_from((*URLS, *(artifact_uri(ArtifactKind.DOM, url) for url in URLS[:2]))),
+        second=st.integers(-40, 40).map(lambda number: number * 3),
+        page_id=st.sampled_from((None, *PAGE_IDS)),
+        kind=st.sampled_from((RecordType.RESPONSE, RecordType.REVISIT)),
+    ),
+    max_size=25,
+    unique_by=lambda each: (each.url, each.captured_at),
+)
+_pages = st.lists(
+    st.builds(
+        page,
+        st.sampled_from(PAGE_IDS),
+        st.sampled_from(URLS),
+        second=st.integers(-120, 120),
+        outcome=st.sampled_from(Outcome),
+        title=st.sampled_from(("", "Bread", "bröd\U0001f35e")),
+    ),
+    max_size=3,
+    unique_by=(lambda each: each.page_id, lambda each: each.captured_at),
+)
+
+
+@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(_captures, _pages, st.sampled_from(URLS), st.integers(-70, 70))
+def test_both_answer_the_same(
+    postgres: PostgresServer,
+    captures: list[Capture],
+    pages: list[PageInfo],
+    url: str,
+    second: int,
+) -> None:
+    """Whatever the index holds, each question has one answer."""
+    at = NOW + timedelta(seconds=second, milliseconds=500)  # no two are equally near
+    rows = [
+        replace(each, location=RecordLocation("weboid-1.warc.gz", number, 9))
+        for number, each in enumerate(captures)
+    ]
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(TemporaryDirectory()))
+        address = parse_index_url(_emptied(postgres))
+        writers: list[Writer] = [
+            SqliteCaptureIndex(folder / "captures.sqlite"),
+            PostgresCaptureIndex(address),
+        ]
+        databases: list[Database] = [
+            KeptSqliteDatabase(folder / "captures.sqlite"),
+            PostgresDatabase(address),
+        ]
+        for each in (*writers, *databases):
+            stack.callback(each.close)
+        for writer in writers:
+            with writer.transaction():
+                writer.add_captures(rows)
+                for info in pages:
+                    writer.add_page(info)
+        one, two = ([*_answers(database, url, at)] for database in databases)
+        assert one == two
+
+
+def _answers(database: Database, url: str, at: datetime) -> Iterator[object]:
+    """What playback asks."""
+    index, store = CaptureIndex(database), PageStore(database)
+    yield list(index.captures(url, at))
+    yield list(index.captures(url, at, window=timedelta(seconds=31)))
+    found = index.page(url, at)
+    yield found
+    if found is not None:
+        yield index.artifact(found, ArtifactKind.DOM)
+    yield [index.is_withheld(capture(page_id=page_id)) for page_id in PAGE_IDS]
+    yield store.search("bre", number=1)
+    yield store.all_of(url)
+    yield store.nearest(url, at)
+    yield store.nearest(url, None)
+
+
+_DATABASES: dict[int, str] = {}
+
+
+def _emptied(postgres: PostgresServer) -> str:
+    """The URL of an index with empty tables; one database serves all examples."""
+    if postgres.port not in _DATABASES:
+        _DATABASES[postgres.port] = postgres.database()
+    url = _DATABASES[postgres.port]
+    with closing(PostgresCaptureIndex(parse_index_url(url))) as index:
+        index._server.execute("TRUNCATE captures, pages, payloads, files")
+    return url
+
+
+# ------------------------------------------------------------------------------- servers
+
+
+@pytest.fixture
+def mortal() -> Iterator[PostgresServer]:
+    """A PostgreSQL that a test may harm."""
+    server = PostgresServer()
+    yield server
+    server.stop()
+
+
+def test_many_may_ask_at_once(postgres: PostgresServer, database_url: str) -> None:
+    """More questions than connections wait for one another."""
+    address = parse_index_url(database_url)
+    with (
+        closing(PostgresCaptureIndex(address)) as writer,
+        closing(PostgresDatabase(address)) as database,
+    ):
+        writer.add_captures([capture()])
+        answers: list[list[Capture]] = []
+
+        def ask() -> None:
+            answers.extend(list(CaptureIndex(database).captures(URLS[0], NOW)) for _ in range(10))
+
+        threads = [threading.Thread(target=ask) for _ in range(40)]
+        for each in threads:
+            each.start()
+        for each in threads:
+            each.join()
+        connections = len(database._idle)
+
+    assert answers == [[capture()]] * 400
+    assert connections <= playback_postgres.MOST_CONNECTIONS
+
+
+def test_a_server_that_hangs_is_given_up(
+    mortal: PostgresServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A reader is told to come back, and the next question finds the server again."""
+    monkeypatch.setattr(playback_postgres, "ANSWER_LIMIT_S", 0.5)
+    with closing(PostgresDatabase(parse_index_url(mortal.database()))) as database:
+        assert database.rows("SELECT 1 AS one", {}) == [{"one": 1}]
+        mortal.pause(stop=True)
+        try:
+            with pytest.raises(TransientError, match="cannot be read"):
+                database.rows("SELECT 1 AS one", {})
+        finally:
+            mortal.pause(stop=False)
+        assert database.rows("SELECT 1 AS one", {}) == [{"one": 1}]
+
+
+def test_a_setting_that_names_no_index_is_refused(tmp_path: Path) -> None:
+    """Before anything is started."""
+    with pytest.raises(ConfigError, match=r"\[index\] url"):
+        open_database(Layout(tmp_path), "mysql://db.example/x")
+
+
+def copy(collection: CollectionBuilder, url: str) -> None:
+    """Put the collection's index into PostgreSQL, and take the file away."""
+    collection.close()
+    path = collection.layout.captures_db
+    with (
+        closing(sqlite3.connect(path)) as old,
+        closing(PostgresCaptureIndex(parse_index_url(url))) as index,
+    ):
+        query = f"SELECT {columns(CaptureRow)} FROM captures"
+        index.add_rows([CaptureRow(*row) for row in old.execute(query)])
+        marks = ", ".join(["%s"] * len(PageRow._fields))
+        for row in old.execute(f"SELECT {columns(PageRow)} FROM pages"):
+            index._server.execute(f"INSERT INTO pages ({columns(PageRow)}) VALUES ({marks})", row)
+    path.unlink()
+
+
+def test_readers_are_served_from_postgresql_and_told_when_it_is_away(
+    collection: CollectionBuilder, mortal: PostgresServer
+) -> None:
+    """Front and replay answer from it, say 503 while it is gone, and go on when it is back."""
+    url = "https://site.example/"
+    at = timestamp14(NOW)
+    collection.page(url, "<p>the copy</p>", title="A title")
+    image = f"{url}i.png"
+    collection.response(image, png(), mime="image/png")
+    index_url = mortal.database()
+    copy(collection, index_url)
+
+    def answers() -> list[int]:
+        asked = [served.get("/"), served.get(f"/page/{at}/{url}")]
+        front = [reply.status for reply in asked]
+        targets = (f"/c/{at}/{url}", f"/c/{at}im_/{image}")
+        return [*front, *(fetch(served.replay, target).status for target in targets)]
+
+    with serving(collection, index_url) as served:
+        assert answers() == [200, 200, 200, 200]
+        assert "A title" in served.get("/").text
+        mortal.kill()
+        assert answers() == [503, 503, 503, 503]
+        mortal.start()
+        assert answers() == [200, 200, 200, 200]
+        assert index_url not in command_lines()
+
+
+def command_lines() -> str:
+    """What every process on this machine was started with."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            found.append(path.read_text(errors="replace"))
+    return "\n".join(found)

@@ -1,0 +1,258 @@
+"""Who reaches a proxy's control over TCP: those who hold the secret, and nobody else."""
+
+import asyncio
+import hmac
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import closing, suppress
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from core.clock import SystemClock
+from core.errors import ConfigError, ProxyUnavailableError
+from core.layout import Layout
+from core.settings import EgressSettings, ProxySettings, Settings
+from proxy import handshake
+from proxy.client import NewArtifact, ProxyClient
+from proxy.control import STRANGERS_AT_ONCE, TcpControlServer
+from proxy.frames import pack
+from proxy.handshake import HELLO, NONCE_BYTES, Secret
+from proxy.ledger import Kept
+from proxy.running import Running, TcpControl, running
+from tests.proxy.conftest import Browser, check
+
+pytestmark = pytest.mark.proxy
+
+SECRET, OTHER = Secret.of("s" * 32), Secret.of("t" * 32)
+SETTINGS = Settings(
+    egress=EgressSettings(allow=("127.0.0.0/8",)), proxy=ProxySettings(disk_reserve_bytes=0)
+)
+
+
+@pytest.fixture(scope="module")
+def stands(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """A proxy with control over TCP."""
+    layout = Layout(tmp_path_factory.mktemp("collection"))
+    with running(layout, SETTINGS, control=TcpControl("127.0.0.1", 0, SECRET)) as started:
+        yield started
+
+
+def address(stands: Running) -> tuple[str, int]:
+    """Where its control listens."""
+    return "127.0.0.1", stands.control_port
+
+
+def said(stands: Running, *pieces: bytes) -> bytes:
+    """All that it answers to these bytes until it hangs up; our side stays open."""
+    with closing(socket.create_connection(address(stands))) as sock:
+        sock.settimeout(20)
+        with suppress(OSError):
+            for piece in pieces:
+                sock.sendall(piece)
+        answer = b""
+        with suppress(ConnectionError):
+            while piece := sock.recv(65536):
+                answer += piece
+        return answer
+
+
+async def test_a_holder_of_the_secret_works_as_over_the_unix_socket(stands: Running) -> None:
+    """Visit, artifact, seal and status; several at once."""
+    client = ProxyClient(address(stands), SECRET)
+    async with (
+        client.visit("one", bucket="default") as visit,
+        client.visit("two", bucket="default"),
+    ):
+        given_ = visit.credentials
+        status = await client.status()
+        assert (given_.host, given_.port) == stands.proxy.reached_at
+        assert await visit.seal(grace_s=0) == []
+
+    assert status["visits"] == 2
+    assert status["spki"] == stands.proxy.ca.spki
+
+
+async def test_another_secret_is_refused_with_the_remedy(stands: Running) -> None:
+    """The worker is told what to look at, and never which part was wrong."""
+    with pytest.raises(ProxyUnavailableError, match="same secret"):
+        await ProxyClient(address(stands), OTHER).status()
+
+
+async def test_a_worker_speaks_to_no_proxy_that_does_not_prove_itself() -> None:
+    """Somebody who took the port over is told nothing but a nonce and a proof."""
+    heard, over = b"", asyncio.Event()
+
+    async def false_proxy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal heard
+        writer.write(bytes(NONCE_BYTES) * 2)
+        heard = await reader.read(-1)
+        writer.close()
+        over.set()
+
+    server = await asyncio.start_server(false_proxy, "127.0.0.1", 0)
+    async with server:
+        with pytest.raises(ProxyUnavailableError, match="does not hold"):
+            await ProxyClient(server.sockets[0].getsockname()[:2], SECRET).status()
+        await over.wait()
+
+    assert len(heard) == len(HELLO) + NONCE_BYTES + 32
+    assert SECRET.key not in heard
+
+
+@given(data=st.binary(max_size=200))
+@settings(
+    max_examples=40,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+def test_a_stranger_hears_a_nonce_at_most(stands: Running, data: bytes) -> None:
+    """Whatever is said: no frame, no error text, no hint, and the connection ends."""
+    for begin in (b"", HELLO):
+        told = begin + data + bytes(72)  # enough that nothing waits for more
+        assert len(said(stands, told)) in (0, NONCE_BYTES)
+
+
+@pytest.mark.parametrize(
+    "beginning",
+    [
+        b"GET /status HTTP/1.1\r\nHost: a\r\n\r\n",
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03",
+        pack({"verb": "status"}),
+    ],
+    ids=["http", "tls", "frame"],
+)
+def test_what_is_no_greeting_gets_nothing(stands: Running, beginning: bytes) -> None:
+    """A browser, a scanner and a worker without a secret hear not a byte."""
+    assert said(stands, beginning) == b""
+
+
+def test_a_proof_of_another_conversation_is_worth_nothing(stands: Running) -> None:
+    """Replayed as it was, or sent back to who said it."""
+    ours = bytes(NONCE_BYTES)
+    with closing(socket.create_connection(address(stands))) as sock:
+        sock.sendall(HELLO + ours)
+        theirs = sock.recv(NONCE_BYTES)
+        good = SECRET.proof(b"worker", ours, theirs)
+        sock.sendall(good)
+        proof = sock.recv(32)
+    assert hmac.compare_digest(proof, SECRET.proof(b"proxy", ours, theirs))
+
+    assert len(said(stands, HELLO + ours, good)) == NONCE_BYTES
+    assert len(said(stands, HELLO + ours, proof)) == NONCE_BYTES
+
+
+def test_a_stranger_who_dawdles_is_cut_off_in_all(
+    stands: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The limit is for the whole conversation, not for each byte of it."""
+    monkeypatch.setattr(handshake, "LIMIT_S", 0.3)
+    assert said(stands) == b""
+    pause = threading.Event()
+    with closing(socket.create_connection(address(stands))) as sock:
+        ended = False
+        for byte in HELLO[:1] * 100:
+            try:
+                sock.sendall(bytes([byte]))
+                sock.settimeout(0.05)
+                ended = sock.recv(1) == b""
+                break
+            except TimeoutError:
+                pause.wait(0)
+            except OSError:
+                ended = True
+                break
+    assert ended
+
+
+def test_too_many_strangers_at_once_are_not_heard(stands: Running) -> None:
+    """They cost a bounded number of threads; a worker is served when they are gone."""
+    assert isinstance(stands.control, TcpControlServer)
+    before = threading.active_count()
+    crowd = [socket.create_connection(address(stands)) for _ in range(STRANGERS_AT_ONCE + 50)]
+    extra = crowd[-1]
+    extra.settimeout(10)
+    assert extra.recv(1) == b""
+    assert threading.active_count() - before <= STRANGERS_AT_ONCE + 10
+    for sock in crowd:
+        sock.close()
+    pause = threading.Event()
+    for _ in range(500):
+        with suppress(ProxyUnavailableError):
+            assert asyncio.run(ProxyClient(address(stands), SECRET).status())["pid"]
+            return
+        pause.wait(0.02)
+    raise AssertionError("No worker was served after the crowd had gone.")
+
+
+@pytest.mark.parametrize("text", ["", "short", "x" * 31, f"  {'x' * 31}  ", "x" * 5000])
+def test_a_weak_secret_is_refused(text: str) -> None:
+    """The text says how to make one, and never what was given."""
+    with pytest.raises(ConfigError, match="openssl rand"):
+        Secret.of(text)
+
+
+def test_a_secret_shows_itself_nowhere() -> None:
+    """Logs hold representations."""
+    assert "sss" not in f"{SECRET} {SECRET!r}"
+    assert Secret.of(f" {'s' * 32}\n") == SECRET
+
+
+async def test_a_proxy_that_is_leaving_opens_no_visit(tmp_path: Path) -> None:
+    """The worker is told so, and asks another."""
+    control = TcpControl("127.0.0.1", 0, SECRET)
+    with running(Layout(tmp_path), SETTINGS, control=control) as started:
+        client = ProxyClient(address(started), SECRET)
+        async with client.visit("one", bucket="default") as visit:
+            started.proxy.leaving = True
+            with pytest.raises(ProxyUnavailableError, match="ask another"):
+                async with client.visit("two", bucket="default"):
+                    raise AssertionError("opened")
+            url, date = "http://a.example/", SystemClock().now()
+            data = NewArtifact(f"urn:text:{url}", "text/plain", b"kept")
+            written = await visit.write([data], page_url=url, document=url, date=date)
+            await visit.seal(grace_s=0)
+
+    assert len(written) == 1
+    check(Layout(tmp_path))
+
+
+@pytest.mark.parametrize("listen", ["127.0.0.1", "0.0.0.0"])
+async def test_a_page_gets_nothing_from_the_proxys_own_ports(tmp_path: Path, listen: str) -> None:
+    """Its network is allowed, and yet no way leads to control or to the proxy itself (C-01)."""
+    everything = replace(
+        SETTINGS, egress=EgressSettings(allow=("127.0.0.0/8", "0.0.0.0/8", "::1/128"))
+    )
+    control = TcpControl(listen, 0, SECRET)
+    with running(Layout(tmp_path), everything, control=control) as started:
+        client = ProxyClient(address(started), SECRET)
+        hosts = ["127.0.0.1", "localhost", "0.0.0.0", "[::ffff:127.0.0.1]"]
+        hosts += ["127.0.0.9"] if listen == "0.0.0.0" else []
+        async with client.visit("page", bucket="default") as visit:
+            given_ = visit.credentials
+            statuses = await asyncio.to_thread(
+                lambda: [
+                    _ask(given_.port, given_.username, given_.password, f"http://{host}:{port}/")
+                    for host in hosts
+                    for port in (started.control_port, given_.port if host != "127.0.0.9" else 1)
+                ]
+            )
+            entries = await visit.seal(grace_s=1)
+        assert isinstance(started.control, TcpControlServer)
+        refused = started.control.refused
+
+    assert set(statuses) == {403}
+    assert {entry.kept for entry in entries} == {Kept.BLOCKED}
+    assert refused == 0
+
+
+def _ask(port: int, username: str, password: str, url: str) -> int:
+    browser = Browser(port, username, password)
+    try:
+        return browser.get(url).status
+    finally:
+        browser.close()

@@ -1,0 +1,193 @@
+"""`index rebuild` and `archive verify` on a captures index in PostgreSQL."""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
+from dataclasses import replace
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+from core.errors import CollectionInUseError, CollectionVersionError, IndexUnavailableError
+from core.index_url import parse_index_url
+from core.layout import Layout
+from core.settings import IndexSettings, Settings
+from proxy.index.postgres import PostgresCaptureIndex
+from proxy.index.renewal import renewal
+from proxy.index.server import PostgresServer
+from proxy.index.snapshot import is_used
+from proxy.payloads.opening import open_shared
+from proxy.rebuilding import rebuild
+from proxy.verify import verify
+from tests.proxy.conftest import Origin, Proxy, ok
+from tests.proxy.test_durability import fetch
+from tests.proxy.test_index import contents
+from tests.services.redis_server import RedisServer
+
+pytestmark = pytest.mark.proxy
+
+SITE = "http://origin.example"
+
+
+@pytest.fixture(scope="module")
+def redis_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
+    """The dedup index that belongs to the captures index."""
+    server = RedisServer(tmp_path_factory.mktemp("redis"))
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def chosen(
+    settings: Settings, database_url: str, redis_server: RedisServer, tmp_path: Path
+) -> Settings:
+    """Settings of machines that share both indexes."""
+    dedup = f"{redis_server.url}?index={tmp_path.name}"
+    return replace(
+        settings,
+        proxy=replace(settings.proxy, dedup_url=dedup),
+        index=IndexSettings(url=database_url, patience_s=5.0),
+    )
+
+
+Launch = Callable[[], Proxy]
+
+
+@pytest.fixture
+def launch(tmp_path: Path, chosen: Settings, layout: Layout) -> Iterator[Launch]:
+    """Starts proxies on the one collection."""
+    numbers = count()
+    with ExitStack() as stack:
+
+        def launcher() -> Proxy:
+            proxy = Proxy(layout, chosen, f"proxy{next(numbers)}", tmp_path)
+            stack.callback(lambda: proxy.process.poll() is None and proxy.stop())
+            return proxy
+
+        yield launcher
+
+
+@pytest.fixture
+async def sound(launch: Launch, origin: Origin, layout: Layout) -> Layout:
+    """A collection that two proxies have written."""
+    origin.answers = {path: ok(path[1:2].encode()) for path in ("/a", "/b", "/a-again")}
+    one, two = launch(), launch()
+    await fetch(one, f"{SITE}/a", f"{SITE}/b", page_id="one")
+    await fetch(two, f"{SITE}/a-again", page_id="two")
+    for proxy in (one, two):
+        await asyncio.to_thread(proxy.stop)
+    return layout
+
+
+def spoil(url: str, statement: str) -> None:
+    """Do something to the index behind everyone's back."""
+    with closing(PostgresServer(parse_index_url(url))) as server:
+        server.execute(statement)
+
+
+def held(url: str) -> dict[str, list[tuple[object, ...]]]:
+    """All that the index holds."""
+    with closing(PostgresCaptureIndex(parse_index_url(url))) as index:
+        return contents(index)
+
+
+def test_a_sound_collection_has_no_fault(sound: Layout, chosen: Settings) -> None:
+    """Every record is held against its row, whoever wrote it; no file is made."""
+    verdict = verify(sound, index=chosen.index)
+
+    assert [*verdict.faults, *verdict.notes] == []
+    assert (verdict.files, verdict.rows) == (4, 5)
+    assert verify(sound, index=chosen.index, quick=True).is_sound
+    assert not sound.captures_db.exists()
+
+
+@pytest.mark.parametrize(
+    ("statement", "kind"),
+    [
+        ("DELETE FROM captures WHERE url LIKE '%/b'", "no-row"),
+        ("UPDATE captures SET status = 404 WHERE url LIKE '%/b'", "row"),
+        ("UPDATE captures SET orig_offset = 1 WHERE record_type = 'revisit'", "original"),
+        ("DELETE FROM files", "unknown"),
+    ],
+)
+def test_what_is_wrong_with_it_is_found_and_made_good(
+    statement: str, kind: str, sound: Layout, chosen: Settings, database_url: str
+) -> None:
+    """A rebuild gives the rows that writing gave."""
+    before = held(database_url)
+    spoil(database_url, statement)
+    assert kind in {each.kind for each in verify(sound, index=chosen.index).faults}
+    rebuild(sound, bucket="default", index=chosen.index)
+
+    assert held(database_url) == before
+    assert verify(sound, index=chosen.index).is_sound
+
+
+def test_an_index_of_another_version_is_made_anew(
+    sound: Layout, chosen: Settings, database_url: str
+) -> None:
+    """Its tables go, and what else lies in the schema stays."""
+    before = held(database_url)
+    spoil(database_url, "UPDATE version SET number = 1")
+    spoil(database_url, "CREATE TABLE somebody_elses (x int)")
+    with pytest.raises(CollectionVersionError):
+        held(database_url)
+    shared = open_shared(sound, chosen.proxy)
+    assert shared is not None
+    with closing(shared):
+        rebuild(sound, bucket="default", index=chosen.index, shared=shared)
+
+    assert held(database_url) == before
+    spoil(database_url, "SELECT * FROM somebody_elses")
+
+
+def test_an_index_is_not_made_anew_under_those_who_write_it(
+    launch: Launch,
+    layout: Layout,
+    chosen: Settings,
+    database_url: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Whoever comes first keeps the other out; readers of the collection may look all the time."""
+    monkeypatch.setattr("proxy.index.renewal.LOCK_TRIES", 2)
+    proxy = launch()
+    assert is_used(database_url)
+    with pytest.raises(CollectionInUseError, match="end the crawl"):
+        rebuild(layout, bucket="default", index=chosen.index)
+    proxy.stop()
+    assert not is_used(database_url)
+    with renewal(layout, chosen.index) as renewed:
+        with pytest.raises(IndexUnavailableError, match="being made anew"):
+            held(database_url)
+        assert renewed.index.counts()["captures"] == 0
+
+
+def test_a_rebuild_that_fails_leaves_the_old_index(
+    sound: Layout, chosen: Settings, database_url: str
+) -> None:
+    """Nothing is published before all is read, and nothing is left lying about."""
+    before = held(database_url)
+
+    def fail(_name: str, _rows: int) -> None:
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        rebuild(sound, bucket="default", index=chosen.index, progress=fail)
+    assert held(database_url) == before
+    with closing(PostgresServer(parse_index_url(database_url))) as server:
+        query = "SELECT count(*) FROM pg_namespace WHERE nspname LIKE '%rebuilding'"
+        assert server.execute(query).fetchone() == (0,)
+
+
+def test_what_is_not_here_any_more_is_named(
+    sound: Layout, chosen: Settings, database_url: str
+) -> None:
+    """A rebuilt index knows what lies in the folder, and says what it knew besides."""
+    gone = min(sound.archive.glob("weboid-*.gz"))
+    gone.unlink()
+    told: list[str] = []
+    rebuild(sound, bucket="default", index=chosen.index, told=told.append)
+
+    assert [text for text in told if gone.name in text]
+    assert gone.name not in {row[0] for row in held(database_url)["files"]}
