@@ -16,6 +16,7 @@ from core.pages import parse_pageinfo
 from tests.crawler.conftest import Ran, Weboid
 from tests.crawler.linked_site import Answer, LinkedSite, file, moved, page, weboid_for
 from tests.crawler.test_archive_command import check, index, records
+from tests.services.redis_server import RedisServer
 from tests.sites.web import TestWeb
 
 pytestmark = [pytest.mark.browser, pytest.mark.proxy]
@@ -342,3 +343,20 @@ def test_a_crawl_that_was_killed_goes_on_and_captures_every_page_once(start: Sta
         if target.startswith("urn:pageinfo:")
     )
     assert times == {f"http://a.example{path}": 1 for path in WHOLE_FOLDER}
+
+
+def test_a_crawl_with_a_shared_frontier_is_handed_to_its_workers(
+    start: Start, redis_server: RedisServer
+) -> None:
+    """The command adds the job and its seeds, and ends; nothing is made here."""
+    weboid, site = start(SITE)
+    shared = ("--frontier", f"{redis_server.url}?frontier=handed")
+
+    told = weboid.run("crawl", SEED, "--name", "mine", "--pages", "7", *shared)
+    again = crawl(weboid, SEED, "--name", "mine", "--pages", "7", *shared)
+
+    assert told.code == 0, told.err
+    assert "1 pages wait in the shared frontier" in told.out
+    assert again.summary["duplicates"] == again.summary["left"] == 1
+    assert not weboid.collection.exists()
+    assert not site.asked
