@@ -19,6 +19,7 @@ from core.clock import SystemClock
 from core.errors import (
     CollectionVersionError,
     DiskFullError,
+    InputError,
     InvariantError,
     TransientError,
     UnavailableError,
@@ -414,3 +415,10 @@ def test_one_claim_tidies_up_a_bounded_number_of_leases(path: Path) -> None:
         assert len(frontier.claim(now=now, worker="w", limit=count)) == claims.TIDY_LIMIT
         assert frontier.next_wakeup(now) == now
         assert len(frontier.claim(now=now, worker="w", limit=count)) == 100
+
+
+@pytest.mark.parametrize("cursor", ["nonsense", "9:9:9", "2:x", "::", "2:" + "9" * 40])
+def test_a_cursor_that_no_scan_gave_is_refused(path: Path, cursor: str) -> None:
+    """It may come from a command line."""
+    with SqliteFrontier(path) as frontier, pytest.raises(InputError):
+        frontier.scan(ItemState.QUEUED, cursor=cursor)
