@@ -184,7 +184,6 @@ class Cluster:
     others: dict[str, str] = field(default_factory=dict)  # more hosts, and where they are
     politeness: str = f"min_delay_s = {MIN_DELAY_S}\nmax_delay_s = 2.0"
     members: dict[str, Member] = field(default_factory=dict)
-    env: dict[str, str] = field(default_factory=dict)
 
     @property
     def collection(self) -> Path:
@@ -200,8 +199,8 @@ class Cluster:
         """So many pages, spread over the hosts."""
         return [f"http://h{n % self.hosts:02}.example/page/{n}" for n in range(count)]
 
-    def write_profile(self) -> None:
-        """Say how members work, under which the hosts are found at the origin's port."""
+    def prepare(self, *, proxies: int, workers: int) -> None:
+        """Write the profile and say what members there are; nothing is started."""
         names = (f"h{n:02}.example" for n in range(self.hosts))
         places = dict.fromkeys(names, f"127.0.0.1:{self.origin.port}") | self.others
         resolve = ", ".join(f'"{name}" = "{place}"' for name, place in places.items())
@@ -212,10 +211,7 @@ class Cluster:
             "[proxy]\ndisk_reserve_bytes = 0\n"
             "[visit]\nfull_page = false\nsettle_s = 0.2\nscroll_limit_s = 1.0\n"
         )
-
-    def prepare(self, *, proxies: int, workers: int) -> None:
-        """Say what members there are; nothing is started."""
-        self.env = env = {
+        env = {
             **{k: v for k, v in os.environ.items() if not k.startswith("WEBOID")},
             "PYTHONPATH": str(ROOT),
             "WEBOID_SECRET": secrets.token_hex(32),
@@ -258,18 +254,6 @@ class Cluster:
         """Queue the URLs."""
         with self.frontier() as frontier:
             frontier.add(map(NewItem, urls), now=SystemClock().now())
-
-    def command(self, *arguments: str) -> "subprocess.CompletedProcess[str]":
-        """Run a command to its end, as on a machine that sees the frontier only."""
-        return subprocess.run(
-            [str(WEBOID), *arguments],
-            cwd=self.folder,
-            env=self.env,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=START_LIMIT_S,
-        )
 
     def strike(self, what: str) -> None:
         """Kill a member or a server, and start it again."""
@@ -338,10 +322,6 @@ def running(
         cluster = Cluster(folder, origin, redis, postgres, postgres.database(), hosts)
         cluster.others.update(others or {})
         cluster.politeness = politeness or cluster.politeness
-        if profile is None:
-            cluster.write_profile()
-        else:
-            profile(cluster.profile)
         cluster.prepare(proxies=proxies, workers=workers)
         for member in cluster.members.values():
             stack.callback(member.clean)
