@@ -168,7 +168,7 @@ async def test_what_is_left_over_is_skipped_together(machine: Machine) -> None:
 
     verdict = await machine.rule.before(second, now=NOW)
 
-    assert (verdict.action, verdict.reason) == (Action.SKIP, "budget: 1 pages")
+    assert (verdict.action, verdict.reason) == (Action.SKIP, "budget: 1 page")
     counts = machine.frontier.job_counts("mine")
     assert (counts.queued, counts.skipped) == (0, 2_998)
     assert machine.frontier.stats(NOW).queued == 1
