@@ -269,7 +269,9 @@ def parse_sheet(prefix: str, document: Mapping[str, Any], *, source: str = "shee
         checked = _group(groups[name], table, within)
         for key in table:
             if key in NOT_IN_SHEETS.get(name, ()):
-                raise ConfigError(f"{within} {key} is said of a crawl as a whole, not of a part.")
+                raise ConfigError(
+                    f"{within} {key} holds as a whole: no sheet can change it for a part."
+                )
         changes[name] = {key: getattr(checked, key) for key in table}
     sheet = Sheet(spelled, **changes)
     check_settings(with_sheets(Settings(), (sheet,)), source=where)

@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
+from crawler.following import link_counts
 from crawler.frontier.base import (
     Frontier,
     FrontierStats,
@@ -31,7 +32,7 @@ LEASES_SHOWN = 100
 BLOCKS_COUNTED = 1_000
 MEMBERS_SHOWN = 100
 # Reasons are grouped over so many of the latest: enough for a picture, and always as quick.
-ENDED_LOOKED_AT = 500
+ENDED_LOOKED_AT = 200
 REASONS_SHOWN = 20
 EXAMPLES_SHOWN = 3
 DEAD_LETTERS_SHOWN = 20
@@ -84,6 +85,7 @@ class Overview:
         eta: how long it takes at least, if nothing is added; None when nobody can say.
         stopping: the order to stop, ``gently`` or ``now``; None when there is none.
         jobs: the counts of each job.
+        links: what was decided on links so far, by job and reason.
         slowest: the hosts whose visits take longest.
         longest: the hosts with the longest queues.
         blocked: hosts that are left alone, the longest first; `BLOCKS_COUNTED` at most.
@@ -102,6 +104,7 @@ class Overview:
     eta: timedelta | None
     stopping: str | None
     jobs: dict[str, JobCounts]
+    links: dict[str, dict[str, int]]
     slowest: tuple[HostReport, ...]
     longest: tuple[HostReport, ...]
     blocked: tuple[HostBlock, ...]
@@ -136,6 +139,7 @@ def overview(frontier: Frontier, *, now: datetime) -> Overview:
         eta=eta(stats, minutes, longest, now=now),
         stopping=None if stop is None else stop or "gently",
         jobs=_jobs(frontier),
+        links=link_counts(frontier, now=now),
         slowest=tuple(frontier.hosts(HostOrder.SLOWEST, now=now, limit=HOSTS_SHOWN)),
         longest=longest,
         blocked=tuple(frontier.blocks(now=now, limit=BLOCKS_COUNTED)),
@@ -156,14 +160,17 @@ def ended_in(minute: Minute) -> int:
 def rate(minutes: Sequence[Minute], window: int, *, now: datetime) -> float:
     """Pages ended a minute over the last `window` minutes and what has passed of the current one.
 
-    A crawl that began within them is measured from its first minute.
+    A crawl that began within them is measured from the middle of its first minute: nobody knows
+    when in that minute it began.
     """
     recent = list(minutes[-(window + 1) :])
+    began_before = bool(recent and ended_in(recent[0]))
     while recent and not ended_in(recent[0]):
         recent.pop(0)
     if not recent:
         return 0.0
-    seconds = max((now - recent[0].begins_at).total_seconds(), SHORTEST_S)
+    begin = recent[0].begins_at + timedelta(seconds=0 if began_before else 30)
+    seconds = max((now - begin).total_seconds(), SHORTEST_S)
     return sum(map(ended_in, recent)) * 60 / seconds
 
 

@@ -46,7 +46,7 @@ def hosts(*, host: str | None, order: str, limit: int, where: Where, as_json: bo
     if as_json:
         click.echo(json.dumps([plain(asdict(each)) for each in reports], ensure_ascii=False))
         return Exit.OK
-    lines = card(reports[0], now) if host is not None else host_table(reports, now)
+    lines = card(reports[0], now) if host is not None else host_table(reports, now, columns=width())
     for line in lines:
         click.echo(line)
     if not reports:
@@ -120,7 +120,9 @@ def _known(frontier: Frontier, host: str, now: datetime) -> HostReport:
     return report
 
 
-def host_table(reports: Sequence[HostReport], now: datetime) -> list[str]:
+def host_table(
+    reports: Sequence[HostReport], now: datetime, *, columns: int | None, indent: str = ""
+) -> list[str]:
     """A line a host."""
     if not reports:
         return []
@@ -136,7 +138,7 @@ def host_table(reports: Sequence[HostReport], now: datetime) -> list[str]:
         )
         for each in reports
     ]
-    return table(head, rows, columns=width())
+    return table(head, rows, columns=columns, indent=indent)
 
 
 def card(report: HostReport, now: datetime) -> list[str]:
@@ -160,6 +162,8 @@ def state_of(report: HostReport, now: datetime) -> str:
         return f"down {_until(report.down_until, now)}{why}"
     if report.blocked_until is not None and report.blocked_until > now:
         return f"blocked {_until(report.blocked_until, now)}{why}"
+    if report.active:
+        return "in work"
     if report.ready_at > now:
         return f"rests for {told((report.ready_at - now).total_seconds())}"
     return "may be asked" if report.waiting else "-"

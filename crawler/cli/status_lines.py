@@ -93,16 +93,20 @@ def _sections(view: Overview, columns: int | None) -> Iterator[str]:
     jobs = [name for name in view.jobs if name]
     if jobs:
         yield from _section("Crawls", _jobs(view, columns), len(view.jobs))
+    rows = _links(view)
+    yield from _section("Links", rows, len(rows))
     yield from _section("In work", _leases(view, columns), len(view.leases))
     slow = [host for host in view.slowest if host.done or host.busy]
-    yield from _section("Slowest hosts", _hosts(slow, view), len(slow))
+    yield from _section("Slowest hosts", _hosts(slow, view, columns), len(slow))
     waiting = [host for host in view.longest if host.waiting]
-    yield from _section("Longest queues", _hosts(waiting, view), len(waiting))
+    yield from _section("Longest queues", _hosts(waiting, view, columns), len(waiting))
     blocks = [(each.host, _left(each.until, view), each.reason) for each in view.blocked]
     rows = table(("host", "for", "why"), blocks[:SHOWN], columns=columns, indent="  ")
     yield from _section("Blocked hosts", rows if blocks else [], len(blocks))
     down = [host for host in {*view.slowest, *view.longest} if host.down_until is not None]
-    yield from _section("Down", _hosts(sorted(down, key=lambda each: each.host), view), len(down))
+    yield from _section(
+        "Down", _hosts(sorted(down, key=lambda each: each.host), view, columns), len(down)
+    )
     yield from _section("Given up, latest", _groups(view.dead, columns), len(view.dead))
     yield from _section("Skipped, latest", _groups(view.skipped, columns), len(view.skipped))
     yield from _section("Proxies", _members(view.proxies, columns), len(view.proxies))
@@ -137,6 +141,15 @@ def _jobs(view: Overview, columns: int | None) -> list[str]:
     return table(head, rows, columns=columns, indent="  ")
 
 
+def _links(view: Overview) -> list[str]:
+    """What was decided on links, the most frequent reason first."""
+    lines = []
+    for job, counts in view.links.items():
+        most = sorted(counts.items(), key=lambda pair: -pair[1])
+        lines.append(f"  {job}: " + ", ".join(f"{count:,} {reason}" for reason, count in most))
+    return lines
+
+
 def _leases(view: Overview, columns: int | None) -> list[str]:
     rows = [
         (
@@ -159,8 +172,8 @@ def _left(moment: Any, view: Overview) -> str:
     return told(seconds) if seconds > 0 else "-"
 
 
-def _hosts(reports: Sequence[HostReport], view: Overview) -> list[str]:
-    return [f"  {line}" for line in host_table(reports[:SHOWN], view.at)]
+def _hosts(reports: Sequence[HostReport], view: Overview, columns: int | None) -> list[str]:
+    return host_table(reports[:SHOWN], view.at, columns=columns, indent="  ")
 
 
 def _groups(groups: Sequence[Group], columns: int | None) -> list[str]:

@@ -6,6 +6,7 @@ A whitelist entry overrides what the crawl and the site say, and the lists: ever
 entries that are more specific, and addresses that are not the web.
 """
 
+import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -21,6 +22,7 @@ from crawler.policy.origins import Known, OriginRobots
 from crawler.policy.patterns import Target, target_of
 from crawler.rules import VISIT, Action, Verdict
 
+MANY_RULES = 300
 NOT_KNOWN = "not known yet; it is asked for before a visit"
 FAILED_LINKS = "failed-link"  # the kind of note that a 404 leaves (A06)
 
@@ -193,7 +195,10 @@ class Judge:
             reason = f"robots: it cannot be had ({known.why})"
             verdict = Verdict(Action.LATER, reason, until=known.next_at, asked=known.asked)
             return Opinion("robots.txt", verdict, _of(known, reason))
-        rule = robots.rule_for(url)
+        if len(robots.rules) > MANY_RULES:  # a hostile file may take a second or two
+            rule = await asyncio.to_thread(robots.rule_for, url)
+        else:
+            rule = robots.rule_for(url)
         if rule is None or rule.allow:
             text = str(rule) if rule is not None else known.why or "no rule for it"
             return Opinion("robots.txt", Verdict(asked=known.asked), _of(known, text))

@@ -235,7 +235,8 @@ class OriginRobots:
     ) -> Known:
         origin = origin_of(url)
         fetched = await fetcher.get(origin + PATH, limit_bytes=LIMIT_BYTES + 1, timeout_s=TIMEOUT_S)
-        answer = read_answer(fetched, policy.robots_agent, now=now)
+        # Half a megabyte is not parsed while others wait for the event loop.
+        answer = await asyncio.to_thread(read_answer, fetched, policy.robots_agent, now=now)
         if answer.robots is not None:
             found = Known(
                 answer.robots,

@@ -17,7 +17,7 @@ from core.errors import BadUrlError, InvariantError
 from core.pages import Outcome, PageInfo
 from core.settings import PolicySettings, Settings
 from core.urls import host_of
-from crawler.frontier.base import Frontier, FrontierItem
+from crawler.frontier.base import Frontier, FrontierItem, Lane
 from crawler.policy.book import Ask
 from crawler.policy.directives import HEADER, forbidden
 from crawler.policy.judging import (
@@ -30,7 +30,7 @@ from crawler.policy.judging import (
     failed_link_note,
 )
 from crawler.policy.patterns import target_of
-from crawler.rules import VISIT, Aftermath, Verdict
+from crawler.rules import VISIT, Action, Aftermath, Verdict
 from crawler.visiting import Captured
 from render.visit import Visit
 
@@ -87,7 +87,23 @@ class PolicyRule:
                 await self._ban(item.url, item, CLOSED, now=now)
             if opinion.is_against:
                 return opinion.verdict
-        return Verdict(asked=True) if asked else VISIT
+        return await self._after_asking(item, now=now) if asked else VISIT
+
+    async def _after_asking(self, item: FrontierItem, *, now: datetime) -> Verdict:
+        """The host was asked for its robots.txt a moment ago: it rests before the page's turn.
+
+        Where the answer would be forgotten before that, the page is visited at once.
+        """
+        settings = self._settings_for(item)
+        rest = timedelta(seconds=settings.politeness.min_delay_s)
+        delay = await self._crawl_delay(item, self._policy(item, now=now), now=now)
+        if delay is not None and item.lane is not Lane.NOW:
+            rest = max(rest, delay)
+        if not timedelta(0) < 2 * rest < timedelta(seconds=settings.policy.robots_lifetime_s):
+            return Verdict(asked=True)
+        until = now + rest
+        await self._ask(lambda: self._frontier.rest({item.host: until}, now=now))
+        return Verdict(Action.LATER, "robots: read; the host rests first", until, asked=True)
 
     async def explain(self, item: FrontierItem, *, now: datetime) -> list[Opinion]:
         """What every part of policy says of the item; raises as `before`."""
@@ -134,8 +150,9 @@ class PolicyRule:
     ) -> None:
         """Let the host rest as its robots.txt asks, and remember what failed or was forbidden."""
         policy = self._policy(item, now=now)
-        if policy.robots == "obey":
-            await self._rest(item, policy, aftermath, now=now)
+        delay = await self._crawl_delay(item, policy, now=now)
+        if delay is not None:
+            aftermath.wish_delay(delay)
         if captured.again:
             return
         page = captured.page
@@ -144,15 +161,18 @@ class PolicyRule:
         await self._note_link(item, page, policy, now=now)
         await self._count(page, policy, now=now)
 
-    async def _rest(
-        self, item: FrontierItem, policy: PolicySettings, aftermath: Aftermath, *, now: datetime
-    ) -> None:
-        """Wish for the Crawl-delay, as far as the settings go along with it."""
+    async def _crawl_delay(
+        self, item: FrontierItem, policy: PolicySettings, *, now: datetime
+    ) -> timedelta | None:
+        """What robots.txt asks for between two visits, as far as the settings go along with it."""
+        if policy.robots != "obey":
+            return None
         known = await self._judge.robots.known(item.url, policy, now=now)
         robots = known.holds(now=now) if known is not None else None
-        if robots is not None and robots.crawl_delay_s:
-            limit_s = self._settings_for(item).politeness.crawl_delay_limit_s
-            aftermath.wish_delay(timedelta(seconds=min(robots.crawl_delay_s, limit_s)))
+        if robots is None or not robots.crawl_delay_s:
+            return None
+        limit_s = self._settings_for(item).politeness.crawl_delay_limit_s
+        return timedelta(seconds=min(robots.crawl_delay_s, limit_s))
 
     async def _note_link(
         self, item: FrontierItem, page: PageInfo, policy: PolicySettings, *, now: datetime

@@ -92,6 +92,18 @@ def test_again_archives_what_is_there_already(weboid: Weboid) -> None:
     assert index(weboid.collection, "SELECT count(*) FROM pages") == [(2,)]
 
 
+def test_what_was_archived_a_reasonable_time_ago_is_left_alone(weboid: Weboid) -> None:
+    """--older-than says what is reasonable (A02)."""
+    url = f"{RULES}/page/plain"
+    weboid.archive(url)
+    recent = weboid.archive("--older-than", "30d", url)
+    old = weboid.archive("--older-than", "0s", url)
+
+    assert recent.pages == {}
+    assert list(old.pages) == [url]
+    assert index(weboid.collection, "SELECT count(*) FROM pages") == [(2,)]
+
+
 @pytest.mark.parametrize(
     ("path", "outcome", "status"),
     [

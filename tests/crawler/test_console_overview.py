@@ -62,8 +62,9 @@ def test_an_empty_frontier_has_an_overview_of_zeros(frontier: Frontier) -> None:
 
 
 def test_rates_are_measured_from_the_first_minute_with_anything_in_it() -> None:
-    """A crawl that began two minutes ago is not averaged over an hour."""
-    minutes = [_minute(ago, 0) for ago in range(59, 1, -1)] + [_minute(1, 60), _minute(0, 30)]
+    """A crawl that began two minutes ago, in the midst of one, is not averaged over an hour."""
+    minutes = [_minute(ago, 0) for ago in range(59, 2, -1)]
+    minutes += [_minute(2, 30), _minute(1, 60), _minute(0, 30)]
 
     assert rate(minutes, 60, now=NOW) == pytest.approx(60.0)
     assert rate(minutes, 1, now=NOW) == pytest.approx(60.0)

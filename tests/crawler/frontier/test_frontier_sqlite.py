@@ -171,19 +171,6 @@ def test_many_may_open_a_new_frontier_at_once(tmp_path: Path) -> None:
         assert list(pool.map(opened, range(8))) == [0] * 8
 
 
-def test_any_thread_may_use_one_frontier(path: Path) -> None:
-    """A worker calls it from its event loop and from threads alike."""
-    now = datetime(2026, 1, 1, tzinfo=UTC)
-    with SqliteFrontier(path, politeness=NO_DELAY) as frontier, ThreadPoolExecutor(8) as pool:
-        added = pool.map(
-            lambda host: frontier.add([NewItem(f"https://h{host}.test/")], now=now), range(50)
-        )
-        assert sum(result.added for result in added) == 50
-        claims = list(pool.map(lambda _: frontier.claim(now=now, worker="w", limit=5), range(20)))
-        tokens = [item.token for items in claims for item in items]
-        assert len(set(tokens)) == len(tokens) == 50
-
-
 def test_the_frontier_of_another_version_is_refused(path: Path) -> None:
     """Books are never read by rules they were not written by."""
     SqliteFrontier(path).close()

@@ -12,7 +12,13 @@ import pytest
 from bench.certificate import write_certificate
 from core.layout import Layout
 from core.pages import Outcome, PageInfo
-from core.settings import EgressSettings, PolicySettings, ProxySettings, Settings
+from core.settings import (
+    EgressSettings,
+    PolicySettings,
+    PolitenessSettings,
+    ProxySettings,
+    Settings,
+)
 from crawler.fetching import CA_FILE, Fetcher
 from crawler.frontier.base import Frontier, FrontierItem, Lane
 from crawler.frontier.sqlite import SqliteFrontier
@@ -205,7 +211,11 @@ def obeying(frontier: Frontier, clock: HandClock, hosts: Hosts, origin: Origin) 
 
     ca = hosts.proxy.layout.ca / CA_FILE
     fetcher = Fetcher(visits, ca=ca, agent="Mozilla/5.0 (test)")
-    made = replace(hosts.settings, policy=PolicySettings(robots="obey"))
+    made = replace(
+        hosts.settings,
+        policy=PolicySettings(robots="obey"),
+        politeness=PolitenessSettings(min_delay_s=0.0),
+    )
     return World(frontier, made, clock, fetcher)
 
 

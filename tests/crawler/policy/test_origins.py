@@ -6,6 +6,7 @@ import socket
 import sqlite3
 import threading
 from contextlib import closing
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -13,6 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.digests import sha256_digest
+from core.settings import PolitenessSettings
+from crawler.frontier.base import NewItem
 from crawler.policy import origins
 from crawler.policy.origins import NOTES, known_from
 from crawler.policy.robots import LIMIT_BYTES
@@ -269,6 +272,39 @@ async def test_a_crawl_delay_is_wished_for_as_far_as_it_is_bearable(
     await obeying.before()
     limit_s = obeying.settings.politeness.crawl_delay_limit_s
     assert (await obeying.after()).delay == timedelta(seconds=limit_s)
+
+
+async def test_the_host_rests_between_its_robots_txt_and_the_page(
+    obeying: World, origin: Origin
+) -> None:
+    """Asking for the rules is asking: the item waits its turn, and so do others of the host."""
+    obeying.settings = replace(obeying.settings, politeness=PolitenessSettings(min_delay_s=2.0))
+    says(origin)
+    now = obeying.clock.now()
+    obeying.frontier.add([NewItem(f"{SITE}/a"), NewItem(f"{SITE}/b")], now=now)
+    (first,) = obeying.frontier.claim(now=now, worker="w", limit=9)
+    verdict = await obeying.rule.before(first, now=now)
+    assert (verdict.action, verdict.until) == (Action.LATER, now + timedelta(seconds=2))
+    obeying.frontier.release(first, now=now, reason=verdict.reason, not_before=verdict.until)
+    almost = now + timedelta(seconds=1.9)
+    assert obeying.frontier.claim(now=almost, worker="w") == []
+    obeying.clock.turn(seconds=2)
+    (again,) = obeying.frontier.claim(now=obeying.clock.now(), worker="w")
+    assert (await obeying.rule.before(again, now=obeying.clock.now())).action is Action.VISIT
+    assert len(origin.requests) == 1
+
+
+async def test_an_answer_that_is_not_kept_does_not_put_a_page_off_for_ever(
+    obeying: World, origin: Origin
+) -> None:
+    """With a lifetime of nothing the file is asked for each time, and the page is visited."""
+    obeying.settings = replace(obeying.settings, politeness=PolitenessSettings(min_delay_s=2.0))
+    obeying.set(robots_lifetime_s=0.0)
+    says(origin)
+    for _ in range(2):
+        assert (await obeying.before("/public")).action is Action.VISIT
+        obeying.clock.turn(seconds=3)
+    assert len(origin.requests) == 2
 
 
 async def test_rules_are_read_for_our_own_name(obeying: World, origin: Origin) -> None:

@@ -198,6 +198,18 @@ def test_expressions_that_need_too_much_memory_together_are_found_all_the_same(
         assert list(Expressions(patterns).search("nothing")) == []
 
 
+def test_an_automaton_that_gives_up_is_told_from_one_that_finds_nothing() -> None:
+    """RE2 says "nothing" in both cases; ours then asks each expression by itself."""
+
+    class GivesUp:
+        def Match(self, _text: str) -> None:  # noqa: N802 as the library names it
+            return None
+
+    found = Expressions(["a+b", "c"])
+    found._sets[0]._set = GivesUp()  # type: ignore[union-attr]
+    assert list(found.search("xaab")) == [0]
+
+
 def test_an_expression_takes_time_that_grows_with_the_text_alone() -> None:
     """What would hang another engine for ever is answered."""
     table: PatternTable[int] = PatternTable()

@@ -1,4 +1,4 @@
-"""The policy rule on a real frontier: what decides, what is learnt from visits, and for how long."""
+"""The policy rule on real frontiers, in SQLite and in Redis: what decides, what is learnt from visits, and for how long."""
 
 from datetime import timedelta
 from pathlib import Path
@@ -13,6 +13,10 @@ from crawler.frontier.base import Lane
 from crawler.policy.entries import ORDERS, Kind, read_entries
 from crawler.rules import Action
 from render.visit import Visit
+from tests.crawler.frontier.conftest import frontier as frontier
+from tests.crawler.frontier.conftest import new_place as new_place
+from tests.crawler.frontier.conftest import open_frontier as open_frontier
+from tests.crawler.frontier.conftest import redis_server as redis_server
 from tests.crawler.policy.conftest import NOON, SITE, World, item
 
 HOST = "origin.example"
