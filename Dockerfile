@@ -1,7 +1,7 @@
 # Two images from the locked requirements: `weboid` (proxy, worker, front, every command) and
 # `replay` (pywb's classes live in an environment of their own). docs/cluster.md says how to run them.
 
-FROM debian:trixie-slim AS base
+FROM debian:bookworm-slim AS base
 ENV LANG=C.UTF-8 PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1
 RUN apt-get update \
     && apt-get install --yes --no-install-recommends ca-certificates python3 python3-venv \

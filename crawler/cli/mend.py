@@ -97,11 +97,12 @@ def purge(
     selection = selection_of(host, job, "", match)
     if bool(urls) != selection.is_empty:
         raise InputError("Say which: URLs, or at least one of --host, --job and --match.")
+    count = 0
     with where.frontier() as frontier:
-        meant = [urls] if urls else select(frontier, ItemState.QUEUED, selection)
-        count = sum(map(len, meant))
-        if count and not dry_run:
-            _ask_for(count, yes=yes)
+        if dry_run or not yes:
+            meant = [urls] if urls else select(frontier, ItemState.QUEUED, selection)
+            count = sum(map(len, meant))
+        if not dry_run and (yes or _agreed(count)):
             count = _purged(frontier, urls, selection, reason)
     _say_count(count, "skipped", dry_run=dry_run, as_json=as_json)
     return Exit.OK
@@ -155,13 +156,13 @@ def _purged(frontier: Frontier, urls: Sequence[str], selection: Selection, reaso
     )
 
 
-def _ask_for(count: int, *, yes: bool) -> None:
-    """Go on only when somebody said so."""
-    if yes:
-        return
+def _agreed(count: int) -> bool:
+    """Whether somebody at a terminal says so; there is nobody to ask about nothing."""
+    if not count:
+        return False
     if not sys.stdin.isatty():
         raise InputError(f"{count} items would be skipped: say --yes, or --dry-run.")
-    click.confirm(f"{count} items will be skipped unvisited. Go on?", abort=True, err=True)
+    return click.confirm(f"{count} items will be skipped unvisited. Go on?", abort=True, err=True)
 
 
 def _say_count(count: int, what: str, *, dry_run: bool, as_json: bool) -> None:
