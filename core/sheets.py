@@ -22,10 +22,19 @@ T = TypeVar("T")
 
 # What a sheet may change: all else belongs to the machine and the run, not to a site.
 SHEET_GROUPS = ("visit", "politeness", "scope", "policy", "recrawl")
-# Of these, what is said of a crawl as a whole.
+# Of these, what is said of a crawl as a whole, or kept by the frontier for all hosts alike.
 NOT_IN_SHEETS = {
     "scope": frozenset({"kind", "sitemaps", "pages", "bytes", "seconds"}),
-    "politeness": frozenset({"per_address"}),
+    "politeness": frozenset(
+        {
+            "per_address",
+            "visits_per_host",
+            "host_retry_s",
+            "host_retry_limit_s",
+            "host_failures",
+            "host_down_s",
+        }
+    ),
 }
 PREFIX_LIMIT_CHARS = 2_000
 

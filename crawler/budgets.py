@@ -120,7 +120,7 @@ class BudgetRule:
             return _YES
         reason = ""
         if 0 < scope.host_pages <= host.done:
-            reason = f"{BUDGET}{scope.host_pages} pages of {item.host}"
+            reason = f"{BUDGET}{_pages(scope.host_pages)} of {item.host}"
         elif 0 < scope.host_bytes <= host.bytes:
             reason = f"{BUDGET}{scope.host_bytes} bytes of {item.host}"
         elif 0 < scope.host_seconds <= host.busy.total_seconds():
@@ -167,10 +167,14 @@ class BudgetRule:
 def _used_up(scope: ScopeSettings, counts: JobCounts, now: datetime) -> str:
     """Which of a job's budgets is used up, as a reason; empty when none is."""
     if 0 < scope.pages <= counts.done:
-        return f"{BUDGET}{scope.pages} pages"
+        return f"{BUDGET}{_pages(scope.pages)}"
     if 0 < scope.bytes <= counts.bytes:
         return f"{BUDGET}{scope.bytes} bytes"
     began = counts.began_at or now
     if scope.seconds and now - began >= timedelta(seconds=min(scope.seconds, 1e9)):
         return f"{BUDGET}{scope.seconds:.0f} s"
     return ""
+
+
+def _pages(count: int) -> str:
+    return "1 page" if count == 1 else f"{count} pages"

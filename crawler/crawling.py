@@ -4,6 +4,7 @@ The same crawl given again goes on where it stopped. Given with other settings i
 no longer belongs to it is skipped, what a budget or an exclude pattern had left over is queued again.
 """
 
+import asyncio
 import logging
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
@@ -115,13 +116,13 @@ async def give(
         raise ConfigError(f"A crawl of {len(whole.seeds)} seeds; at most {SEEDS_LIMIT}.")
     if whole.to_json() != text:
         frontier.give_order(JOB_ORDER, whole.name, whole.to_json())
-    added = await _add_seeds(whole, frontier, local, clock)
-    given = Given(whole, known is None, known is not None and whole.to_json() != text, added)
     # What its items follow; the order is ahead of it when a run was killed in between.
-    followed = frontier.note(FOLLOWED_NOTE, whole.name, now=clock.now())
-    if known is not None and followed != whole.to_json():
-        before = None if followed is None else parse_job(job.name, followed)
-        given = await _follow_settings(given, before, frontier, local, clock, manifest_of)
+    note = frontier.note(FOLLOWED_NOTE, whole.name, now=clock.now())
+    followed = None if note is None else parse_job(job.name, note)
+    added = await _add_seeds(whole, followed, frontier, local, clock)
+    given = Given(whole, known is None, known is not None and whole.to_json() != text, added)
+    if known is not None and note != whole.to_json():
+        given = await _follow_settings(given, followed, frontier, local, clock, manifest_of)
     frontier.put_note(FOLLOWED_NOTE, whole.name, whole.to_json(), now=clock.now())
     return given
 
@@ -136,11 +137,9 @@ async def _follow_settings(
 ) -> Given:
     """Let what is known of the job follow its settings."""
     jobs, name = Jobs(frontier, local, clock=clock), given.job.name
-    given = replace(
-        given,
-        dropped=drop(jobs, frontier, name, clock.now()),
-        revived=revive(jobs, frontier, name, clock.now()),
-    )
+    dropped = await asyncio.to_thread(drop, jobs, frontier, name, clock.now())
+    revived = await asyncio.to_thread(revive, jobs, frontier, name, clock.now())
+    given = replace(given, dropped=dropped, revived=revived)
     if manifest_of is None or (before is not None and not _may_hold_more(before, given.job)):
         return given
     turns = turns_for(local)
@@ -196,20 +195,26 @@ def _with_seeds_of(known: Job, job: Job) -> Job:
     return replace(job, seeds=tuple(seeds.values()), made_at=known.made_at)
 
 
-async def _add_seeds(job: Job, frontier: Frontier, local: Settings, clock: Clock) -> AddResult:
-    """Queue the seeds. One that a list or another crawl has is taken over: a crawl begins there."""
+async def _add_seeds(
+    job: Job, followed: Job | None, frontier: Frontier, local: Settings, clock: Clock
+) -> AddResult:
+    """Queue the seeds. A new one that a list or another crawl has is taken over: a crawl begins there."""
     turns = turns_for(local)
     items = await turns.assign(NewItem(seed, lane=job.lane, job=job.name) for seed in job.seeds)
+    before = set(followed.seeds) if followed is not None else set()
     total = AddResult()
     for some in _batches(items):
-        total = _sum(total, frontier.add(some, now=clock.now()))
-    others = [item for item in items if _is_of_another(frontier, item)]
-    for some in _batches(others):
-        urls = [item.url for item in some]
+        result = frontier.add(some, now=clock.now())
+        total = _sum(total, result)
+        if result.added == len(some):
+            continue
+        others = [
+            each for each in some if each.url not in before and _is_of_another(frontier, each)
+        ]
+        urls = [each.url for each in others]
         frontier.discard(urls, now=clock.now(), reason=f"moved to the crawl {job.name}")
-        taken = frontier.add(some, now=clock.now(), again=timedelta(0))
-        moved = AddResult(duplicates=-taken.requeued, requeued=taken.requeued)
-        total = _sum(total, moved)
+        taken = frontier.add(others, now=clock.now(), again=timedelta(0))
+        total = _sum(total, AddResult(duplicates=-taken.requeued, requeued=taken.requeued))
     return total
 
 

@@ -11,6 +11,7 @@ What is found is in the page's manifest; what was decided is counted by reason, 
 frontier's notes (kind "links") and for each page in ``reports/links-JOB.jsonl``.
 """
 
+import asyncio
 import json
 from collections import Counter
 from dataclasses import dataclass, field
@@ -90,7 +91,7 @@ class ScopeRule:
         target = seed_target(item, page)
         if target:
             await self._patience.ask(lambda: self._jobs.move_seed(item.job, item.url, target))
-        found = decide_links(self._jobs, item, page)
+        found = await asyncio.to_thread(decide_links, self._jobs, item, page)
         aftermath.links += found.items
         await self._tell(item, found, now)
 

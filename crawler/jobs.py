@@ -41,8 +41,27 @@ class _Settled:
     by_sheets: dict[tuple[str, ...], tuple[Settings, Scope]] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What the orders said when they were last read; replaced as a whole.
+
+    Attributes:
+        jobs: by name.
+        faults: why a job cannot be read, by name.
+        moved: where seeds redirect to, by job and seed.
+        live: the sheets that were set while the crawl runs.
+        settled: what holds for each job, filled on use.
+    """
+
+    jobs: dict[str, Job] = field(default_factory=dict)
+    faults: dict[str, str] = field(default_factory=dict)
+    moved: dict[str, dict[str, str]] = field(default_factory=dict)
+    live: list[Sheet] = field(default_factory=list)
+    settled: dict[str, _Settled] = field(default_factory=dict)
+
+
 class Jobs:
-    """Looks settings up, per item; cheap enough to be asked for every link."""
+    """Looks settings up, per item; cheap enough to be asked for every link, from any thread."""
 
     def __init__(self, frontier: Frontier, local: Settings, *, clock: Clock) -> None:
         """Take what is needed, and read nothing yet.
@@ -57,11 +76,7 @@ class Jobs:
         self._clock = clock
         self._version = -1
         self._looked_at = float("-inf")
-        self._jobs: dict[str, Job] = {}
-        self._faults: dict[str, str] = {}
-        self._moved: dict[str, dict[str, str]] = {}
-        self._live: list[Sheet] = []
-        self._settled: dict[str, _Settled] = {}
+        self._known = _Known()
 
     def look(self) -> None:
         """Read the orders when they have changed since; at most every `LOOK_S`.
@@ -74,7 +89,7 @@ class Jobs:
             return
         version = self._frontier.stats(self._clock.now()).version
         if version != self._version:
-            self._read()
+            self._known = self._read()
             self._version = version
         self._looked_at = moment
 
@@ -92,15 +107,15 @@ class Jobs:
     def job(self, name: str) -> Job | None:
         """The job of that name; None when there is none, or it cannot be read."""
         self._look_if_it_answers()
-        return self._jobs.get(name)
+        return self._known.jobs.get(name)
 
     def fault(self, name: str) -> str:
         """Why the job cannot be read; empty when it can, or is not there."""
-        return self._faults.get(name, "")
+        return self._known.faults.get(name, "")
 
     def lane(self, name: str) -> Lane:
         """Where the job's links are queued."""
-        job = self._jobs.get(name)
+        job = self._known.jobs.get(name)
         return Lane.STANDARD if job is None else job.lane
 
     def move_seed(self, job: str, seed: str, target: str) -> None:
@@ -109,10 +124,10 @@ class Jobs:
         Raises:
             TransientError: the frontier is away.
         """
-        known = self._jobs.get(job)
-        if known is None or self._moved.get(job, {}).get(seed) == target:
+        known = self._known
+        if job not in known.jobs or known.moved.get(job, {}).get(seed) == target:
             return
-        seeds = {identity_key(each) for each in known.seeds}
+        seeds = {identity_key(each) for each in known.jobs[job].seeds}
         if identity_key(seed) in seeds and identity_key(target) not in seeds:
             self._frontier.give_order(SEED_ORDER, f"{job} {seed}", target)
             self._looked_at = float("-inf")
@@ -120,10 +135,11 @@ class Jobs:
 
     def _for(self, url: str, job: str) -> tuple[Settings, Scope]:
         self._look_if_it_answers()
-        name = job if job in self._jobs else ""
-        settled = self._settled.get(name)
+        known = self._known
+        name = job if job in known.jobs else ""
+        settled = known.settled.get(name)
         if settled is None:
-            settled = self._settled[name] = self._settle(name)
+            settled = known.settled[name] = self._settle(known, name)
         sheets = settled.sheets.of(surt(url)) if settled.sheets else ()
         key = tuple(sheet.prefix for sheet in sheets)
         found = settled.by_sheets.get(key)
@@ -139,19 +155,19 @@ class Jobs:
         except TransientError as error:
             log.debug("jobs.stale error=%s", error)
 
-    def _settle(self, name: str) -> _Settled:
+    def _settle(self, known: _Known, name: str) -> _Settled:
         if not name:
-            sheets = (*self._local.sheets, *self._live)
+            sheets = (*self._local.sheets, *known.live)
             return _Settled(self._local, ByPrefix((each.prefix, each) for each in sheets))
-        job = self._jobs[name]
-        sheets = (*job.settings.sheets, *self._live)
+        job = known.jobs[name]
+        sheets = (*job.settings.sheets, *known.live)
         return _Settled(
             merged(self._local, job.settings),
             ByPrefix((each.prefix, each) for each in sheets),
-            Territory(job.settings.scope.kind, (*job.seeds, *self._moved.get(name, {}).values())),
+            Territory(job.settings.scope.kind, (*job.seeds, *known.moved.get(name, {}).values())),
         )
 
-    def _read(self) -> None:
+    def _read(self) -> _Known:
         """Read all orders that matter here; what cannot be read is told and left out."""
         jobs: dict[str, Job] = {}
         faults: dict[str, str] = {}
@@ -160,12 +176,10 @@ class Jobs:
                 jobs[name] = parse_job(name, text)
             except ConfigError as error:
                 faults[name] = str(error)
-                if self._faults.get(name) != str(error):
+                if self._known.faults.get(name) != str(error):
                     log.warning("job.unreadable error=%s", error)
-        live = live_sheets(self._frontier)
         moved = _moved(self._frontier.orders(SEED_ORDER))
-        self._jobs, self._faults, self._live, self._moved = jobs, faults, live, moved
-        self._settled = {}
+        return _Known(jobs, faults, moved, live_sheets(self._frontier))
 
 
 def live_sheets(frontier: Frontier) -> list[Sheet]:

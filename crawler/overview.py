@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
+from crawler.following import link_counts
 from crawler.frontier.base import (
     Frontier,
     FrontierStats,
@@ -84,6 +85,7 @@ class Overview:
         eta: how long it takes at least, if nothing is added; None when nobody can say.
         stopping: the order to stop, ``gently`` or ``now``; None when there is none.
         jobs: the counts of each job.
+        links: what was decided on links so far, by job and reason.
         slowest: the hosts whose visits take longest.
         longest: the hosts with the longest queues.
         blocked: hosts that are left alone, the longest first; `BLOCKS_COUNTED` at most.
@@ -102,6 +104,7 @@ class Overview:
     eta: timedelta | None
     stopping: str | None
     jobs: dict[str, JobCounts]
+    links: dict[str, dict[str, int]]
     slowest: tuple[HostReport, ...]
     longest: tuple[HostReport, ...]
     blocked: tuple[HostBlock, ...]
@@ -136,6 +139,7 @@ def overview(frontier: Frontier, *, now: datetime) -> Overview:
         eta=eta(stats, minutes, longest, now=now),
         stopping=None if stop is None else stop or "gently",
         jobs=_jobs(frontier),
+        links=link_counts(frontier, now=now),
         slowest=tuple(frontier.hosts(HostOrder.SLOWEST, now=now, limit=HOSTS_SHOWN)),
         longest=longest,
         blocked=tuple(frontier.blocks(now=now, limit=BLOCKS_COUNTED)),

@@ -8,6 +8,7 @@ visit: limits, ledger, manifest, dedup. Seeds are always rendered.
 """
 
 import asyncio
+import re
 from dataclasses import dataclass, field
 from email.message import Message
 from hashlib import blake2b
@@ -27,8 +28,10 @@ DOCUMENT_LIMIT_BYTES = 20_000_000
 PARTS_LIMIT = 200  # of one page
 AT_ONCE = 6  # parts, as browsers do
 LINKS_LIMIT = 10_000
+ROBOTS_LIMIT = 100
 _HTML = ("text/html", "application/xhtml+xml")
 _SHARES = 1 << 32
+_OF_ARCHIVING = re.compile("archive|cache|unavailable", re.IGNORECASE)
 
 
 def is_rendered(url: str, share: float) -> bool:
@@ -79,6 +82,7 @@ class PlainVisits:
             timings={"document": round(took, 4), "parts": round(seconds - took, 4)},
             console=(),
             seconds=round(seconds, 4),
+            robots_meta=tuple(found.robots),
         )
 
     async def _fetch_parts(self, kept: ProxyVisit, parts: list[str], left_s: float) -> None:
@@ -106,11 +110,13 @@ class Page:
         title: without white space around it.
         links: absolute http(s) URLs that it links to, each once.
         parts: absolute URLs of what it is made of, each once.
+        robots: what it tells robots, as `render.visit.Visit.robots_meta` has it.
     """
 
     title: str = ""
     links: list[str] = field(default_factory=list)
     parts: list[str] = field(default_factory=list)
+    robots: list[tuple[str, str]] = field(default_factory=list)
 
 
 def read_page(body: bytes, charset: str, url: str) -> Page:
@@ -127,7 +133,8 @@ def read_page(body: bytes, charset: str, url: str) -> Page:
         pass  # the parser's way to say that a declaration is malformed; what came before counts
     links = list(dict.fromkeys(reader.links))[:LINKS_LIMIT]
     parts = list(dict.fromkeys(reader.parts))[:PARTS_LIMIT]
-    return Page(" ".join("".join(reader.title).split()), links, parts)
+    title = " ".join("".join(reader.title).split())
+    return Page(title, links, parts, reader.robots[:ROBOTS_LIMIT])
 
 
 class _Reader(HTMLParser):
@@ -140,12 +147,15 @@ class _Reader(HTMLParser):
         self.title: list[str] = []
         self.links: list[str] = []
         self.parts: list[str] = []
+        self.robots: list[tuple[str, str]] = []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         """Note what the element names."""
         given = {name: value or "" for name, value in attrs}
         if tag == "base" and given.get("href"):
             self._base = urljoin_or(self._base, given["href"])
+        elif tag == "meta":
+            self._note_robots(given)
         elif tag in ("a", "area"):
             self._note(self.links, given.get("href", ""))
         elif tag in ("img", "script", "source", "video", "audio", "embed", "input"):
@@ -167,6 +177,15 @@ class _Reader(HTMLParser):
         """Keep the title's words."""
         if self._in_title:
             self.title.append(data[:1000])
+
+    def _note_robots(self, given: dict[str, str]) -> None:
+        """Any meta may speak to some robot by its name; those that speak of archiving are few."""
+        content = given.get("content", "")[:2000]
+        if not _OF_ARCHIVING.search(content) or len(self.robots) >= ROBOTS_LIMIT:
+            return
+        for kind, prefix in (("name", ""), ("http-equiv", "http-equiv:")):
+            if given.get(kind):
+                self.robots.append((prefix + given[kind][:200].strip().lower(), content))
 
     def _note_candidates(self, srcset: str) -> None:
         for candidate in srcset.split(","):

@@ -21,6 +21,7 @@ from crawler.frontier.base import Frontier
 log = logging.getLogger(__name__)
 
 PROXY, WORKER = "proxy", "worker"  # kinds of notes
+KINDS = (PROXY, WORKER)
 BEAT_S = 5.0
 LIFE = timedelta(seconds=15)
 
@@ -88,6 +89,21 @@ def living_proxies(frontier: Frontier, clock: Clock) -> list[AnnouncedProxy]:
     notes = frontier.notes(PROXY, now=clock.now())
     found = (AnnouncedProxy.parse(name, text) for name, text in sorted(notes.items()))
     return [each for each in found if each is not None]
+
+
+def lives_here(frontier: Frontier, kind: str, host: str, clock: Clock) -> bool:
+    """Whether a process of that kind on the machine of that name says that it lives.
+
+    Raises:
+        TransientError: the store does not answer.
+    """
+    for text in frontier.notes(kind, now=clock.now()).values():
+        try:
+            if json.loads(text)["host"] == host:
+                return True
+        except (ValueError, KeyError, TypeError):
+            continue
+    return False
 
 
 class Announcer:

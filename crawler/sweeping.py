@@ -36,7 +36,7 @@ def drop(jobs: Jobs, frontier: Frontier, name: str, now: datetime) -> int:
 def revive(jobs: Jobs, frontier: Frontier, name: str, now: datetime) -> int:
     """Queue again what a budget or the scope had left over, unless the scope still does."""
     revived = 0
-    for records in list(_scanned(frontier, ItemState.SKIPPED, name)):
+    for records in _scanned(frontier, ItemState.SKIPPED, name):
         items = [
             _as_new(record.item)
             for record in records

@@ -49,6 +49,7 @@ async def serve(  # noqa: PLR0913 each is the caller's to say
     origins: "Origins | None" = None,
     on_ready: Callable[[str], None] | None = None,
     index_url: str = "",
+    with_replay: bool = True,
 ) -> None:
     """Serve until cancelled, or until SIGTERM comes; then front and replay have ended.
 
@@ -62,12 +63,12 @@ async def serve(  # noqa: PLR0913 each is the caller's to say
         origins: what readers see behind a reverse proxy; needed when `host` is every address.
         on_ready: told the front's origin once both answer.
         index_url: the captures index of several machines; empty: the collection's own.
+        with_replay: False when a replay that somebody else runs serves the copies at its origin.
 
     Raises:
         ConfigError: the origins are missing or the same, or the URL names no index.
         UnavailableError: there is no replay environment, replay does not start, or a port is taken.
     """
-    python = find_replay_python()
     if host in _ANY_ADDRESS and origins is None:
         raise ConfigError("Listening on every address needs the origins that readers will see.")
     if origins is not None and origins.front == origins.replay:
@@ -78,7 +79,13 @@ async def serve(  # noqa: PLR0913 each is the caller's to say
     ):
         own_port = listener.getsockname()[1]
         front = origins.front if origins is not None else _origin(host, own_port)
-        command = _replay_command(python, layout, host, front)
+        if not with_replay:
+            if origins is None:
+                raise ConfigError("Where the copies are must be said when no replay is started.")
+            app = create_app(database, replay_origin=origins.replay, origin=front)
+            await _serve_both(app, listener, None, lambda: on_ready and on_ready(front))
+            return
+        command = _replay_command(find_replay_python(), layout, host, front)
         if origins is not None:
             command += ["--origin", origins.replay]
         async with _running_replay(command, replay_port, index_url) as replay:
@@ -191,7 +198,10 @@ async def _running_replay(command: list[str], port: int, index_url: str) -> Asyn
 
 
 async def _serve_both(
-    app: Starlette, listener: socket.socket, replay: _Replay, on_ready: Callable[[], object]
+    app: Starlette,
+    listener: socket.socket,
+    replay: "_Replay | None",
+    on_ready: Callable[[], object],
 ) -> None:
     """Serve the front and keep replay alive until cancelled, until SIGTERM, or until one gives up."""
     config = uvicorn.Config(
@@ -206,9 +216,10 @@ async def _serve_both(
     asked_to_stop = asyncio.Event()
     tasks = [
         asyncio.create_task(server.serve(sockets=[listener])),
-        asyncio.create_task(replay.keep_running()),
         asyncio.create_task(asked_to_stop.wait()),
     ]
+    if replay is not None:
+        tasks.append(asyncio.create_task(replay.keep_running()))
     loop = asyncio.get_running_loop()
     with contextlib.suppress(ValueError, RuntimeError):  # outside the main thread
         loop.add_signal_handler(signal.SIGTERM, asked_to_stop.set)

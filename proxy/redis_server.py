@@ -19,7 +19,7 @@ RETRIES = 2
 MAX_MOVES = 3  # a cluster's node names the right one; it may be wrong while the cluster changes
 
 # What a server says that will soon serve: it loads its data, or its cluster is being mended.
-_SOON = ("LOADING", "BUSY ", "CLUSTERDOWN", "TRYAGAIN", "MASTERDOWN", "READONLY")
+_SOON = ("LOADING", "BUSY ", "CLUSTERDOWN", "TRYAGAIN", "MASTERDOWN", "READONLY", "NOREPLICAS")
 # MISCONF: it cannot write its data to its disk, and takes none until it can.
 _FULL = ("OOM ", "MISCONF")
 
@@ -184,9 +184,9 @@ class RedisServer:
             error, errors.AuthenticationError | errors.AuthorizationError | errors.NoPermissionError
         ):
             return Fault.REFUSED
-        if isinstance(error, errors.BusyLoadingError | errors.ReadOnlyError) or words.startswith(
-            _SOON
-        ):
+        soon = errors.BusyLoadingError | errors.ReadOnlyError | errors.MasterDownError
+        soon |= errors.ClusterDownError | errors.TryAgainError
+        if isinstance(error, soon) or words.startswith(_SOON):
             return Fault.SOON
         if isinstance(error, errors.ConnectionError | errors.TimeoutError | OSError):
             return Fault.SILENT

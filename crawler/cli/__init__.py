@@ -13,6 +13,7 @@ from crawler.cli.exits import Exit, exit_for
 # Loaded when they are called, so that `weboid --help` does not load the world. A module's `command`,
 # or what stands behind the colon.
 _COMMANDS = {
+    "alive": "crawler.cli.alive",
     "archive": "crawler.cli.archive",
     "crawl": "crawler.cli.crawl",
     "doctor": "crawler.cli.doctor",

@@ -207,7 +207,7 @@ class Options:
 
 
 def settings_of(profile: str, frontier_url: str, *, continuous: bool, options: Options) -> Settings:
-    """The profile as the options change it.
+    """The profile as the options change it; patterns join those of the profile.
 
     A crawl obeys robots.txt, and a continuous one visits again what is due, unless an option or the
     profile itself says otherwise.
@@ -220,8 +220,8 @@ def settings_of(profile: str, frontier_url: str, *, continuous: bool, options: O
         "kind": options.kind,
         "depth": options.depth,
         "extra_hops": options.extra_hops,
-        "include": options.include or None,
-        "exclude": options.exclude or None,
+        "include": (*settings.scope.include, *options.include),
+        "exclude": (*settings.scope.exclude, *options.exclude),
         "pages": options.pages,
         "bytes": options.bytes_,
         "seconds": None if options.time_ is None else options.time_.total_seconds(),

@@ -108,7 +108,7 @@ def secret_option(command: _Command) -> _Command:
 
 
 def shared_settings(
-    settings: Settings, *, frontier_url: str, database_url: str, dedup_url: str
+    settings: Settings, *, frontier_url: str = "", database_url: str = "", dedup_url: str = ""
 ) -> Settings:
     """The profile with the addresses that the options name laid over it.
 

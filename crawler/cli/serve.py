@@ -2,13 +2,15 @@
 
 import asyncio
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import click
 
+from core.errors import ConfigError
 from crawler.cli.exits import Exit
 from crawler.cli.options import collection_option, database_option
 from crawler.collection import read_collection
-from playback.server import serve
+from playback.server import Origins, serve
 
 
 @click.command("serve")
@@ -17,7 +19,22 @@ from playback.server import serve
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @click.option("--port", default=8080, show_default=True, help="The pages' port; 0: a free one.")
 @click.option("--replay-port", default=0, help="The copies' port, another origin; 0: a free one.")
-def command(*, collection: Path, database_url: str, host: str, port: int, replay_port: int) -> int:
+@click.option(
+    "--origin", default="", help="The pages' origin as readers see it: https://a.example."
+)
+@click.option("--replay-origin", default="", help="The copies' origin as readers see it: another.")
+@click.option("--no-replay", is_flag=True, help="Start no replay: another one serves the copies.")
+def command(
+    *,
+    collection: Path,
+    database_url: str,
+    host: str,
+    port: int,
+    replay_port: int,
+    origin: str,
+    replay_origin: str,
+    no_replay: bool,
+) -> int:
     """Show a collection's pages, and play their copies back.
 
     Prints one address. The copies come from another port, which is another origin: nothing that was
@@ -33,8 +50,27 @@ def command(*, collection: Path, database_url: str, host: str, port: int, replay
                 replay_port=replay_port,
                 on_ready=click.echo,
                 index_url=database_url,
+                origins=_origins(origin, replay_origin, needed=no_replay),
+                with_replay=not no_replay,
             )
         )
     except KeyboardInterrupt:
         return Exit.OK
     return Exit.OK
+
+
+def _origins(front: str, replay: str, *, needed: bool) -> Origins | None:
+    """What readers see.
+
+    Raises:
+        ConfigError: one without the other, or something that is no origin.
+    """
+    if not front and not replay and not needed:
+        return None
+    for name, text in (("--origin", front), ("--replay-origin", replay)):
+        parts = urlsplit(text)
+        if parts.scheme not in ("http", "https") or not parts.netloc or any(parts[2:]):
+            raise ConfigError(
+                f"{name} must be an origin like https://archive.example, not {text!r}."
+            )
+    return Origins(front, replay)

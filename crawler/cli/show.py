@@ -194,7 +194,7 @@ class Terminal:
         self._progress = Progress(
             SpinnerColumn(),
             TextColumn("{task.description}"),
-            BarColumn(),
+            BarColumn(bar_width=12),
             MofNCompleteColumn(),
             TextColumn("{task.fields[standing]}", style="dim"),
             TimeElapsedColumn(),
@@ -319,7 +319,7 @@ def aside_for(
 def summary(account: Account) -> list[str]:
     """The run in a few lines."""
     if account.handed_over:
-        return [f"{account.left} pages wait in the shared frontier; `weboid worker` takes them."]
+        return [f"Left to the workers of the shared frontier (`weboid worker`): {account.left}."]
     pages = ", ".join(f"{count} {outcome}" for outcome, count in sorted(account.outcomes.items()))
     rate = sum(account.outcomes.values()) / account.seconds * 60 if account.seconds else 0.0
     lines = [

@@ -93,6 +93,8 @@ def _sections(view: Overview, columns: int | None) -> Iterator[str]:
     jobs = [name for name in view.jobs if name]
     if jobs:
         yield from _section("Crawls", _jobs(view, columns), len(view.jobs))
+    rows = _links(view)
+    yield from _section("Links", rows, len(rows))
     yield from _section("In work", _leases(view, columns), len(view.leases))
     slow = [host for host in view.slowest if host.done or host.busy]
     yield from _section("Slowest hosts", _hosts(slow, view, columns), len(slow))
@@ -137,6 +139,15 @@ def _jobs(view: Overview, columns: int | None) -> list[str]:
         for name, each in list(view.jobs.items())[:SHOWN]
     ]
     return table(head, rows, columns=columns, indent="  ")
+
+
+def _links(view: Overview) -> list[str]:
+    """What was decided on links, the most frequent reason first."""
+    lines = []
+    for job, counts in view.links.items():
+        most = sorted(counts.items(), key=lambda pair: -pair[1])
+        lines.append(f"  {job}: " + ", ".join(f"{count:,} {reason}" for reason, count in most))
+    return lines
 
 
 def _leases(view: Overview, columns: int | None) -> list[str]:

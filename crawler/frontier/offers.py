@@ -1,6 +1,5 @@
 """What is offered to the Redis frontier, in batches that its script takes at once."""
 
-import random
 from collections.abc import Iterable
 from typing import NamedTuple
 
@@ -20,7 +19,6 @@ class Batch(NamedTuple):
         lanes: for each item its lane.
         of_job: for each item its job.
         bodies: for each item what the store does not look into.
-        places: for each item where it stands in random order; None: in the order of numbers.
         equal: how many more were offered that equal one of this call.
     """
 
@@ -31,7 +29,6 @@ class Batch(NamedTuple):
     lanes: list[int]
     of_job: list[int]
     bodies: list[bytes]
-    places: list[float] | None
     equal: int
 
     @property
@@ -40,8 +37,8 @@ class Batch(NamedTuple):
         return len(self.which) + self.equal
 
 
-def pack_offers(items: Iterable[NewItem], size: int, rng: random.Random | None) -> list[Batch]:
-    """The items, the first of equal ones, in batches of `size`; a place for each drawn from `rng`.
+def pack_offers(items: Iterable[NewItem], size: int) -> list[Batch]:
+    """The items, the first of equal ones, in batches of `size`.
 
     Raises:
         BadUrlError: a URL is no web URL.
@@ -56,14 +53,12 @@ def pack_offers(items: Iterable[NewItem], size: int, rng: random.Random | None) 
     equal = offered - len(wanted)
     batches = []
     for start in range(0, len(wanted), size):
-        batches.append(_batch(wanted[start : start + size], equal, rng))
+        batches.append(_batch(wanted[start : start + size], equal))
         equal = 0
     return batches
 
 
-def _batch(
-    offers: list[tuple[bytes, tuple[str, NewItem]]], equal: int, rng: random.Random | None
-) -> Batch:
+def _batch(offers: list[tuple[bytes, tuple[str, NewItem]]], equal: int) -> Batch:
     hosts: dict[str, int] = {}
     jobs: dict[str, int] = {}
     for _, (host, item) in offers:
@@ -77,6 +72,5 @@ def _batch(
         lanes=[item.lane.value for _, (_, item) in offers],
         of_job=[jobs[item.job] for _, (_, item) in offers],
         bodies=[pack_body(item) for _, (_, item) in offers],
-        places=None if rng is None else [rng.random() for _ in offers],
         equal=equal,
     )

@@ -3,6 +3,7 @@
 Texts are UTF-8 in which lone surrogates keep their code points, so that every `str` comes back.
 """
 
+import re
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 from hashlib import blake2b
@@ -11,6 +12,7 @@ from uuid import UUID
 
 import msgpack
 
+from core.errors import InputError
 from core.timestamps import moment as to_moment
 from core.urls import identity_key
 from crawler.frontier.base import (
@@ -38,6 +40,7 @@ CODES = {state: code for code, state in STATES.items() if code != LATER}
 # Records are kept in hashes by the first byte of their identity.
 LAST_SHARD = 255
 
+_CURSOR = re.compile(r"(\d{1,3}):(\d{1,20})", re.ASCII)
 _ERRORS = "surrogatepass"
 
 
@@ -93,6 +96,18 @@ def page_id(salt: bytes, identity: bytes, number: int) -> str:
     data[6] = 0x80 | data[6] & 0x0F
     data[8] = 0x80 | data[8] & 0x3F
     return str(UUID(bytes=bytes(data)))
+
+
+def cursor_of(cursor: str) -> tuple[int, str]:
+    """The shard where a scan goes on, and the place within.
+
+    Raises:
+        InputError: no scan has told that cursor.
+    """
+    match = _CURSOR.fullmatch(cursor or "0:0")
+    if match is None or int(match[1]) > LAST_SHARD or int(match[2]) >= 1 << 64:
+        raise InputError(f"A scan goes on from the cursor that it told; {cursor[:100]!r} is none.")
+    return int(match[1]), match[2]
 
 
 def item_of(row: list[Any], salt: bytes) -> FrontierItem:

@@ -5,7 +5,6 @@ claim that is lost runs out of its lease; whoever ends a claim says, the second 
 second, and is told yes when the first had come through.
 """
 
-import random
 import secrets
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -59,7 +58,6 @@ class RedisFrontier:
         politeness: how gently hosts are asked.
         settings: attempts, leases, retry delays, order and shares of lanes.
         server_time: reckon in the server's time, so that machines whose clocks differ agree.
-        rng: where random order comes from.
         salt: what page identifiers of a new frontier are made with, 16 bytes.
         monotonic: a clock that nobody sets.
 
@@ -69,20 +67,18 @@ class RedisFrontier:
         UnavailableError: it cannot be used.
     """
 
-    def __init__(  # noqa: PLR0913 settings, and what a test sets in the machine's place
+    def __init__(
         self,
         address: RedisAddress,
         *,
         politeness: PolitenessSettings | None = None,
         settings: FrontierSettings | None = None,
         server_time: bool = True,
-        rng: random.Random | None = None,
         salt: bytes | None = None,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._politeness = politeness or PolitenessSettings()
         self._settings = settings or FrontierSettings()
-        self._rng = rng or random.Random()  # noqa: S311 no secret: the order of a crawl
         self._store = RedisStore(
             address, self._politeness, self._settings, salt or secrets.token_bytes(16)
         )
@@ -109,9 +105,8 @@ class RedisFrontier:
         """See `Frontier.add`."""
         now_ms = milliseconds(now + self._clock.offset(now))
         age_ms = None if again is None else -(-again // _MILLISECOND)
-        rng = self._rng if self._settings.order == "random" else None
         offered = added = requeued = 0
-        for batch in pack_offers(items, AT_ONCE, rng):
+        for batch in pack_offers(items, AT_ONCE):
             fresh, anew = self._store.ask("add", now_ms, age_ms, *batch)
             offered += batch.offered
             added, requeued = added + fresh, requeued + anew
@@ -125,9 +120,8 @@ class RedisFrontier:
         items: list[FrontierItem] = []
         there_is_more = True
         while there_is_more and len(items) < limit:
-            seed = self._rng.getrandbits(31)
             wanted = limit - len(items)
-            said = self._store.ask("claim", now_ms, worker, wanted, *every, most, seed)
+            said = self._store.ask("claim", now_ms, worker, wanted, *every, most)
             there_is_more, rows = unpack(said)
             items += [packing.item_of(row, self._salt) for row in rows]
         return items
@@ -340,9 +334,9 @@ class RedisFrontier:
         self, state: ItemState, *, cursor: str = "", limit: int = 1000
     ) -> tuple[Sequence[ItemRecord], str]:
         """See `Frontier.scan`."""
-        shard, _, place = (cursor or "0:0").partition(":")
+        shard, place = packing.cursor_of(cursor)
         code, wanted = packing.CODES[state], max(min(limit, AT_ONCE), 1)
-        said = self._store.ask("scan", code, int(shard), place, wanted)
+        said = self._store.ask("scan", code, shard, place, wanted)
         reached, place_there, rows = unpack(said)
         after = "" if reached > packing.LAST_SHARD else f"{reached}:{place_there.decode()}"
         return [self._record(row) for row in rows], after

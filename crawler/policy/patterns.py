@@ -27,9 +27,13 @@ from core.urls import MAX_URL_LENGTH, fetch_key, host_of, identity_key
 from crawler.policy.expressions import check_regex
 
 REGEX_PREFIX = "re:"
+PLAIN_LIMIT_CHARS = 250
 _URL = re.compile(r"(https?)://", re.IGNORECASE)
-# Most lines of long lists are such hosts, spelled the one way they have.
-_PLAIN_HOST = re.compile(r"(?!.*xn--)(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.){1,8}[a-z]{2,24}")
+# Most lines of long lists are such hosts and prefixes, spelled the one way they have.
+_PLAIN = re.compile(
+    r"(?!.*xn--)(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.){1,8}[a-z]{2,24}"
+    r"((?:/(?!\.)[A-Za-z0-9._~-]*)*)"
+)
 _OTHER_SCHEME = re.compile(r"(?!https?:)[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 # A comma stands in no host, so before the path it tells a SURT.
 _SURT = re.compile(
@@ -116,8 +120,9 @@ def parse_pattern(text: str) -> Pattern:
     True
     """
     text = text.strip()
-    if _PLAIN_HOST.fullmatch(text):
-        return Pattern(Form.HOST_TREE, text)
+    plain = _PLAIN.fullmatch(text) if len(text) <= PLAIN_LIMIT_CHARS else None
+    if plain is not None:
+        return Pattern(Form.PREFIX if plain[1] else Form.HOST_TREE, text)
     if text.startswith(REGEX_PREFIX):
         return Pattern(Form.REGEX, check_regex(text.removeprefix(REGEX_PREFIX)))
     if not text or len(text) > MAX_URL_LENGTH + 1:

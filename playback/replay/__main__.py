@@ -1,7 +1,8 @@
 """Start replay: ``python -m playback.replay --collection DIR --front-origin ORIGIN``.
 
 The environment variable ``WEBOID_DATABASE`` names a captures index of several machines: a password
-does not belong into a command line, which everyone on the machine may read.
+does not belong into a command line, which everyone on the machine may read. ``@FILE`` is what the
+file says.
 """
 
 import argparse
@@ -34,7 +35,7 @@ def main() -> None:
     options = _parse()
     logging.basicConfig(level=logging.WARNING, format="%(message)s", stream=sys.stderr)
     layout = Layout(options.collection)
-    url = os.environ.get(INDEX_URL, "")
+    url = _index_url(os.environ.get(INDEX_URL, ""))
     database = open_database(layout, url) if url else KeptSqliteDatabase(layout.captures_db)
     # A file answers sooner than another thread could be asked to ask it.
     call = gevent.get_hub().threadpool.apply if database.shared else call_here
@@ -82,6 +83,11 @@ def _parse() -> argparse.Namespace:
     )
     parser.add_argument("--keep-running", action="store_true", help="do not stop when stdin ends")
     return parser.parse_args()
+
+
+def _index_url(text: str) -> str:
+    """The URL; ``@FILE`` is the file's content."""
+    return Path(text[1:]).read_text(encoding="utf-8").strip() if text.startswith("@") else text
 
 
 def _origin(text: str) -> str:

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from tests.crawler.frontier.conftest import new_place, redis_server  # noqa: F401 fixtures
 from tests.sites.web import TestWeb
 
 WEBOID = Path(sys.executable).with_name("weboid")

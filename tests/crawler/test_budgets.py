@@ -5,7 +5,6 @@ import random
 from collections.abc import Iterator
 from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -15,11 +14,12 @@ from core.clock import SystemClock
 from core.settings import FrontierSettings, PolitenessSettings, Settings, parse_settings
 from crawler.budgets import BudgetRule
 from crawler.frontier.base import Frontier, ItemState, Lane, NewItem
-from crawler.frontier.sqlite import SqliteFrontier
 from crawler.job import JOB_ORDER, Job
 from crawler.jobs import Jobs
 from crawler.patience import Patience
 from crawler.rules import Action
+from tests.crawler.frontier.conftest import NewPlace
+from tests.crawler.frontier.support import Place
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 SEED = "https://a.example/"
@@ -34,10 +34,8 @@ async def at_once(_seconds: float) -> None:
 class Machine:
     """A process of a crawl: its own connection to the frontier, its own rule."""
 
-    def __init__(self, path: Path) -> None:
-        self.frontier: Frontier = SqliteFrontier(
-            path, settings=FrontierSettings(lease_s=1e6), politeness=POLITENESS
-        )
+    def __init__(self, place: Place) -> None:
+        self.frontier: Frontier = place.open(POLITENESS, FrontierSettings(lease_s=1e6))
         clock = SystemClock()
         self.jobs = Jobs(self.frontier, Settings(), clock=clock)
         self.rule = BudgetRule(
@@ -46,15 +44,9 @@ class Machine:
 
 
 @pytest.fixture
-def path(tmp_path: Path) -> Path:
-    """Where the frontier is."""
-    return tmp_path / "frontier"
-
-
-@pytest.fixture
-def machine(path: Path) -> Iterator[Machine]:
-    """One process."""
-    one = Machine(path)
+def machine(new_place: NewPlace) -> Iterator[Machine]:
+    """One process, on a frontier of every implementation."""
+    one = Machine(new_place())
     with one.frontier:
         yield one
 
@@ -104,13 +96,13 @@ async def work(
 )
 @given(st.integers(1, 12), st.integers(1, 6), st.integers(0, 2**32))
 def test_a_budget_of_pages_is_kept_exactly_by_workers_on_several_machines(
-    tmp_path_factory: pytest.TempPathFactory, limit: int, workers: int, seed: int
+    new_place: NewPlace, limit: int, workers: int, seed: int
 ) -> None:
     """Never one more, and never one less while there are pages."""
-    path = tmp_path_factory.mktemp("budget") / "frontier"
+    place = new_place()
     chance, done = random.Random(seed), list[str]()
     with ExitStack() as stack:
-        machines = [Machine(path), Machine(path)]
+        machines = [Machine(place), Machine(place)]
         for each in machines:
             stack.enter_context(each.frontier)
         begin(machines[0].frontier, f"pages = {limit}")
@@ -176,7 +168,7 @@ async def test_what_is_left_over_is_skipped_together(machine: Machine) -> None:
 
     verdict = await machine.rule.before(second, now=NOW)
 
-    assert (verdict.action, verdict.reason) == (Action.SKIP, "budget: 1 pages")
+    assert (verdict.action, verdict.reason) == (Action.SKIP, "budget: 1 page")
     counts = machine.frontier.job_counts("mine")
     assert (counts.queued, counts.skipped) == (0, 2_998)
     assert machine.frontier.stats(NOW).queued == 1

@@ -16,6 +16,7 @@ from core.pages import parse_pageinfo
 from tests.crawler.conftest import Ran, Weboid
 from tests.crawler.linked_site import Answer, LinkedSite, file, moved, page, weboid_for
 from tests.crawler.test_archive_command import check, index, records
+from tests.services.redis_server import RedisServer
 from tests.sites.web import TestWeb
 
 pytestmark = [pytest.mark.browser, pytest.mark.proxy]
@@ -304,7 +305,7 @@ def test_a_sheet_that_is_set_holds_for_the_next_pages(start: Start) -> None:
         (("set", "org,example", "visit.timeout_s=1"), "inside a label"),
         (("set", "a.example", "visit.timeout_s"), "GROUP.KEY=VALUE"),
         (("set", "a.example", "proxy.processes=2"), "unknown keys"),
-        (("set", "a.example", "scope.pages=2"), "as a whole"),
+        (("set", "a.example", "scope.pages=2"), "holds as a whole"),
         (("remove", "b.example"), "There is no sheet"),
     ],
 )
@@ -342,3 +343,45 @@ def test_a_crawl_that_was_killed_goes_on_and_captures_every_page_once(start: Sta
         if target.startswith("urn:pageinfo:")
     )
     assert times == {f"http://a.example{path}": 1 for path in WHOLE_FOLDER}
+
+
+def test_a_crawl_with_a_shared_frontier_is_handed_to_its_workers(
+    start: Start, redis_server: RedisServer
+) -> None:
+    """The command adds the job and its seeds, and ends; nothing is made here."""
+    weboid, site = start(SITE)
+    shared = ("--frontier", f"{redis_server.url}?frontier=handed")
+
+    told = weboid.run("crawl", SEED, "--name", "mine", "--pages", "7", *shared)
+    again = crawl(weboid, SEED, "--name", "mine", "--pages", "7", *shared)
+
+    assert told.code == 0, told.err
+    assert "Left to the workers of the shared frontier (`weboid worker`): 1." in told.out
+    assert again.summary["duplicates"] == again.summary["left"] == 1
+    assert not weboid.collection.exists()
+    assert not site.asked
+
+
+def test_a_continuous_crawl_visits_again_what_is_due_and_what_is_added(start: Start) -> None:
+    """It does not end by itself; other links of a page join when it is visited again."""
+    weboid, site = start(
+        {"a.example/docs/": page(), "a.example/docs/new": page()},
+        recrawl={"first_s": 1.0, "min_s": 1.0, "max_s": 1.0},
+    )
+    process = weboid.start(
+        "crawl", "--json", "--profile", str(weboid.profile), SEED, "--continuous"
+    )
+    assert process.stdout is not None
+    seen: Counter[str] = Counter()
+    for line in process.stdout:
+        event = json.loads(line)
+        if event["event"] == "page":
+            seen[event["url"]] += 1
+            site.answers["a.example/docs/"] = page("new")
+        if len(seen) == 2 and seen[SEED] >= 2:
+            break
+    process.send_signal(signal.SIGINT)
+    process.communicate()
+
+    assert set(seen) == {SEED, f"{SEED}new"}
+    assert process.returncode in (0, 6)

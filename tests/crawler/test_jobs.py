@@ -4,7 +4,6 @@ import doctest
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -12,7 +11,6 @@ from hypothesis import strategies as st
 
 from core.errors import ConfigError, InputError
 from core.settings import (
-    FrontierSettings,
     PolitenessSettings,
     RecrawlSettings,
     ScopeSettings,
@@ -23,9 +21,9 @@ from core.settings import (
 from crawler import job as job_module
 from crawler.crawling import give
 from crawler.frontier.base import Frontier, ItemState, Lane, NewItem
-from crawler.frontier.sqlite import SqliteFrontier
 from crawler.job import JOB_ORDER, Job, check_name, name_for, parse_job, settings_text
 from crawler.jobs import LOOK_S, SHEET_ORDER, Jobs, parse_live_sheet
+from tests.crawler.frontier.conftest import NewPlace
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 SEED = "https://a.example/docs/"
@@ -54,12 +52,10 @@ def clock() -> Hands:
 
 
 @pytest.fixture
-def frontier(tmp_path: Path) -> Iterator[Frontier]:
-    """A frontier whose hosts need no rest."""
+def frontier(new_place: NewPlace) -> Iterator[Frontier]:
+    """A frontier of every implementation, whose hosts need no rest."""
     politeness = PolitenessSettings(min_delay_s=0.0, max_delay_s=0.0, visits_per_host=100)
-    with SqliteFrontier(
-        tmp_path / "frontier", settings=FrontierSettings(), politeness=politeness
-    ) as opened:
+    with new_place().open(politeness) as opened:
         yield opened
 
 

@@ -1,16 +1,13 @@
 -- Queue the URLs that are new. Arguments: moment, age at which known ones are queued again (nil:
 -- never), identities one after the other, names of hosts, of jobs, then for each item the number of
--- its host, its lane, the number of its job, what it says; random places (or nil); how many equal URLs
--- were left out.
--- Answers how many were new, and how many were queued again.
+-- its host, its lane, the number of its job, what it says; how many equal URLs were left out. Answers how many were new, and how many were queued again.
 local a = unpack_message(ARGV[3])
 local now, again, ids, names, jobs = unpack(a, 1, 5)
-local which, lanes, of_job, bodies, places, equal = unpack(a, 6, 11)
+local which, lanes, of_job, bodies, equal = unpack(a, 6, 10)
 local found = call('HMGET', T .. 'n', unpack(names))
 local last = call('HINCRBY', totals, 'number', #which)
 local number = last - #which
 local groups, fresh_of, fresh, requeued = {}, {}, 0, 0
-if places then math.randomseed(places[1] * 2147483647) end
 
 -- The numbers of the jobs that are known; one that is new gets a number with its first item.
 local job_numbers = {}
@@ -29,19 +26,21 @@ local function job_of(place)
   return job
 end
 
-local function host_of(place)
+local function host_of(i)
+  local place = which[i]
   local host = found[place]
   if not host then
-    host = new_host(names[place], places and -math.random() or 0)
+    host = new_host(names[place],
+      random_order == 1 and -random_place(string.sub(ids, 16 * i - 15, 16 * i), number + i) or 0)
     found[place] = host
   end
   return host
 end
 
 local function enqueue(i, id, host, lane)
-  if places then
+  if random_order == 1 then
     local slot = slot_of(host)
-    to_front(host, slot, lane, id, places[i])
+    to_front(host, slot, lane, id, random_place(id, number + i))
     settle(host, slot, now)
     return
   end
@@ -73,7 +72,7 @@ local function known(i, id, lane)
     local job = job_of(of_job[i])
     moved(r.job, r.state, nil)
     r.state, r.lane, r.job, r.number, r.added, r.body = QUEUED, lane, job, number + i, now, bodies[i]
-    r.host = host_of(which[i])
+    r.host = host_of(i)
     moved(job, nil, QUEUED)
     write_record(r)
     enqueue(i, id, r.host, lane)
@@ -87,7 +86,7 @@ for i = 1, #which do
   local id, lane, body = string.sub(ids, 16 * i - 15, 16 * i), lanes[i], bodies[i]
   local shard, host, job = shard_of(id), found[which[i]], job_numbers[of_job[i]]
   if not (host and job) and call('HEXISTS', shard, id) == 0 then
-    host, job = host_of(which[i]), job_of(of_job[i])
+    host, job = host_of(i), job_of(of_job[i])
   end
   if host and job and call('HSETNX', shard, id,
       pack_head(QUEUED, lane, host, number + i, now, 0, 0, 0, job, body) .. body) == 1 then

@@ -1,9 +1,8 @@
 -- Hand out items. Arguments: moment, worker, how many at most, high_every, standard_every, claims
--- after which an item is dead, a seed for chance. Answers, packed: whether there may be more, and the
+-- after which an item is dead. Answers, packed: whether there may be more, and the
 -- items.
-local now, worker, limit, high_every, standard_every, most_claims, seed = unpack(unpack_message(ARGV[3]))
+local now, worker, limit, high_every, standard_every, most_claims = unpack(unpack_message(ARGV[3]))
 if call('HEXISTS', totals, 'paused') == 1 then return pack_message({ false, {} }) end
-math.randomseed(seed)
 
 -- ------------------------------------------------------------------------------------- tidying up
 
@@ -140,7 +139,7 @@ local function first_ready(order)
       local slot = slot_of(host)
       local over = slot[DOWN] > 0 and slot[DOWN] <= now
       if over then slot[DOWN] = 0 end
-      if not over and (slot[DOWN] > now or slot[BLOCKED] <= now) then return host, slot end
+      if not over and slot[BLOCKED] <= now then return host, slot end
       looked = looked + 1
       settle(host, slot, now) -- no longer down, or blocked again by a clock that went back
     end

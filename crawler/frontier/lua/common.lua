@@ -163,10 +163,10 @@ local function settle(host, slot, now)
   if slot[ACTIVE] < visits then
     for lane = NOW, STANDARD do
       if call('HEXISTS', T .. 'w' .. lane, host) == 1 then
-        if slot[DOWN] > now then
-          place, score = lane + 1, 0
-        elseif slot[BLOCKED] > now then
+        if slot[BLOCKED] > now then
           place, score = HELD, slot[BLOCKED]
+        elseif slot[DOWN] > now then
+          place, score = lane + 1, 0
         else
           place, score = lane + 1, slot[NEXT]
         end
@@ -231,11 +231,17 @@ local function to_front(host, slot, lane, id, score)
   slot[FRONT + lane] = slot[FRONT + lane] + call('ZADD', front_key(host, lane), score, id)
 end
 
+-- Where an item stands in random order, from 0 on, less than 1: the same as often as it is asked for.
+local function random_place(id, number)
+  local drawn = struct.unpack('>I4', id, 9) + number % 65536 * 2654435769
+  return drawn % 2 ^ 32 / 2 ^ 32
+end
+
 -- Let the record's item wait in its place again.
 local function come_back(r, now)
   local slot = slot_of(r.host)
   r.state = QUEUED
-  to_front(r.host, slot, r.lane, r.id, random_order == 1 and math.random() or r.number)
+  to_front(r.host, slot, r.lane, r.id, random_order == 1 and random_place(r.id, r.number) or r.number)
   settle(r.host, slot, now)
 end
 

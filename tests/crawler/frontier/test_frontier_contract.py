@@ -1,6 +1,7 @@
 """What every frontier does, whatever it is kept in."""
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
@@ -623,6 +624,24 @@ def test_two_handles_share_one_frontier(open_frontier: OpenFrontier, now: dateti
     assert len({item.token for item in claimed}) == 2
     assert all(other.complete(item, now=now, outcome="ok") for item in claimed)
     assert one.unfinished(now) == 0
+
+
+def test_any_thread_may_use_one_frontier(open_frontier: OpenFrontier, now: datetime) -> None:
+    """A worker calls it from its event loop and from threads alike; each item goes to one."""
+    frontier = open_frontier()
+    with ThreadPoolExecutor(8) as pool:
+        added = pool.map(
+            lambda number: frontier.add([NewItem(f"https://h{number % 50}.test/")], now=now),
+            range(100),
+        )
+        assert sum(result.added for result in added) == 50
+        claims = list(pool.map(lambda _: frontier.claim(now=now, worker="w", limit=4), range(20)))
+        items = [item for claimed in claims for item in claimed]
+        ended = pool.map(lambda item: frontier.complete(item, now=now, outcome="ok"), items)
+        assert all(ended)
+
+    assert len({item.url for item in items}) == len({item.token for item in items}) == 50
+    assert len(items) == frontier.counts()[ItemState.DONE] == 50
 
 
 def test_moments_of_any_zone_are_understood(frontier: Frontier, now: datetime) -> None:

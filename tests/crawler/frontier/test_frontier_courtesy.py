@@ -200,6 +200,21 @@ def test_lifting_a_block_ends_a_row_of_failures(open_frontier: OpenFrontier, now
     assert frontier.back_off(A, "503", now=now) == now + MINUTE
 
 
+def test_now_lifts_a_block_whatever_fraction_of_a_millisecond_it_has(
+    open_frontier: OpenFrontier, now: datetime
+) -> None:
+    """No rounding makes a later moment of it."""
+    frontier = open_frontier(POLITENESS)
+    frontier.add([A1], now=now)
+    frontier.block_until(A, now + HOUR, "paused", now=now)
+    odd = now + timedelta(microseconds=1_234_567)
+
+    frontier.block_until(A, odd, "", now=odd)
+
+    assert frontier.blocks(now=odd) == []
+    assert claimed_urls(frontier, odd) == [A1.url]
+
+
 def test_a_host_out_of_reach_is_given_up_for_a_while(
     open_frontier: OpenFrontier, now: datetime
 ) -> None:

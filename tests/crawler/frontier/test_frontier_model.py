@@ -413,7 +413,7 @@ class FrontierMachine(RuleBasedStateMachine):
         """A host asks to be left alone, or is freed."""
         moment = self.now if lift else self.now + span
         slot = self.model.slots.setdefault(host, Slot())
-        if up(moment) <= down(self.now):
+        if moment <= self.now:
             slot.block, slot.down, slot.refusals = LONG_AGO, LONG_AGO, 0
         else:
             slot.block = max(slot.block, up(moment))

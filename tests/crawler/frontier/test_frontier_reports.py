@@ -2,9 +2,6 @@
 
 from datetime import datetime, timedelta
 
-import pytest
-
-from core.errors import InputError
 from crawler.frontier.base import Frontier, HostOrder, ItemState, JobCounts, Lane, NewItem
 from tests.crawler.frontier.conftest import OpenFrontier
 from tests.crawler.frontier.support import (
@@ -303,13 +300,6 @@ def test_a_scan_of_what_ended_misses_nothing_while_more_ends(
         rest = rest[2:]
 
     assert {item.url for item in items[:30]} <= set(seen)
-
-
-@pytest.mark.parametrize("cursor", ["nonsense", "9:9:9", "2:x", "::", "2:" + "9" * 40])
-def test_a_cursor_that_no_scan_gave_is_refused(frontier: Frontier, cursor: str) -> None:
-    """It may come from a command line."""
-    with pytest.raises(InputError):
-        frontier.scan(ItemState.QUEUED, cursor=cursor)
 
 
 def test_statistics_tell_what_waits_for_a_moment(frontier: Frontier, now: datetime) -> None:

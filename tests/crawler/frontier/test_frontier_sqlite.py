@@ -19,6 +19,7 @@ from core.clock import SystemClock
 from core.errors import (
     CollectionVersionError,
     DiskFullError,
+    InputError,
     InvariantError,
     TransientError,
     UnavailableError,
@@ -169,19 +170,6 @@ def test_many_may_open_a_new_frontier_at_once(tmp_path: Path) -> None:
 
     with ThreadPoolExecutor(8) as pool:
         assert list(pool.map(opened, range(8))) == [0] * 8
-
-
-def test_any_thread_may_use_one_frontier(path: Path) -> None:
-    """A worker calls it from its event loop and from threads alike."""
-    now = datetime(2026, 1, 1, tzinfo=UTC)
-    with SqliteFrontier(path, politeness=NO_DELAY) as frontier, ThreadPoolExecutor(8) as pool:
-        added = pool.map(
-            lambda host: frontier.add([NewItem(f"https://h{host}.test/")], now=now), range(50)
-        )
-        assert sum(result.added for result in added) == 50
-        claims = list(pool.map(lambda _: frontier.claim(now=now, worker="w", limit=5), range(20)))
-        tokens = [item.token for items in claims for item in items]
-        assert len(set(tokens)) == len(tokens) == 50
 
 
 def test_the_frontier_of_another_version_is_refused(path: Path) -> None:
@@ -427,3 +415,10 @@ def test_one_claim_tidies_up_a_bounded_number_of_leases(path: Path) -> None:
         assert len(frontier.claim(now=now, worker="w", limit=count)) == claims.TIDY_LIMIT
         assert frontier.next_wakeup(now) == now
         assert len(frontier.claim(now=now, worker="w", limit=count)) == 100
+
+
+@pytest.mark.parametrize("cursor", ["nonsense", "9:9:9", "2:x", "::", "2:" + "9" * 40])
+def test_a_cursor_that_no_scan_gave_is_refused(path: Path, cursor: str) -> None:
+    """It may come from a command line."""
+    with SqliteFrontier(path) as frontier, pytest.raises(InputError):
+        frontier.scan(ItemState.QUEUED, cursor=cursor)

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from crawler.plain import read_page
 from crawler.policy.directives import forbidden
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
@@ -101,6 +102,18 @@ def test_the_reason_names_place_and_word() -> None:
     """What is recorded says where it was found."""
     assert header("nocache") == "noarchive: X-Robots-Tag says nocache"
     assert meta("robots", "noarchive") == "noarchive: <meta name=robots> says noarchive"
+
+
+def test_a_page_that_is_not_rendered_is_read_for_the_same_words() -> None:
+    """Metas of a fetched document are told as the browser tells them."""
+    document = (
+        b'<META NAME=" Robots " CONTENT="NoArchive"><meta name=description content="x">'
+        b"<meta http-equiv=X-Robots-Tag content='weboid: nocache'><meta content=noarchive>"
+    )
+    found = read_page(document, "utf-8", "http://example.org/").robots
+    assert found == [("robots", "NoArchive"), ("http-equiv:x-robots-tag", "weboid: nocache")]
+    for each in found:
+        assert meta(*each).startswith("noarchive: ")
 
 
 @given(st.text(max_size=300), st.text(max_size=20), st.text(max_size=300))

@@ -1,4 +1,4 @@
-"""The policy rule on a real frontier: what decides, what is learnt from visits, and for how long."""
+"""The policy rule on real frontiers, in SQLite and in Redis: what decides, what is learnt from visits, and for how long."""
 
 from datetime import timedelta
 from pathlib import Path
@@ -13,6 +13,10 @@ from crawler.frontier.base import Lane
 from crawler.policy.entries import ORDERS, Kind, read_entries
 from crawler.rules import Action
 from render.visit import Visit
+from tests.crawler.frontier.conftest import frontier as frontier
+from tests.crawler.frontier.conftest import new_place as new_place
+from tests.crawler.frontier.conftest import open_frontier as open_frontier
+from tests.crawler.frontier.conftest import redis_server as redis_server
 from tests.crawler.policy.conftest import NOON, SITE, World, item
 
 HOST = "origin.example"
@@ -99,6 +103,10 @@ async def test_addresses_that_a_setting_allows_are_visited(world: World) -> None
     """As the proxy allows them."""
     world.settings = type(world.settings)(egress=EgressSettings(allow=("127.0.0.0/8",)))
     assert (await world.before(site="http://127.0.0.1:8080")).action is Action.VISIT
+    assert (await world.before(site="http://localhost:8080")).action is Action.VISIT
+    world.settings = type(world.settings)(egress=EgressSettings(allow=("::1/128",)))
+    assert (await world.before(site="http://localhost:8080")).action is Action.VISIT
+    assert (await world.before(site="http://127.0.0.1:8080")).action is Action.FAIL
 
 
 async def test_settings_of_a_site_hold_for_the_site(world: World) -> None:
