@@ -40,8 +40,9 @@ _ORDER = (
 def export(*, file: str, states: tuple[str, ...], where: Where, as_json: bool) -> int:
     """Write the books as JSON lines.
 
-    One line an item, with all that is known of it; - is standard output. Works while pages are visited: what changes its state meanwhile may stand in two lines, the later
-    one with the later state. For the books of one moment export a `snapshot`.
+    One line an item, with all that is known of it; - is standard output. Works while pages are
+    visited: what changes its state meanwhile may stand in two lines, the later one with the later
+    state. For the books of one moment export a `snapshot`.
     """
     wanted = [each for each in _ORDER if not states or str(each) in states]
     counts = dict.fromkeys(map(str, wanted), 0)
@@ -94,8 +95,9 @@ def _written(file: str) -> Iterator[TextIO]:
 def take_in(*, file: str, states: tuple[str, ...], where: Where, as_json: bool) -> int:
     """Queue what an export says was to be visited.
 
-    Known URLs are left alone, so the same import may run again. What had ended elsewhere is queued only when its --state is named: a frontier takes no history
-    from another one. To move all of it, use `snapshot`.
+    Known URLs are left alone, so the same import may run again. What had ended elsewhere is queued
+    only when its --state is named: a frontier takes no history from another one. To move all of it,
+    use `snapshot`.
     """
     chosen = frozenset(map(ItemState, states))
     bar = progress("lines", quiet=as_json)
@@ -151,9 +153,10 @@ def _read(file: str) -> Iterator[BinaryIO]:
 def snapshot(*, folder: Path, where: Where, as_json: bool) -> int:
     """Copy the frontier while it is worked on.
 
-    The copy is of one moment. Its folder, which must be new, is a collection without WARCs: look into it with --collection DIR. The crawl log,
-    reports/crawl.jsonl, is rotated with it. A frontier in Redis is copied by Redis: BGSAVE, or its
-    append-only file; `weboid frontier export` works for both.
+    The copy is of one moment. Its folder, which must be new, is a collection without WARCs: look
+    into it with --collection DIR. The crawl log, reports/crawl.jsonl, is rotated with it. A
+    frontier in Redis is copied by Redis: BGSAVE, or its append-only file; `weboid frontier export`
+    works for both.
     """
     if where.is_shared:
         raise InputError(

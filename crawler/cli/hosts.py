@@ -76,7 +76,8 @@ def pause_host(
 ) -> int:
     """Leave a host alone for a time.
 
-    Without a time: until `weboid resume-host`. A page of it that is in work is finished. A block that is already longer stays.
+    Without a time: until `weboid resume-host`. A page of it that is in work is finished. A block
+    that is already longer stays.
     """
     now = _CLOCK.now()
     if length is not None and until is not None:

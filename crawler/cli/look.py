@@ -51,8 +51,9 @@ def ls(
 ) -> int:
     """List items in one state.
 
-    With --json a line each, as `export` writes them. Queued ones come as they will be claimed, others latest first. With --job, --reason or --match
-    all items of the state are looked through, and come in no order.
+    With --json a line each, as `export` writes them. Queued ones come as they will be claimed,
+    others latest first. With --job, --reason or --match all items of the state are looked through,
+    and come in no order.
     """
     selection = selection_of(host, job, reason, match)
     with where.frontier() as frontier:

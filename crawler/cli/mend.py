@@ -49,7 +49,8 @@ def retry(
 ) -> int:
     """Queue dead or skipped items once more.
 
-    They get fresh attempts; lane, hops, way and job stay. What the rules are against is skipped again: `weboid policy` and the job's scope say so.
+    They get fresh attempts; lane, hops, way and job stay. What the rules are against is skipped
+    again: `weboid policy` and the job's scope say so.
     """
     if bool(urls) == bool(state):
         raise InputError("Say which: URLs, or --state dead or --state skipped.")
@@ -91,8 +92,8 @@ def purge(
 ) -> int:
     """Skip queued items unvisited.
 
-    They stay in the books, and `retry --state skipped` brings them back. Pages in work are finished. What is only due again later is taken off that list when it is named
-    by its URL.
+    They stay in the books, and `retry --state skipped` brings them back. Pages in work are
+    finished. What is only due again later is taken off that list when it is named by its URL.
     """
     selection = selection_of(host, job, "", match)
     if bool(urls) != selection.is_empty:

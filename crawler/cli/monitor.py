@@ -29,7 +29,8 @@ from crawler.reporting import StatusReader
 def command(*, where: Where, listen: str, names: tuple[str, ...], as_json: bool) -> int:
     """Serve the status to scripts and Prometheus.
 
-    Prints the address of /stats.json, /metrics and /healthz, and serves them until Ctrl-C. It reads what `weboid status` reads, also while nobody works. Asked by a name, it answers only to
+    Prints the address of /stats.json, /metrics and /healthz, and serves them until Ctrl-C. It reads
+    what `weboid status` reads, also while nobody works. Asked by a name, it answers only to
     localhost and to those given with --name; asked by an address, always.
     """
     if as_json:

@@ -30,7 +30,8 @@ _wait_option = click.option("--wait", is_flag=True, help="Return when no page is
 def pause(*, where: Where, reason: str, wait: bool, as_json: bool) -> int:
     """Let no page begin.
 
-    What is in work is finished. It lasts until `weboid resume` and survives the end of a run: a crawl that is started while its frontier is paused waits.
+    What is in work is finished. It lasts until `weboid resume` and survives the end of a run: a
+    crawl that is started while its frontier is paused waits.
     """
     with where.frontier() as frontier:
         frontier.pause(reason)
@@ -64,8 +65,8 @@ def resume(*, where: Where, as_json: bool) -> int:
 def stop(*, where: Where, at_once: bool, wait: bool, as_json: bool) -> int:
     """End the runs that go on.
 
-    They finish the pages in work, or with --now leave them queued. Nothing is lost: the same `weboid archive` or `weboid crawl` goes on where it stopped, and takes
-    the order back.
+    They finish the pages in work, or with --now leave them queued. Nothing is lost: the same
+    `weboid archive` or `weboid crawl` goes on where it stopped, and takes the order back.
     """
     with where.frontier() as frontier:
         if where.is_shared or where.is_worked_on(frontier, now=_CLOCK.now()):
