@@ -62,7 +62,7 @@ def retry(
             left = []
             batches = select(frontier, ItemState(str(state)), selection)
         seen: set[int] = set()
-        count = sum(_retried(frontier, batch, seen, dry_run=dry_run) for batch in batches)
+        count = sum(retried(frontier, batch, seen, dry_run=dry_run) for batch in batches)
     for text in left:
         click.echo(text, err=True)
     _say_count(count, "queued again", dry_run=dry_run, as_json=as_json)
@@ -124,7 +124,7 @@ def _named(frontier: Frontier, urls: Sequence[str]) -> tuple[Iterable[list[ItemR
     return ([found] if found else []), left
 
 
-def _retried(
+def retried(
     frontier: Frontier, batch: Sequence[ItemRecord], seen: set[int], *, dry_run: bool
 ) -> int:
     """Queue the records again; one that failed once more meanwhile is not met a second time."""

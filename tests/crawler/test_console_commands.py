@@ -17,8 +17,9 @@ import pytest
 from core.clock import SystemClock
 from core.layout import Layout
 from core.settings import FrontierSettings, PolitenessSettings
+from crawler.cli.mend import retried
 from crawler.collection import open_collection
-from crawler.frontier.base import Frontier, FrontierItem, NewItem
+from crawler.frontier.base import Frontier, FrontierItem, ItemState, NewItem
 from crawler.frontier.opening import open_frontier
 from tests.crawler.conftest import WEBOID, Ran, Weboid
 from tests.crawler.test_archive_command import RULES
@@ -263,6 +264,21 @@ def test_dead_letters_are_retried_by_reason(weboid: Weboid, frontier: Frontier) 
     assert "1 queued again." in named.out
     assert "enqueue --again" in named.err
     assert frontier.stats(CLOCK.now()).queued == 2
+
+
+def test_what_fails_again_while_it_is_retried_is_not_met_twice(frontier: Frontier) -> None:
+    """Workers may be as quick as the command, which must end all the same."""
+    frontier.add([NewItem("https://a.example/")], now=CLOCK.now())
+    seen: set[int] = set()
+    counts = []
+    for _ in range(3):
+        now = CLOCK.now() + timedelta(hours=len(counts))
+        for item in frontier.claim(now=now, worker="w", limit=1):
+            frontier.fail(item, now=now, reason="again")
+        counts.append(retried(frontier, frontier.ls(ItemState.DEAD), seen, dry_run=False))
+
+    assert counts == [1, 0, 0]
+    assert frontier.counts()[ItemState.DEAD] == 1
 
 
 def test_a_purge_asks_and_what_it_takes_comes_back(weboid: Weboid, frontier: Frontier) -> None:
