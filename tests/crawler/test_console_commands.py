@@ -270,7 +270,7 @@ def test_what_fails_again_while_it_is_retried_is_not_met_twice(frontier: Frontie
     """Workers may be as quick as the command, which must end all the same."""
     frontier.add([NewItem("https://a.example/")], now=CLOCK.now())
     seen: set[int] = set()
-    counts = []
+    counts: list[int] = []
     for _ in range(3):
         now = CLOCK.now() + timedelta(hours=len(counts))
         for item in frontier.claim(now=now, worker="w", limit=1):
