@@ -19,6 +19,7 @@ from core.index_url import parse_index_url
 from core.layout import Layout
 from core.redis_url import RedisUse, parse_redis_url
 from core.settings import Settings
+from crawler.frontier.redis_store import look_at
 from crawler.reporting import in_use
 from playback.server import find_replay_python
 from proxy.index.opening import ask_index
@@ -59,6 +60,7 @@ def examine(root: Path, settings: Settings) -> list[Finding]:
         *asyncio.run(_browser(settings)),
         _proxy(),
         *_dedup(settings),
+        *_frontier(settings),
         *_index(settings),
         _replay(),
         _memory(),
@@ -147,6 +149,21 @@ def _index(settings: Settings) -> list[Finding]:
     except WeboidError as error:
         return [Finding("index", Health.BAD, f"{address} cannot be used", str(error))]
     return [Finding("index", Health.GOOD, f"{address}, index {address.index}")]
+
+
+def _frontier(settings: Settings) -> list[Finding]:
+    """The Redis that the profile shares a frontier in; nothing when the collection has its own."""
+    if not settings.frontier.url:
+        return []
+    address = parse_redis_url(settings.frontier.url, RedisUse.FRONTIER)
+    try:
+        warnings = look_at(address)
+    except WeboidError as error:
+        return [Finding("frontier", Health.BAD, f"{address} cannot be used", str(error))]
+    text = f"{address}, frontier {address.name}"
+    if warnings:
+        return [Finding("frontier", Health.WARN, text, warning) for warning in warnings]
+    return [Finding("frontier", Health.GOOD, text)]
 
 
 def _replay() -> Finding:

@@ -1,6 +1,7 @@
 """The Redis that keeps a frontier: opened, checked, asked by scripts; its errors mapped to ours."""
 
 from collections.abc import Sequence
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -48,9 +49,7 @@ class RedisStore:
         self._keys = [address.tag.encode()]
         self._settings = pack(_settings(politeness, settings))
         self._made = b""
-        self._server = RedisServer(
-            address, Manners("crawler.frontier", self._as_error, _ANSWER_TIMEOUT_S)
-        )
+        self._server = RedisServer(address, _manners(address))
         try:
             self._made = self._open(salt)
         except BaseException:
@@ -80,40 +79,12 @@ class RedisStore:
         return _EPOCH + timedelta(seconds=int(seconds), microseconds=int(us))
 
     def warnings(self) -> list[str]:
-        """What in the server's configuration may lose the frontier, as sentences.
-
-        Servers that keep their configuration to themselves are believed.
-        """
-        found = []
-        said = self._server.call("INFO")
-        info = said if isinstance(said, dict) else {}
-        if not info.get("aof_enabled"):
-            found.append(
-                f"The Redis at {self._address} loses what it was told last when it dies: give it"
-                " 'appendonly yes'."
-                if self._snapshots()
-                else f"The Redis at {self._address} keeps nothing on disk: give it 'appendonly yes',"
-                " or a restart loses the whole frontier."
-            )
-        policy = str(info.get("maxmemory_policy", ""))
-        if policy.startswith("allkeys"):
-            found.append(
-                f"The Redis at {self._address} throws keys away when memory is short"
-                f" (maxmemory-policy {policy}): set it to noeviction."
-            )
-        return found
+        """See `look_at`."""
+        return _warnings(self._server, self._address)
 
     def close(self) -> None:
         """End the connections."""
         self._server.close()
-
-    def _snapshots(self) -> bool:
-        try:
-            said = self._server.call("CONFIG", "GET", "save")
-        except UnavailableError:
-            return True
-        values = list(said.values()) if isinstance(said, dict) else list(said)[1:]
-        return any(values)
 
     def _open(self, salt: bytes) -> bytes:
         wish = _MADE + salt.hex()
@@ -125,51 +96,96 @@ class RedisStore:
     def _other(self, made: bytes) -> CollectionVersionError:
         found = made.decode("utf-8", "replace")[:100] or "something else"
         return CollectionVersionError(
-            f"{self._place()} is no frontier of version {SCHEMA_VERSION} (it says {found!r}): use the"
+            f"The frontier {self._address.name} at {self._address} is no frontier of version {SCHEMA_VERSION} (it says {found!r}): use the"
             " version that made it, or another name with ?frontier=NAME in [frontier] url."
         )
 
-    def _place(self) -> str:
-        return f"The frontier {self._address.name} at {self._address}"
 
-    def _as_error(self, fault: Fault, words: str) -> WeboidError:
-        place = self._place()
-        match fault:
-            case Fault.MISSING:
-                return UnavailableError(f"[frontier] url needs the Redis client: {words}.")
-            case Fault.REFUSED:
-                return UnavailableError(
-                    f"{place} refuses us: {words}. Correct user and password in [frontier] url."
-                )
-            case Fault.SILENT | Fault.SOON:
-                return TransientError(
-                    f"{place} does not answer: {words}. Start Redis there, or correct"
-                    " [frontier] url."
-                )
-            case Fault.FULL:
-                return DiskFullError(
-                    f"{place} cannot grow: {words}. Give Redis more memory or disk, then go on."
-                )
-            case Fault.OTHER:
-                return self._as_other(words)
+def look_at(address: RedisAddress) -> list[str]:
+    """What in the server's configuration may lose a frontier, as sentences; nothing is left behind.
 
-    def _as_other(self, words: str) -> WeboidError:
-        place = self._place()
-        if "WEBOID-BROKEN" in words:
-            return InvariantError(
-                f"The books of {place} contradict: {words}. Has Redis thrown keys away, or did"
-                " somebody delete some?"
-            )
-        if "WEBOID-OTHER false" in words:
+    Servers that keep their configuration to themselves are believed.
+
+    Raises:
+        TransientError, UnavailableError: as `RedisStore`.
+    """
+    with closing(RedisServer(address, _manners(address))) as server:
+        return _warnings(server, address)
+
+
+def _warnings(server: RedisServer, address: RedisAddress) -> list[str]:
+    found = []
+    said = server.call("INFO")
+    info = said if isinstance(said, dict) else {}
+    if not info.get("aof_enabled"):
+        found.append(
+            f"The Redis at {address} loses what it was told last when it dies: give it"
+            " 'appendonly yes'."
+            if _snapshots(server)
+            else f"The Redis at {address} keeps nothing on disk: give it 'appendonly yes', or a"
+            " restart loses the whole frontier."
+        )
+    policy = str(info.get("maxmemory_policy", ""))
+    if policy.startswith("allkeys"):
+        found.append(
+            f"The Redis at {address} throws keys away when memory is short (maxmemory-policy"
+            f" {policy}): set it to noeviction."
+        )
+    return found
+
+
+def _snapshots(server: RedisServer) -> bool:
+    try:
+        said = server.call("CONFIG", "GET", "save")
+    except UnavailableError:
+        return True
+    values = list(said.values()) if isinstance(said, dict) else list(said)[1:]
+    return any(values)
+
+
+def _manners(address: RedisAddress) -> Manners:
+    place = f"The frontier {address.name} at {address}"
+    return Manners(
+        "crawler.frontier", lambda fault, words: _as_error(place, fault, words), _ANSWER_TIMEOUT_S
+    )
+
+
+def _as_error(place: str, fault: Fault, words: str) -> WeboidError:
+    match fault:
+        case Fault.MISSING:
+            return UnavailableError(f"[frontier] url needs the Redis client: {words}.")
+        case Fault.REFUSED:
             return UnavailableError(
-                f"{place} is gone: Redis has lost it, or somebody deleted it. Give Redis"
-                " 'appendonly yes', and begin anew."
+                f"{place} refuses us: {words}. Correct user and password in [frontier] url."
             )
-        if "WEBOID-OTHER" in words:
-            return CollectionVersionError(
-                f"{place} was replaced by another since it was opened: begin anew."
+        case Fault.SILENT | Fault.SOON:
+            return TransientError(
+                f"{place} does not answer: {words}. Start Redis there, or correct [frontier] url."
             )
-        return UnavailableError(f"{place} cannot be used: {words}. Redis's own log says more.")
+        case Fault.FULL:
+            return DiskFullError(
+                f"{place} cannot grow: {words}. Give Redis more memory or disk, then go on."
+            )
+        case Fault.OTHER:
+            return _as_other(place, words)
+
+
+def _as_other(place: str, words: str) -> WeboidError:
+    if "WEBOID-BROKEN" in words:
+        return InvariantError(
+            f"{place}: its books contradict: {words}. Has Redis thrown keys away, or did somebody"
+            " delete some?"
+        )
+    if "WEBOID-OTHER false" in words:
+        return UnavailableError(
+            f"{place} is gone: Redis has lost it, or somebody deleted it. Give Redis 'appendonly"
+            " yes', and begin anew."
+        )
+    if "WEBOID-OTHER" in words:
+        return CollectionVersionError(
+            f"{place} was replaced by another since it was opened: begin anew."
+        )
+    return UnavailableError(f"{place} cannot be used: {words}. Redis's own log says more.")
 
 
 def _settings(politeness: PolitenessSettings, settings: FrontierSettings) -> list[object]:

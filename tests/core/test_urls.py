@@ -16,6 +16,7 @@ from core.urls import (
     authority_of,
     fetch_key,
     host_of,
+    identity_and_host,
     identity_key,
     repair,
     replay_key,
@@ -381,6 +382,14 @@ def test_the_identity_key_of_an_identity_key_is_itself(url: str) -> None:
 def test_a_fetch_key_and_its_identity_key_are_one_url(url: str) -> None:
     """A repaired text and its key never drift apart."""
     assert identity_key(url) == identity_key(fetch_key(url))
+
+
+@given(URLS)
+def test_identity_and_host_are_those_of_one_parse_each(url: str) -> None:
+    """The short cut of the frontier changes nothing."""
+    assert identity_and_host(url) == (identity_key(url), host_of(url))
+    trivial = f"{url}#top"
+    assert identity_and_host(trivial) == (identity_key(trivial), host_of(trivial))
 
 
 @pytest.mark.parametrize(

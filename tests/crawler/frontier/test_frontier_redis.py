@@ -28,6 +28,7 @@ from crawler.frontier.base import AddResult, HostOrder, ItemState, Lane, NewItem
 from crawler.frontier.opening import open_frontier
 from crawler.frontier.packing import pack, page_id, to_bytes, to_text, unpack
 from crawler.frontier.redis import RedisFrontier
+from crawler.frontier.redis_store import look_at
 from crawler.frontier.sqlite import SqliteFrontier
 from tests.crawler.frontier.redis_place import redis_address
 from tests.crawler.frontier.support import A1, A2, B1, HOUR, MINUTE, NO_DELAY, SECOND, visit
@@ -570,7 +571,10 @@ def test_a_server_that_may_forget_is_noticed(tmp_path: Path, connect: Open) -> N
         assert "maxmemory-policy allkeys-lru" in warnings[1]
         with careless.client() as client:
             client.config_set("save", "60 1")
-        assert "loses what it was told last" in connect(careless.url).check()[0]
+            assert "loses what it was told last" in connect(careless.url).check()[0]
+            client.flushall()
+            assert len(look_at(parse_redis_url(careless.url, RedisUse.FRONTIER))) == 2
+            assert client.dbsize() == 0, "a look leaves nothing behind"
         assert connect(careful.url).check() == []
     finally:
         careless.stop()

@@ -1,0 +1,77 @@
+"""How far a server's clock is ahead of ours."""
+
+from datetime import UTC, datetime, timedelta
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from crawler.frontier.server_clock import CHECK_EVERY_S, ServerClock
+
+START = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
+spans = st.timedeltas(timedelta(days=-400), timedelta(days=400))
+
+
+class World:
+    """Two clocks that go alike, and a way between them that takes time."""
+
+    def __init__(self, ahead: timedelta, latency_s: float = 0.0) -> None:
+        self.ahead = ahead
+        self.latency_s = latency_s
+        self.ours = timedelta(0)
+        self.passed_s = 1_000.0
+        self.asked = 0
+        self.clock = ServerClock(self._server_now, lambda: self.passed_s)
+
+    @property
+    def now(self) -> datetime:
+        """What our clock says."""
+        return START + self.ours + timedelta(seconds=self.passed_s)
+
+    def _server_now(self) -> datetime:
+        self.asked += 1
+        self.passed_s += self.latency_s / 2
+        said = START + self.ahead + timedelta(seconds=self.passed_s)
+        self.passed_s += self.latency_s / 2
+        return said
+
+
+@given(spans, st.floats(0, 2))
+def test_the_way_there_and_back_is_taken_off(ahead: timedelta, latency_s: float) -> None:
+    """An answer was given half-way between question and answer."""
+    world = World(ahead, latency_s)
+
+    assert abs(world.clock.offset(world.now) - ahead) < timedelta(milliseconds=1)
+    assert world.clock.last == world.clock.offset(world.now)
+
+
+def test_the_server_is_asked_about_once_a_minute() -> None:
+    """Not with every verb."""
+    world = World(timedelta(hours=1))
+    world.clock.offset(world.now)
+    asked = world.asked
+    world.passed_s += CHECK_EVERY_S - 1
+    world.clock.offset(world.now)
+    assert world.asked == asked
+
+    world.ahead += timedelta(milliseconds=300)
+    world.passed_s += 2
+    offset = world.clock.offset(world.now)
+
+    assert abs(offset - timedelta(hours=1, milliseconds=300)) < timedelta(milliseconds=1)
+
+
+@given(spans.filter(lambda span: abs(span) > timedelta(seconds=2)))
+def test_a_clock_of_ours_that_is_set_is_noticed_at_once(step: timedelta) -> None:
+    """The monotonic clock says that no such time has passed."""
+    world = World(timedelta(0))
+    world.clock.offset(world.now)
+    world.ours += step
+
+    assert abs(world.clock.offset(world.now) + step) < timedelta(milliseconds=1)
+
+
+def test_without_a_server_our_own_time_counts() -> None:
+    """What tests and collections of one machine want."""
+    clock = ServerClock(None, lambda: 0.0)
+
+    assert clock.offset(START) == timedelta(0)
