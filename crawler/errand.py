@@ -29,7 +29,7 @@ from core.errors import (
 )
 from core.pages import Outcome, PageInfo
 from core.settings import Settings
-from crawler.events import Event, LinksAdded, PageDone, PageSkipped, PageTriedAgain
+from crawler.events import Event, LinksAdded, PageDone, PagePutOff, PageSkipped, PageTriedAgain
 from crawler.frontier.base import Frontier, FrontierItem, ItemState
 from crawler.network import Network, NetworkAwayError
 from crawler.patience import Patience
@@ -45,6 +45,7 @@ from crawler.visiting import Captured, Wanted, capture
 log = logging.getLogger(__name__)
 
 DEATHS = 5  # browsers or proxies that a page may see die before it counts as an attempt
+WORTH_TELLING = timedelta(seconds=10)  # a shorter wait is nobody's concern
 NO_REST = timedelta(0)  # the host was not asked
 NOT_THE_PAGES_FAULT = (
     DiskFullError,
@@ -183,6 +184,8 @@ class Errand:
                     item, now=self._now(), reason=verdict.reason, not_before=verdict.until
                 )
             )
+            if verdict.until is not None and verdict.until - self._now() >= WORTH_TELLING:
+                self._means.report(PagePutOff(item.url, verdict.reason, verdict.until))
 
     async def _visit(self) -> None:
         item, means = self._item, self._means

@@ -1,6 +1,7 @@
 """What happens while a crew works, as values; whoever shows a run matches on them."""
 
 from dataclasses import dataclass
+from datetime import datetime
 
 from core.pages import PageInfo
 from crawler.space import Paused, Resumed
@@ -31,6 +32,15 @@ class PageSkipped:
 
     url: str
     reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class PagePutOff:
+    """A page is not visited now, although its turn has come, and why; not before that moment."""
+
+    url: str
+    reason: str
+    until: datetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +83,7 @@ Event = (
     PageDone
     | PageSkipped
     | PageTriedAgain
+    | PagePutOff
     | LinksAdded
     | Standing
     | Paused

@@ -14,7 +14,8 @@ from hashlib import sha256
 from typing import Any
 
 from core.errors import BadUrlError, ConfigError, InputError
-from core.settings import Settings, parse_settings
+from core.profile import parse_settings
+from core.settings import Settings
 from core.timestamps import parse_warc_date, warc_date
 from core.urls import fetch_key, host_of, identity_key
 from crawler.frontier.base import Lane

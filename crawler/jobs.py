@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 
 from core.clock import Clock
 from core.errors import BadUrlError, ConfigError, TransientError
-from core.settings import Settings, parse_sheet, with_sheets
+from core.profile import parse_sheet, with_sheets
+from core.settings import Settings
 from core.sheets import ByPrefix, Sheet, surt
 from core.urls import fetch_key, identity_key
 from crawler.frontier.base import Frontier, Lane

@@ -4,7 +4,8 @@ import tomllib
 from pathlib import Path
 
 from core.errors import ConfigError
-from core.settings import Settings, parse_settings
+from core.profile import parse_settings
+from core.settings import Settings
 
 FOLDER = Path(__file__).resolve().parent.parent / "profiles"
 

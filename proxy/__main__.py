@@ -18,7 +18,7 @@ from pathlib import Path
 
 from core.errors import WeboidError
 from core.layout import Layout
-from core.settings import settings_from
+from core.profile import settings_from
 from proxy.running import running, tune
 from proxy.tally import Tally
 

@@ -17,9 +17,10 @@ from crawler.cli.groups import GroupWithDefault
 from crawler.cli.options import (
     collection_option,
     database_option,
+    dedup_option,
     json_option,
     profile_option,
-    with_database,
+    shared_settings,
 )
 from crawler.cli.params import DURATION
 from crawler.cli.show import choose
@@ -34,6 +35,7 @@ from crawler.urllist import UrlList, parse_lines, read_list
 @click.option("--list", "list_file", metavar="FILE", help="One URL a line; - is standard input.")
 @collection_option
 @database_option
+@dedup_option
 @profile_option
 @click.option(
     "--workers",
@@ -62,6 +64,7 @@ def command(
     list_file: str | None,
     collection: Path,
     database_url: str,
+    dedup_url: str,
     profile: str,
     workers: int,
     again: bool,
@@ -79,7 +82,9 @@ def command(
     """
     if again and older_than is not None:
         raise InputError("Say --again or --older-than, not both.")
-    settings = with_database(load_profile(profile), database_url)
+    settings = shared_settings(
+        load_profile(profile), frontier_url="", database_url=database_url, dedup_url=dedup_url
+    )
     if no_wait:
         settings = replace(settings, proxy=replace(settings.proxy, disk_wait_s=0.0))
     goes_on = not urls and list_file is None and Layout(collection).frontier_db.exists()

@@ -13,16 +13,18 @@ import click
 
 from core.clock import SystemClock
 from core.errors import InputError
-from core.settings import SCOPE_KINDS, Settings, check_settings
+from core.profile import check_settings
+from core.settings import SCOPE_KINDS, Settings
 from crawler.cli.archive import exit_of, gather
 from crawler.cli.exits import Exit
 from crawler.cli.options import (
     collection_option,
     database_option,
+    dedup_option,
     frontier_option,
     json_option,
     profile_option,
-    with_database,
+    shared_settings,
 )
 from crawler.cli.params import DURATION, SIZE
 from crawler.cli.show import choose, size
@@ -114,6 +116,7 @@ def _scope_options(command: Callable[..., Any]) -> Callable[..., Any]:
 @collection_option
 @frontier_option
 @database_option
+@dedup_option
 @profile_option
 @click.option(
     "--workers",
@@ -138,6 +141,7 @@ def command(
     collection: Path,
     frontier_url: str,
     database_url: str,
+    dedup_url: str,
     profile: str,
     workers: int,
     continuous: bool,
@@ -159,7 +163,9 @@ def command(
         raise InputError("There is nothing to crawl: no line was a URL.")
     options = Options(**scope)
     settings = settings_of(profile, frontier_url, continuous=continuous, options=options)
-    settings = with_database(settings, database_url)
+    settings = shared_settings(
+        settings, frontier_url="", database_url=database_url, dedup_url=dedup_url
+    )
     job = Job(
         name=name_for(wanted.urls) if name is None else check_name(name),
         seeds=wanted.urls,

@@ -10,7 +10,8 @@ import click
 
 from core.errors import ConfigError
 from core.index_url import parse_index_url
-from core.settings import Settings, check_settings
+from core.profile import check_settings
+from core.settings import Settings
 from playback.database import INDEX_URL
 from proxy.handshake import Secret
 

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from core.errors import ConfigError, InputError
-from core.settings import parse_sheet
+from core.profile import parse_sheet
 from core.sheets import surt_prefix
 from crawler.cli.exits import Exit
 from crawler.cli.where import Where, where_options

@@ -20,10 +20,12 @@ from rich.progress import (
 )
 
 from core.pages import Outcome
+from core.timestamps import warc_date
 from crawler.events import (
     Event,
     LinksAdded,
     PageDone,
+    PagePutOff,
     PageSkipped,
     PageTriedAgain,
     Standing,
@@ -92,6 +94,9 @@ class Machine:
                 self._say({"event": "paused", "reason": "disk", **asdict(event)})
             case Resumed():
                 self._say({"event": "resumed", **asdict(event)})
+            case PagePutOff():
+                until = warc_date(event.until)
+                self._say({"event": "later", **asdict(event), "until": until})
             case FileRecovered():
                 self._say({"event": "recovered", **event.facts})
             case Waiting() | GoingOn() | PageSkipped() | LinksAdded() | Standing():
@@ -295,25 +300,29 @@ def standing(event: Standing) -> str:
 
 
 def aside_for(
-    event: PageTriedAgain | Paused | Resumed | Waiting | GoingOn | FileRecovered,
+    event: PageTriedAgain | PagePutOff | Paused | Resumed | Waiting | GoingOn | FileRecovered,
 ) -> str:
     """What happens between pages, in one line."""
     match event:
         case PageTriedAgain():
-            return f"again     {event.url}: {event.reason}"
+            text = f"again     {event.url}: {event.reason}"
+        case PagePutOff():
+            until = f"{event.until:%Y-%m-%d %H:%M:%S} UTC"
+            text = f"later     {event.url}: {event.reason}; not before {until}"
         case Paused():
-            return (
+            text = (
                 f"waiting   for space on the disk: {size(event.free_bytes)} are free,"
                 f" {size(event.wanted_bytes)} are wanted. Free some, and it goes on by itself."
             )
         case Resumed():
-            return f"going on  after {event.seconds:.0f} s: there is space again"
+            text = f"going on  after {event.seconds:.0f} s: there is space again"
         case Waiting():
-            return f"waiting   {event.text} It goes on by itself."
+            text = f"waiting   {event.text} It goes on by itself."
         case GoingOn():
-            return f"going on  after {event.seconds:.0f} s: the {event.reason} is there again"
-        case FileRecovered():
-            return f"recovered {event.text}"
+            text = f"going on  after {event.seconds:.0f} s: the {event.reason} is there again"
+        case _:
+            text = f"recovered {event.text}"
+    return text
 
 
 def summary(account: Account) -> list[str]:

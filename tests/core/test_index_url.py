@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from core.errors import ConfigError
 from core.index_url import IndexAddress, parse_index_url
-from core.settings import parse_settings
+from core.profile import parse_settings
 
 REDIS = '[proxy]\ndedup_url = "redis://127.0.0.1"\n'
 

@@ -3,8 +3,8 @@
 import pytest
 
 from core.errors import ConfigError
+from core.profile import parse_settings
 from core.redis_url import RedisUse, parse_redis_url
-from core.settings import parse_settings
 
 
 def test_an_address_is_shown_without_its_secrets() -> None:

@@ -8,7 +8,8 @@ import pytest
 
 from core import digests, hosts, records, replay_keys, timestamps, urls
 from core.errors import ConfigError
-from core.settings import Settings, parse_settings, settings_from
+from core.profile import parse_settings, settings_from
+from core.settings import Settings
 
 
 def test_an_empty_profile_is_every_default() -> None:
@@ -83,3 +84,18 @@ def test_settings_are_frozen() -> None:
 def test_the_examples_in_the_docstrings_are_true(module: ModuleType) -> None:
     """Each `>>>` gives what stands below it."""
     assert doctest.testmod(module).failed == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ('[frontier]\norder = "lifo"', "order"),
+        ("[frontier]\nlease_s = 0.0", "lease_s"),
+        ("[scope]\ndepth = -2", "depth"),
+        ('[scope]\nkind = "planet"', "kind"),
+    ],
+)
+def test_a_word_or_number_that_means_nothing_is_refused(text: str, named: str) -> None:
+    """The error names the key."""
+    with pytest.raises(ConfigError, match=named):
+        parse_settings(text)

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from core import sheets
 from core.errors import ConfigError
-from core.settings import Settings, parse_settings, settings_from, with_sheets
+from core.profile import parse_settings, settings_from, with_sheets
+from core.settings import Settings
 from core.sheets import ByPrefix, surt, surt_prefix
 
 LABEL = st.text("abcxyz09", min_size=1, max_size=4)

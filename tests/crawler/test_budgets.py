@@ -11,7 +11,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from core.clock import SystemClock
-from core.settings import FrontierSettings, PolitenessSettings, Settings, parse_settings
+from core.profile import parse_settings
+from core.settings import FrontierSettings, PolitenessSettings, Settings
 from crawler.budgets import BudgetRule
 from crawler.frontier.base import Frontier, ItemState, Lane, NewItem
 from crawler.job import JOB_ORDER, Job

@@ -13,7 +13,7 @@ import pytest
 import yaml  # type: ignore[import-untyped]
 from click.testing import CliRunner
 
-from core.settings import parse_settings
+from core.profile import parse_settings
 from crawler.cli import weboid
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -14,7 +14,7 @@ from core.pages import Outcome, PageInfo
 from core.settings import FrontierSettings, PolitenessSettings, RecrawlSettings, Settings
 from crawler.composing import Stores, compose
 from crawler.errand import Errand, Means
-from crawler.events import Event, PageDone, PageSkipped, PageTriedAgain
+from crawler.events import Event, PageDone, PagePutOff, PageSkipped, PageTriedAgain
 from crawler.frontier.base import FrontierItem, ItemState, NewItem
 from crawler.frontier.sqlite import SqliteFrontier
 from crawler.rules import Action, Aftermath, Verdict
@@ -147,6 +147,7 @@ async def test_an_item_put_off_waits_for_its_moment_and_its_attempt_does_not_cou
 
     assert record is not None
     assert (record.state, record.due_at, record.item.attempts) == (ItemState.QUEUED, until, 0)
+    assert desk.events == [PagePutOff(URL, "robots: 503", until)]
     assert desk.claim().url == OTHER
 
 

@@ -10,7 +10,8 @@ import pytest
 
 from core.clock import SystemClock
 from core.pages import Outcome, PageInfo
-from core.settings import FrontierSettings, PolitenessSettings, Settings, parse_settings
+from core.profile import parse_settings
+from core.settings import FrontierSettings, PolitenessSettings, Settings
 from crawler.following import LINKS_LIMIT, ScopeRule, link_counts
 from crawler.frontier.base import Frontier, FrontierItem, Lane, NewItem
 from crawler.frontier.sqlite import SqliteFrontier

@@ -10,13 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.errors import ConfigError, InputError
+from core.profile import parse_settings
 from core.settings import (
     PolitenessSettings,
     RecrawlSettings,
     ScopeSettings,
     Settings,
     VisitSettings,
-    parse_settings,
 )
 from crawler import job as job_module
 from crawler.crawling import give

@@ -22,8 +22,9 @@ from core.errors import (
     UnavailableError,
 )
 from core.layout import Layout
+from core.profile import parse_settings
 from core.redis_url import RedisAddress, RedisUse, parse_redis_url
-from core.settings import FrontierSettings, PolitenessSettings, parse_settings
+from core.settings import FrontierSettings, PolitenessSettings
 from crawler.frontier.base import AddResult, HostOrder, ItemState, Lane, NewItem
 from crawler.frontier.opening import open_frontier
 from crawler.frontier.packing import pack, page_id, to_bytes, to_text, unpack

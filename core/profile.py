@@ -1,0 +1,253 @@
+"""Reading settings: what a profile's TOML says, laid over the defaults; what no part could work with.
+
+What it does not know is refused, and every error names the place, the key, and what would be right.
+"""
+
+import ipaddress
+import re
+import tomllib
+import typing
+from collections.abc import Iterable, Mapping
+from dataclasses import fields, replace
+from typing import Any
+
+from core.errors import ConfigError
+from core.hosts import HostPatterns, parse_endpoint, resolve_key
+from core.index_url import parse_index_url
+from core.patterns import Patterns
+from core.redis_url import RedisUse, parse_redis_url
+from core.settings import (
+    SCOPE_KINDS,
+    EgressSettings,
+    FrontierSettings,
+    PolicySettings,
+    ScopeSettings,
+    Settings,
+)
+from core.sheets import NOT_IN_SHEETS, SHEET_GROUPS, Sheet, surt_prefix
+from core.via import parse_via
+
+_PRODUCT_TOKEN = re.compile("[A-Za-z_-]+")
+
+
+def parse_settings(text: str, *, source: str = "profile") -> Settings:
+    """The settings that a profile's TOML text says; what it leaves out keeps its default.
+
+    Raises:
+        ConfigError: no TOML, an unknown table or key, a wrong type, or a value out of range; the
+            text names `source`, the key, and what would be right.
+    """
+    try:
+        document = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{source} is no TOML: {error}.") from error
+    settings = settings_from(document, source=source)
+    check_settings(settings, source=source)
+    return settings
+
+
+def settings_from(document: dict[str, Any], *, source: str = "profile") -> Settings:
+    """The settings in a parsed document, types checked.
+
+    Raises:
+        ConfigError: as `parse_settings`.
+    """
+    groups = _groups()
+    tables = dict(document)
+    sheets = tables.pop("sheets", None) or tables.pop("sheet", ())
+    _refuse_unknown(tables, {**groups, "sheet": Sheet}, source)
+    return Settings(
+        **{
+            name: _group(groups[name], table, f"{source} [{name}]")
+            for name, table in tables.items()
+        },
+        sheets=_sheets(sheets, source),
+    )
+
+
+def parse_sheet(prefix: str, document: Mapping[str, Any], *, source: str = "sheet") -> Sheet:
+    """The sheet that changes what `document` says, types checked.
+
+    Args:
+        prefix: as `core.sheets.surt_prefix` takes it.
+        document: tables of keys by group.
+        source: where it comes from, for errors.
+
+    Raises:
+        ConfigError: an unknown group or key, a key that no sheet can change, or a wrong type; the
+            text names the sheet and the key.
+    """
+    where = f"{source} {prefix!r}"
+    try:
+        spelled = surt_prefix(prefix)
+    except ConfigError as error:
+        raise ConfigError(f"{source}: {error}") from error
+    groups = {name: group for name, group in _groups().items() if name in SHEET_GROUPS}
+    _refuse_unknown(dict(document), groups, where)
+    changes: dict[str, dict[str, Any]] = {}
+    for name, table in document.items():
+        within = f"{where} [{name}]"
+        checked = _group(groups[name], table, within)
+        for key in table:
+            if key in NOT_IN_SHEETS.get(name, ()):
+                raise ConfigError(
+                    f"{within} {key} holds as a whole: no sheet can change it for a part."
+                )
+        changes[name] = {key: getattr(checked, key) for key in table}
+    sheet = Sheet(spelled, **changes)
+    check_settings(with_sheets(Settings(), (sheet,)), source=where)
+    return sheet
+
+
+def with_sheets(settings: Settings, sheets: Iterable[Sheet]) -> Settings:
+    """The settings as the sheets change them, one after the other: of two the later one holds."""
+    for sheet in sheets:
+        groups = {
+            name: replace(getattr(settings, name), **keys) for name, keys in sheet.changes().items()
+        }
+        settings = replace(settings, **groups)
+    return settings
+
+
+def _groups() -> dict[str, type]:
+    """The tables that a profile may have, `[[sheet]]` excluded."""
+    return {
+        name: kind for name, kind in typing.get_type_hints(Settings).items() if name != "sheets"
+    }
+
+
+def _sheets(tables: object, source: str) -> tuple[Sheet, ...]:
+    if not isinstance(tables, list | tuple) or not all(isinstance(each, dict) for each in tables):
+        raise ConfigError(f"{source}: a sheet must be a table [[sheet]].")
+    found = []
+    for number, table in enumerate(tables, start=1):
+        document = dict(table)
+        named = [document.pop(key) for key in ("prefix", "match") if key in document]
+        if len(named) != 1 or not isinstance(named[0], str):
+            raise ConfigError(
+                f'{source} sheet {number} must say which part it is for: prefix = "org,example,", '
+                'or match = "example.org".'
+            )
+        found.append(parse_sheet(named[0], document, source=f"{source} sheet"))
+    return tuple(found)
+
+
+def _group(group: type, table: object, where: str) -> Any:
+    if not isinstance(table, dict):
+        raise ConfigError(f"{where} must be a table.")
+    types = typing.get_type_hints(group)
+    _refuse_unknown(table, types, where)
+    return group(
+        **{key: _value(types[key], value, f"{where} {key}") for key, value in table.items()}
+    )
+
+
+def _refuse_unknown(table: dict[str, Any], known: dict[str, Any], where: str) -> None:
+    unknown = sorted(table.keys() - known.keys())
+    if unknown:
+        raise ConfigError(
+            f"{where} has unknown keys: {', '.join(unknown)}. Known are: {', '.join(known)}."
+        )
+
+
+def _value(kind: Any, value: object, where: str) -> object:
+    if kind is float and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    if kind == tuple[str, ...]:
+        if isinstance(value, list | tuple) and all(isinstance(each, str) for each in value):
+            return tuple(value)
+    elif kind == dict[str, str]:
+        if isinstance(value, dict) and all(isinstance(each, str) for each in value.values()):
+            return dict(value)
+    elif type(value) is kind:
+        return value
+    raise ConfigError(f"{where} must be of type {getattr(kind, '__name__', kind)}, not {value!r}.")
+
+
+def check_settings(settings: Settings, *, source: str) -> None:
+    """Refuse what no part could work with.
+
+    Raises:
+        ConfigError: the text names `source`, the key, and what would be right.
+    """
+    for group_name in _groups():
+        group = getattr(settings, group_name)
+        for each in fields(group):
+            value = getattr(group, each.name)
+            number = isinstance(value, int | float) and not isinstance(value, bool)
+            lowest = -1 if each.name == "depth" else 0
+            if number and not lowest <= value < float("inf"):  # NaN neither
+                raise ConfigError(f"{source} [{group_name}] {each.name} must be zero or more.")
+    for positive in ("processes", "body_limit_bytes", "warc_limit_bytes"):
+        if getattr(settings.proxy, positive) < 1:
+            raise ConfigError(f"{source} [proxy] {positive} must be at least 1.")
+    if settings.proxy.dedup_url:
+        parse_redis_url(settings.proxy.dedup_url, RedisUse.DEDUP)
+    _check_frontier(settings.frontier, source)
+    _check_scope(settings.scope, source)
+    _check_policy(settings.policy, source)
+    if settings.index.url:
+        parse_index_url(settings.index.url)
+        if not settings.proxy.dedup_url:
+            raise ConfigError(
+                f"{source} [index] url needs [proxy] dedup_url: machines that share an index also"
+                " share a dedup index, which is in Redis."
+            )
+    _check_egress(settings.egress, source)
+
+
+def _check_frontier(frontier: FrontierSettings, source: str) -> None:
+    """Refuse orders that are none, leases of no length, and addresses of no Redis."""
+    if frontier.url:
+        parse_redis_url(frontier.url, RedisUse.FRONTIER)
+    if frontier.order not in ("fifo", "random"):
+        raise ConfigError(
+            f'{source} [frontier] order must be "fifo" or "random", not {frontier.order!r}.'
+        )
+    if not frontier.lease_s:
+        raise ConfigError(f"{source} [frontier] lease_s must be more than zero.")
+
+
+def _check_scope(scope: ScopeSettings, source: str) -> None:
+    """Refuse kinds that are none, and patterns that cannot be run."""
+    if scope.kind not in SCOPE_KINDS:
+        raise ConfigError(
+            f"{source} [scope] kind must be one of {', '.join(SCOPE_KINDS)}, not {scope.kind!r}."
+        )
+    Patterns(scope.include, where=f"{source} [scope] include")
+    Patterns(scope.exclude, where=f"{source} [scope] exclude")
+
+
+def _check_policy(policy: PolicySettings, source: str) -> None:
+    """Refuse words that mean nothing: a slip must not let a crawl ignore what sites say."""
+    for name in ("robots", "noarchive"):
+        if getattr(policy, name) not in ("obey", "ignore"):
+            raise ConfigError(
+                f'{source} [policy] {name} must be "obey" or "ignore",'
+                f" not {getattr(policy, name)!r}."
+            )
+    if not _PRODUCT_TOKEN.fullmatch(policy.robots_agent):
+        raise ConfigError(
+            f"{source} [policy] robots_agent must be a product token, letters, hyphens and"
+            f" underscores only (RFC 9309, 2.2.1), not {policy.robots_agent!r}."
+        )
+
+
+def _check_egress(egress: EgressSettings, source: str) -> None:
+    """Refuse networks, addresses, host patterns and proxies that are none."""
+    if egress.connections_per_host < 1:
+        raise ConfigError(f"{source} [egress] connections_per_host must be at least 1.")
+    for name in ("allow", "refuse"):
+        for network in getattr(egress, name):
+            try:
+                ipaddress.ip_network(network)
+            except ValueError as error:
+                raise ConfigError(f"{source} [egress] {name}: {error}.") from error
+    try:
+        for name, endpoint in egress.resolve.items():
+            resolve_key(name)
+            parse_endpoint(endpoint)
+        HostPatterns(dict.fromkeys(egress.block, True))
+        HostPatterns({pattern: parse_via(via) for pattern, via in egress.via.items()})
+    except ConfigError as error:
+        raise ConfigError(f"{source} [egress]: {error}") from error
