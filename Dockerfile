@@ -1,27 +1,28 @@
 # Two images from the locked requirements: `weboid` (proxy, worker, front, every command) and
 # `replay` (pywb's classes live in an environment of their own). docs/cluster.md says how to run them.
 
-FROM debian:trixie-slim AS base
+FROM python:3.11-slim-bookworm AS base
 ENV LANG=C.UTF-8 PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1
-RUN apt-get update \
-    && apt-get install --yes --no-install-recommends ca-certificates python3 python3-venv \
-    && rm -rf /var/lib/apt/lists/* \
-    && groupadd --gid 1000 weboid \
+RUN groupadd --gid 1000 weboid \
     && useradd --uid 1000 --gid 1000 --create-home weboid \
     && install -d -o weboid -g weboid /collection
 WORKDIR /app
 
-FROM base AS main-packages
+# Wheels cover x86-64; elsewhere a few libraries are compiled, in stages that no image keeps.
+FROM base AS builder
+RUN apt-get update \
+    && apt-get install --yes --no-install-recommends build-essential libffi-dev libssl-dev
+COPY deploy/from-lock /usr/local/bin/
+
+FROM builder AS main-packages
 COPY requirements/main.txt requirements/
-RUN python3 -m venv /opt/weboid \
-    && /opt/weboid/bin/pip install --no-cache-dir --no-deps --require-hashes -r requirements/main.txt
+RUN from-lock /opt/weboid requirements/main.txt
 COPY . .
 RUN /opt/weboid/bin/pip install --no-cache-dir --no-deps --no-build-isolation --editable .
 
-FROM base AS replay-packages
+FROM builder AS replay-packages
 COPY requirements/replay.txt requirements/
-RUN python3 -m venv /opt/replay \
-    && /opt/replay/bin/pip install --no-cache-dir --no-deps --require-hashes -r requirements/replay.txt
+RUN from-lock /opt/replay requirements/replay.txt
 
 FROM base AS weboid
 RUN apt-get update \

@@ -221,7 +221,8 @@ class Cluster:
         }
         common = ["--profile", str(self.profile), "--collection", str(self.collection), "--json"]
         for number in range(proxies):
-            ports = ["--listen", _free(), "--control", _free(), "--drain", "30"]
+            listen, control = _free()
+            ports = ["--listen", listen, "--control", control, "--drain", "30"]
             self._add(f"proxy{number}", ["-v", "proxy", *common, *ports], env)
         common[3] = str(self.folder / "elsewhere")  # workers do not see the shared folder
         for number in range(workers):
@@ -282,9 +283,14 @@ class Cluster:
         return codes
 
 
-def _free() -> str:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return f"127.0.0.1:{listener.getsockname()[1]}"
+def _free() -> tuple[str, str]:
+    """Two ports that nobody listens on."""
+    with (
+        socket.create_server(("127.0.0.1", 0)) as one,
+        socket.create_server(("127.0.0.1", 0)) as two,
+    ):
+        first, second = (f"127.0.0.1:{each.getsockname()[1]}" for each in (one, two))
+        return first, second
 
 
 @contextmanager

@@ -6,6 +6,7 @@ from it).
 """
 
 import ipaddress
+import re
 import tomllib
 import typing
 from collections.abc import Iterable, Mapping
@@ -21,6 +22,8 @@ from core.sheets import NOT_IN_SHEETS, SHEET_GROUPS, Sheet, surt_prefix
 from core.via import parse_via
 
 SCOPE_KINDS = ("page", "prefix", "host", "domain", "any")
+
+_PRODUCT_TOKEN = re.compile("[A-Za-z_-]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -365,6 +368,7 @@ def check_settings(settings: Settings, *, source: str) -> None:
     if settings.frontier.url:
         parse_redis_url(settings.frontier.url, RedisUse.FRONTIER)
     _check_scope(settings.scope, source)
+    _check_policy(settings.policy, source)
     if settings.index.url:
         parse_index_url(settings.index.url)
         if not settings.proxy.dedup_url:
@@ -383,6 +387,21 @@ def _check_scope(scope: ScopeSettings, source: str) -> None:
         )
     Patterns(scope.include, where=f"{source} [scope] include")
     Patterns(scope.exclude, where=f"{source} [scope] exclude")
+
+
+def _check_policy(policy: PolicySettings, source: str) -> None:
+    """Refuse words that mean nothing: a slip must not let a crawl ignore what sites say."""
+    for name in ("robots", "noarchive"):
+        if getattr(policy, name) not in ("obey", "ignore"):
+            raise ConfigError(
+                f'{source} [policy] {name} must be "obey" or "ignore",'
+                f" not {getattr(policy, name)!r}."
+            )
+    if not _PRODUCT_TOKEN.fullmatch(policy.robots_agent):
+        raise ConfigError(
+            f"{source} [policy] robots_agent must be a product token, letters, hyphens and"
+            f" underscores only (RFC 9309, 2.2.1), not {policy.robots_agent!r}."
+        )
 
 
 def _check_egress(egress: EgressSettings, source: str) -> None:

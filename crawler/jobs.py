@@ -22,6 +22,7 @@ log = logging.getLogger(__name__)
 SHEET_ORDER = "sheet"  # the key is the prefix, the value its changes as JSON
 SEED_ORDER = "seed"  # where a seed redirects to; the key is the job and the seed
 LOOK_S = 0.5
+MOVED_LIMIT = 1_000
 
 
 @dataclass(slots=True)
@@ -46,13 +47,15 @@ class _Known:
     """What the orders said when they were last read; replaced as a whole.
 
     Attributes:
-        jobs: by name.
+        texts: the orders of jobs, by name.
+        jobs: those that could be read, by name.
         faults: why a job cannot be read, by name.
         moved: where seeds redirect to, by job and seed.
         live: the sheets that were set while the crawl runs.
         settled: what holds for each job, filled on use.
     """
 
+    texts: dict[str, str] = field(default_factory=dict)
     jobs: dict[str, Job] = field(default_factory=dict)
     faults: dict[str, str] = field(default_factory=dict)
     moved: dict[str, dict[str, str]] = field(default_factory=dict)
@@ -77,6 +80,7 @@ class Jobs:
         self._version = -1
         self._looked_at = float("-inf")
         self._known = _Known()
+        self._territories: dict[str, tuple[Job, dict[str, str], Territory]] = {}
 
     def look(self) -> None:
         """Read the orders when they have changed since; at most every `LOOK_S`.
@@ -121,14 +125,20 @@ class Jobs:
     def move_seed(self, job: str, seed: str, target: str) -> None:
         """Let the scope be seen from where the seed redirects to as well; on all machines.
 
+        Only where that changes something, and for at most `MOVED_LIMIT` seeds of a job: each is an
+        order that every worker reads.
+
         Raises:
             TransientError: the frontier is away.
         """
         known = self._known
-        if job not in known.jobs or known.moved.get(job, {}).get(seed) == target:
+        moved = known.moved.get(job, {})
+        if job not in known.jobs or moved.get(seed) == target or len(moved) >= MOVED_LIMIT:
             return
-        seeds = {identity_key(each) for each in known.jobs[job].seeds}
-        if identity_key(seed) in seeds and identity_key(target) not in seeds:
+        kind = known.jobs[job].settings.scope.kind
+        if kind in ("page", "any") or target in self._territory(known.jobs[job], moved):
+            return
+        if identity_key(seed) in {identity_key(each) for each in known.jobs[job].seeds}:
             self._frontier.give_order(SEED_ORDER, f"{job} {seed}", target)
             self._looked_at = float("-inf")
             self.look()
@@ -164,22 +174,33 @@ class Jobs:
         return _Settled(
             merged(self._local, job.settings),
             ByPrefix((each.prefix, each) for each in sheets),
-            Territory(job.settings.scope.kind, (*job.seeds, *known.moved.get(name, {}).values())),
+            self._territory(job, known.moved.get(name, {})),
         )
+
+    def _territory(self, job: Job, moved: dict[str, str]) -> Territory:
+        """The job's; with many seeds it is costly to make, so the last one is used while it holds."""
+        last = self._territories.get(job.name)
+        if last is None or last[0] is not job or last[1] != moved:
+            seeds = (*job.seeds, *moved.values())
+            last = job, moved, Territory(job.settings.scope.kind, seeds)
+            self._territories[job.name] = last
+        return last[2]
 
     def _read(self) -> _Known:
         """Read all orders that matter here; what cannot be read is told and left out."""
         jobs: dict[str, Job] = {}
         faults: dict[str, str] = {}
-        for name, text in self._frontier.orders(JOB_ORDER).items():
+        before, texts = self._known, self._frontier.orders(JOB_ORDER)
+        for name, text in texts.items():
             try:
-                jobs[name] = parse_job(name, text)
+                same = before.texts.get(name) == text and name in before.jobs
+                jobs[name] = before.jobs[name] if same else parse_job(name, text)
             except ConfigError as error:
                 faults[name] = str(error)
-                if self._known.faults.get(name) != str(error):
+                if before.faults.get(name) != str(error):
                     log.warning("job.unreadable error=%s", error)
         moved = _moved(self._frontier.orders(SEED_ORDER))
-        return _Known(jobs, faults, moved, live_sheets(self._frontier))
+        return _Known(texts, jobs, faults, moved, live_sheets(self._frontier))
 
 
 def live_sheets(frontier: Frontier) -> list[Sheet]:

@@ -101,6 +101,8 @@ class RemoteProxies:
         Raises:
             ProxyUnavailableError: we were told to stop before there was one.
         """
+        with suppress(WeboidError):  # the task will look again
+            await self._refresh()
         self._looking = asyncio.create_task(self._look())
         await self._chosen()
 

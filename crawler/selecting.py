@@ -7,6 +7,8 @@ from core.patterns import Pattern
 from crawler.frontier.base import Frontier, ItemRecord, ItemState
 
 _BATCH = 1_000
+# So many items of one host are asked for by its name; with more, all hosts' are looked through.
+_OF_ONE_HOST = 20_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +61,13 @@ def select(
         selection: which.
         scanned: told how many items each batch was chosen from.
     """
+    if selection.host is not None:
+        found = frontier.ls(state, limit=_OF_ONE_HOST + 1, host=selection.host)
+        if len(found) <= _OF_ONE_HOST:
+            scanned(len(found))
+            meant = [record for record in found if selection.means(record)]
+            yield from (meant[at : at + _BATCH] for at in range(0, len(meant), _BATCH))
+            return
     cursor = ""
     while True:
         records, cursor = frontier.scan(state, cursor=cursor, limit=_BATCH)

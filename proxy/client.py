@@ -17,6 +17,9 @@ from proxy.ledger import LedgerEntry, from_table
 from proxy.silence import watch
 
 CONNECT_LIMIT_S = 5.0
+# A proxy elsewhere that has not answered for so long hangs. It may wait for others' payloads, for the
+# index, and for a slow disk, each for a minute or more.
+ANSWER_LIMIT_S = 600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +105,7 @@ class ProxyVisit:
             "awaited": list(awaited),
             "await_s": await_s,
         }
-        answer = await self._connection.ask(message)
+        answer = await self._connection.ask(message, more_s=grace_s + await_s)
         self.refused = int(answer["refused"])
         return from_table(answer["entries"])
 
@@ -155,7 +158,7 @@ class ProxyClient:
         try:
             if self._secret is not None:
                 await introduce(reader, writer, self._secret)
-            yield _Connection(reader, writer)
+            yield _Connection(reader, writer, None if self._secret is None else ANSWER_LIMIT_S)
         finally:
             writer.close()
             with suppress(OSError):
@@ -171,18 +174,34 @@ class ProxyClient:
 
 
 class _Connection:
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def __init__(
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        limit_s: float | None,
+    ) -> None:
         self._reader = reader
         self._writer = writer
+        self._limit_s = limit_s  # a child that hangs is its parent's business
 
-    async def ask(self, message: Message, body: bytes = b"") -> Message:
-        """Send a message and return its answer; an error answer is raised as its class."""
+    async def ask(self, message: Message, body: bytes = b"", *, more_s: float = 0.0) -> Message:
+        """Send a message and return its answer; an error answer is raised as its class.
+
+        The answer may take `more_s` longer than answers do.
+        """
+        limit_s = None if self._limit_s is None else self._limit_s + more_s
         try:
-            self._writer.write(pack(message, body))
-            await self._writer.drain()
+            async with asyncio.timeout(limit_s):
+                self._writer.write(pack(message, body))
+                await self._writer.drain()
+                answer, _ = await receive_async(self._reader)
+        except TimeoutError as error:
+            self._writer.transport.abort()  # what it has not taken it need not take any more
+            raise ProxyUnavailableError(
+                f"The proxy has not answered for {limit_s:.0f} seconds."
+            ) from error
         except OSError as error:
             raise ProxyUnavailableError("The proxy closed its control socket.") from error
-        answer, _ = await receive_async(self._reader)
         if "error" in answer:
             kind = getattr(errors, answer["error"], WeboidError)
             raise kind(answer["message"])

@@ -38,10 +38,11 @@ _ORDER = (
 @click.option("--state", "states", multiple=True, type=click.Choice([str(each) for each in _ORDER]))
 @where_options
 def export(*, file: str, states: tuple[str, ...], where: Where, as_json: bool) -> int:
-    """Write everything that the books say as JSON lines, one an item; - is standard output.
+    """Write the books as JSON lines.
 
-    Works while pages are visited: what changes its state meanwhile may stand in two lines, the later
-    one with the later state. For the books of one moment export a `snapshot`.
+    One line an item, with all that is known of it; - is standard output. Works while pages are
+    visited: what changes its state meanwhile may stand in two lines, the later one with the later
+    state. For the books of one moment export a `snapshot`.
     """
     wanted = [each for each in _ORDER if not states or str(each) in states]
     counts = dict.fromkeys(map(str, wanted), 0)
@@ -92,10 +93,11 @@ def _written(file: str) -> Iterator[TextIO]:
 )
 @where_options
 def take_in(*, file: str, states: tuple[str, ...], where: Where, as_json: bool) -> int:
-    """Queue the items of an export that were still to be visited; known URLs are left alone.
+    """Queue what an export says was to be visited.
 
-    What had ended elsewhere is queued only when its --state is named: a frontier takes no history
-    from another one. To move all of it, use `snapshot`.
+    Known URLs are left alone, so the same import may run again. What had ended elsewhere is queued
+    only when its --state is named: a frontier takes no history from another one. To move all of it,
+    use `snapshot`.
     """
     chosen = frozenset(map(ItemState, states))
     bar = progress("lines", quiet=as_json)
@@ -149,11 +151,12 @@ def _read(file: str) -> Iterator[BinaryIO]:
 @click.argument("folder", type=click.Path(path_type=Path), metavar="DIR")
 @where_options
 def snapshot(*, folder: Path, where: Where, as_json: bool) -> int:
-    """Copy the frontier as it is now into a new folder, while it is worked on.
+    """Copy the frontier while it is worked on.
 
-    The folder is a collection without WARCs: look into it with --collection DIR. The crawl log,
-    reports/crawl.jsonl, is rotated with it. A frontier in Redis is copied by Redis: BGSAVE, or its
-    append-only file; `weboid frontier export` works for both.
+    The copy is of one moment. Its folder, which must be new, is a collection without WARCs: look
+    into it with --collection DIR. The crawl log, reports/crawl.jsonl, is rotated with it. A
+    frontier in Redis is copied by Redis: BGSAVE, or its append-only file; `weboid frontier export`
+    works for both.
     """
     if where.is_shared:
         raise InputError(

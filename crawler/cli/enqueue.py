@@ -7,7 +7,7 @@ from datetime import timedelta
 import click
 
 from core.clock import SystemClock
-from core.durations import parse_duration
+from core.durations import LONGEST, parse_duration
 from core.errors import InputError
 from crawler.cli.archive import gather
 from crawler.cli.exits import Exit
@@ -50,9 +50,11 @@ def command(
     where: Where,
     as_json: bool,
 ) -> int:
-    """Add URLs to a frontier; a crawl that works on it begins with them within a second.
+    """Add URLs, also to a running crawl.
 
-    A known URL that still waits is moved to the priority asked for, with --again or --older-than.
+    Whoever works on the frontier sees them within a second. A known URL that still waits is moved
+    to the priority asked for when that is higher; one that was visited is left alone without
+    --again or --older-than.
     """
     if again and older_than is not None:
         raise InputError("Say --again or --older-than, not both.")
@@ -63,7 +65,8 @@ def command(
         raise InputError("There is nothing to add: no line was a URL.")
     lane = Lane[priority.upper()]
     items = [NewItem(url, lane, job=job) for url in wanted.urls]
-    age = timedelta(0) if again else older_than
+    # Nothing was visited a century ago, so that only moves what still waits to a higher lane.
+    age = timedelta(0) if again else LONGEST if older_than is None else older_than
     turns = turns_for(where.settings)
     with where.frontier(make=True) as frontier:
         _require_job(frontier, job)

@@ -9,7 +9,7 @@ from crawler.cli.mend import purge, retry
 
 @click.group("frontier")
 def command() -> None:
-    """Look into a frontier, put its items right by hand, carry it elsewhere."""
+    """Look into the books, and put them right."""
 
 
 for _each in (ls, show, retry, purge, export, take_in, snapshot):

@@ -32,7 +32,10 @@ _CLOCK = SystemClock()
 @click.option("--limit", type=click.IntRange(1, 10_000), default=20, show_default=True)
 @where_options
 def hosts(*, host: str | None, order: str, limit: int, where: Where, as_json: bool) -> int:
-    """Say how hosts do: what waits, how long a visit takes, and when each may be asked again."""
+    """Say how hosts do.
+
+    What waits for each, how long a visit takes, and when, or why not, it may be asked again.
+    """
     now = _CLOCK.now()
     with where.frontier() as frontier:
         if host is not None:
@@ -71,9 +74,10 @@ def pause_host(
     where: Where,
     as_json: bool,
 ) -> int:
-    """Leave a host alone, for a time or until `weboid resume-host`.
+    """Leave a host alone for a time.
 
-    A page of it that is in work is finished. A block that is already longer stays.
+    Without a time: until `weboid resume-host`. A page of it that is in work is finished. A block
+    that is already longer stays.
     """
     now = _CLOCK.now()
     if length is not None and until is not None:
@@ -97,7 +101,10 @@ def pause_host(
 @click.argument("host", type=host_name)
 @where_options
 def resume_host(*, host: str, where: Where, as_json: bool) -> int:
-    """Ask a host again: end its block, whoever made it, and forget that it was down."""
+    """Ask a host again.
+
+    Ends its block, whoever made it, and forgets that it was down.
+    """
     now = _CLOCK.now()
     with where.frontier() as frontier:
         before = _known(frontier, host, now)

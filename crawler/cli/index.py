@@ -3,6 +3,7 @@
 import asyncio
 import json
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -14,6 +15,7 @@ from crawler.cli.exits import Exit
 from crawler.cli.options import (
     collection_option,
     database_option,
+    dedup_option,
     json_option,
     profile_option,
     with_database,
@@ -34,12 +36,17 @@ def command() -> None:
 @command.command("rebuild")
 @collection_option
 @database_option
+@dedup_option
 @profile_option
 @json_option
-def rebuild_command(*, collection: Path, database_url: str, profile: str, as_json: bool) -> int:
+def rebuild_command(
+    *, collection: Path, database_url: str, dedup_url: str, profile: str, as_json: bool
+) -> int:
     """Make the index anew from the WARCs; the old one stays until the new one is whole."""
     read_collection(collection)
     settings = with_database(load_profile(profile), database_url)
+    if dedup_url:
+        settings = replace(settings, proxy=replace(settings.proxy, dedup_url=dedup_url))
     counts = asyncio.run(_rebuild(collection, settings, quiet=as_json))
     if as_json:
         click.echo(json.dumps(counts))

@@ -49,10 +49,11 @@ def ls(
     where: Where,
     as_json: bool,
 ) -> int:
-    """List items in one state; with --json a line each, as `export` writes them.
+    """List items in one state.
 
-    Queued ones come as they will be claimed, others latest first. With --job, --reason or --match
-    all items of the state are looked through, and come in no order.
+    With --json a line each, as `export` writes them. Queued ones come as they will be claimed,
+    others latest first. With --job, --reason or --match all items of the state are looked through,
+    and come in no order.
     """
     selection = selection_of(host, job, reason, match)
     with where.frontier() as frontier:
@@ -76,7 +77,10 @@ def ls(
 @click.argument("url")
 @where_options
 def show(*, url: str, where: Where, as_json: bool) -> int:
-    """Say everything that the books say of a URL: state, way, attempts, and how its host does."""
+    """Say everything that is known of a URL.
+
+    Its state, the way to it from its seed, its attempts with their reasons, and how its host does.
+    """
     now = _CLOCK.now()
     with where.frontier() as frontier:
         record = find(frontier, url)

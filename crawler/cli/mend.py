@@ -47,9 +47,10 @@ def retry(
     where: Where,
     as_json: bool,
 ) -> int:
-    """Queue dead or skipped items once more, with fresh attempts; lane, hops and job stay.
+    """Queue dead or skipped items once more.
 
-    What the rules are against is skipped again: `weboid policy` and the job's scope say so.
+    They get fresh attempts; lane, hops, way and job stay. What the rules are against is skipped
+    again: `weboid policy` and the job's scope say so.
     """
     if bool(urls) == bool(state):
         raise InputError("Say which: URLs, or --state dead or --state skipped.")
@@ -61,7 +62,7 @@ def retry(
             left = []
             batches = select(frontier, ItemState(str(state)), selection)
         seen: set[int] = set()
-        count = sum(_retried(frontier, batch, seen, dry_run=dry_run) for batch in batches)
+        count = sum(retried(frontier, batch, seen, dry_run=dry_run) for batch in batches)
     for text in left:
         click.echo(text, err=True)
     _say_count(count, "queued again", dry_run=dry_run, as_json=as_json)
@@ -89,19 +90,19 @@ def purge(
     where: Where,
     as_json: bool,
 ) -> int:
-    """Skip queued items unvisited. They stay in the books, and `retry --state skipped` brings them back.
+    """Skip queued items unvisited.
 
-    Pages in work are finished. What is only due again later is taken off that list when it is named
-    by its URL.
+    They stay in the books, and `retry --state skipped` brings them back. Pages in work are
+    finished. What is only due again later is taken off that list when it is named by its URL.
     """
     selection = selection_of(host, job, "", match)
     if bool(urls) != selection.is_empty:
         raise InputError("Say which: URLs, or at least one of --host, --job and --match.")
+    count = 0
     with where.frontier() as frontier:
-        meant = [urls] if urls else select(frontier, ItemState.QUEUED, selection)
-        count = sum(map(len, meant))
-        if count and not dry_run:
-            _ask_for(count, yes=yes)
+        if dry_run or not yes:
+            count = _would_skip(frontier, urls, selection)
+        if not dry_run and (yes or _agreed(count)):
             count = _purged(frontier, urls, selection, reason)
     _say_count(count, "skipped", dry_run=dry_run, as_json=as_json)
     return Exit.OK
@@ -123,7 +124,7 @@ def _named(frontier: Frontier, urls: Sequence[str]) -> tuple[Iterable[list[ItemR
     return ([found] if found else []), left
 
 
-def _retried(
+def retried(
     frontier: Frontier, batch: Sequence[ItemRecord], seen: set[int], *, dry_run: bool
 ) -> int:
     """Queue the records again; one that failed once more meanwhile is not met a second time."""
@@ -146,6 +147,18 @@ def _retried(
     return frontier.add(items, now=_CLOCK.now(), again=timedelta(0)).requeued
 
 
+def _would_skip(frontier: Frontier, urls: Sequence[str], selection: Selection) -> int:
+    if not urls:
+        return sum(map(len, select(frontier, ItemState.QUEUED, selection)))
+    found = (frontier.find(fetch_key(url)) for url in urls)
+    return sum(
+        record.state is ItemState.QUEUED
+        or (record.state is ItemState.DONE and record.due_at is not None)
+        for record in found
+        if record is not None
+    )
+
+
 def _purged(frontier: Frontier, urls: Sequence[str], selection: Selection, reason: str) -> int:
     if urls:
         return frontier.discard(map(fetch_key, urls), now=_CLOCK.now(), reason=reason)
@@ -155,13 +168,13 @@ def _purged(frontier: Frontier, urls: Sequence[str], selection: Selection, reaso
     )
 
 
-def _ask_for(count: int, *, yes: bool) -> None:
-    """Go on only when somebody said so."""
-    if yes:
-        return
+def _agreed(count: int) -> bool:
+    """Whether somebody at a terminal says so; there is nobody to ask about nothing."""
+    if not count:
+        return False
     if not sys.stdin.isatty():
         raise InputError(f"{count} items would be skipped: say --yes, or --dry-run.")
-    click.confirm(f"{count} items will be skipped unvisited. Go on?", abort=True, err=True)
+    return click.confirm(f"{count} items will be skipped unvisited. Go on?", abort=True, err=True)
 
 
 def _say_count(count: int, what: str, *, dry_run: bool, as_json: bool) -> None:

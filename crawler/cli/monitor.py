@@ -16,14 +16,21 @@ from crawler.reporting import StatusReader
 
 @click.command("monitor")
 @where_options
-@click.option("--listen", default=DEFAULT_LISTEN, show_default=True, metavar="HOST:PORT")
+@click.option(
+    "--listen",
+    default=DEFAULT_LISTEN,
+    show_default=True,
+    metavar="HOST:PORT",
+    help="Where; :PORT is every address.",
+)
 @click.option(
     "--name", "names", multiple=True, metavar="NAME", help="A host name that it may be asked by."
 )
 def command(*, where: Where, listen: str, names: tuple[str, ...], as_json: bool) -> int:
-    """Serve /stats.json, /metrics (Prometheus) and /healthz until Ctrl-C; prints the address.
+    """Serve the status to scripts and Prometheus.
 
-    It reads what `weboid status` reads, also while nobody works. Asked by a name, it answers only to
+    Prints the address of /stats.json, /metrics and /healthz, and serves them until Ctrl-C. It reads
+    what `weboid status` reads, also while nobody works. Asked by a name, it answers only to
     localhost and to those given with --name; asked by an address, always.
     """
     if as_json:

@@ -27,7 +27,7 @@ REFRESH_S = 1.0
 @where_options
 @click.option("--watch", is_flag=True, help="Show it anew each second, until Ctrl-C.")
 def command(*, where: Where, watch: bool, as_json: bool) -> int:
-    """Say what a collection holds, what goes on and what is left to do.
+    """Say what is there, what goes on, what is left.
 
     Reads counts that are kept anyway, and disturbs nobody: as quick for ten million URLs as for ten.
     """

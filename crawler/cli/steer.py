@@ -28,9 +28,10 @@ _wait_option = click.option("--wait", is_flag=True, help="Return when no page is
 @click.option("--reason", default="paused by an operator", help="What `status` shows.")
 @_wait_option
 def pause(*, where: Where, reason: str, wait: bool, as_json: bool) -> int:
-    """Let no page begin until `weboid resume`; what is in work is finished.
+    """Let no page begin.
 
-    It survives the end of a run: a crawl that is started while its frontier is paused waits.
+    What is in work is finished. It lasts until `weboid resume` and survives the end of a run: a
+    crawl that is started while its frontier is paused waits.
     """
     with where.frontier() as frontier:
         frontier.pause(reason)
@@ -41,7 +42,10 @@ def pause(*, where: Where, reason: str, wait: bool, as_json: bool) -> int:
 @click.command("resume")
 @where_options
 def resume(*, where: Where, as_json: bool) -> int:
-    """End a pause, and take back an order to stop that nobody has followed yet."""
+    """Let pages begin again.
+
+    Ends a pause, and takes back an order to stop that nobody has followed yet.
+    """
     with where.frontier() as frontier:
         was_paused = frontier.stats(_CLOCK.now()).paused is not None
         frontier.resume()
@@ -59,10 +63,10 @@ def resume(*, where: Where, as_json: bool) -> int:
 @click.option("--now", "at_once", is_flag=True, help="Give up the pages in work; they stay queued.")
 @_wait_option
 def stop(*, where: Where, at_once: bool, wait: bool, as_json: bool) -> int:
-    """End the runs that work on the frontier, after the pages in work.
+    """End the runs that go on.
 
-    Nothing is lost: the same `weboid archive` or `weboid crawl` goes on where it stopped, and takes
-    the order back.
+    They finish the pages in work, or with --now leave them queued. Nothing is lost: the same
+    `weboid archive` or `weboid crawl` goes on where it stopped, and takes the order back.
     """
     with where.frontier() as frontier:
         if where.is_shared or where.is_worked_on(frontier, now=_CLOCK.now()):

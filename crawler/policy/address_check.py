@@ -14,7 +14,7 @@ from crawler.policy.patterns import Target
 from proxy.addresses import Address, AddressRules
 from proxy.ways_out import BlockedAddressError
 
-_LOCAL = ipaddress.IPv4Address("127.0.0.1")
+_LOCAL: tuple[Address, ...] = (ipaddress.IPv4Address("127.0.0.1"), ipaddress.IPv6Address("::1"))
 
 
 class AddressCheck:
@@ -53,8 +53,8 @@ class AddressCheck:
         endpoint = self._given.get(f"{host}:{port}") or self._given.get(host)
         if endpoint is not None:
             return ipaddress.ip_address(parse_endpoint(endpoint)[0])
-        if is_local_name(host):
-            return _LOCAL
+        if is_local_name(host):  # the proxy takes whichever is allowed
+            return None if any(self._rules.allows(each) for each in _LOCAL) else _LOCAL[0]
         try:
             return ipaddress.ip_address(host.strip("[]"))
         except ValueError:

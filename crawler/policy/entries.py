@@ -162,11 +162,13 @@ class Entries:
         by_id: all that could be read, expired ones too.
         unread: why others could not be, by id.
         texts: what was read, by id.
+        patterns: the entries' patterns, by id.
     """
 
     by_id: Mapping[str, PolicyEntry] = field(default_factory=dict)
     unread: Mapping[str, str] = field(default_factory=dict)
     texts: Mapping[str, str] = field(default_factory=dict)
+    patterns: Mapping[str, Pattern] = field(default_factory=dict)
     _tables: dict[Kind, PatternTable[PolicyEntry]] = field(default_factory=dict)
 
     def of(self, target: Target, kinds: tuple[Kind, ...], *, now: datetime) -> list[PolicyEntry]:
@@ -202,17 +204,21 @@ def read_entries(orders: Mapping[str, str], *, known: Entries | None = None) -> 
     by_id: dict[str, PolicyEntry] = {}
     unread: dict[str, str] = {}
     texts: dict[str, str] = {}
+    patterns: dict[str, Pattern] = {}
     tables: dict[Kind, PatternTable[PolicyEntry]] = {}
     for key, text in orders.items():
         try:
-            entry = known.by_id[key] if known.texts.get(key) == text else read_entry(text)
-            pattern: Pattern = parse_pattern(entry.pattern)
+            if known.texts.get(key) == text:
+                entry, pattern = known.by_id[key], known.patterns[key]
+            else:
+                entry = read_entry(text)
+                pattern = parse_pattern(entry.pattern)
         except InputError as error:
             unread[key] = str(error)
             continue
-        by_id[key], texts[key] = entry, text
+        by_id[key], texts[key], patterns[key] = entry, text, pattern
         tables.setdefault(entry.kind, PatternTable()).add(pattern, entry)
-    return Entries(by_id, unread, texts, tables)
+    return Entries(by_id, unread, texts, patterns, tables)
 
 
 def _check_setting(key: str, value: str) -> None:

@@ -115,8 +115,17 @@ class ListBook:
     """The lists as they are now. Used from one event loop."""
 
     def __init__(self, paths: Sequence[str]) -> None:
-        """Name the files; `refresh` reads them."""
+        """Name the files; `refresh` reads them.
+
+        Raises:
+            ConfigError: one of them cannot be read: better now than for each page.
+        """
         self._paths = tuple(paths)
+        for path in self._paths:
+            try:
+                Path(path).open("rb").close()
+            except OSError as error:
+                raise _unreadable(path, error) from error
         self._seen: object = None
         self._looked_at: float | None = None
         self._reading = asyncio.Lock()
@@ -210,6 +219,9 @@ def _lines(path: str) -> Iterator[tuple[int, str | None]]:
                     yield number, line.decode("utf-8", "replace").strip()
                 too_long = goes_on
     except OSError as error:
-        raise ConfigError(
-            f"policy.lists names {path}, which cannot be read: {error.strerror or error}."
-        ) from error
+        raise _unreadable(path, error) from error
+
+
+def _unreadable(path: str, error: OSError) -> ConfigError:
+    why = error.strerror or error
+    return ConfigError(f"policy.lists names {path}, which cannot be read: {why}.")

@@ -37,6 +37,7 @@ VERSION = 1
 TIMEOUT_S = 30.0
 UNREACHABLE_LIMIT = timedelta(days=30)  # RFC 9309, 2.3.1.4
 FORGOTTEN_AFTER = timedelta(days=60)  # a note that nobody asks for
+DAY = timedelta(days=1)
 AGAIN_AT_LEAST = timedelta(seconds=1)
 REMEMBERED_CHARS = 32_000_000
 PACKED_CHARS = 2_000  # a longer note is compressed
@@ -348,7 +349,8 @@ def origin_of(url: str) -> str:
 
 
 def _lifetime(policy: PolicySettings) -> timedelta:
-    return max(timedelta(seconds=policy.robots_lifetime_s), AGAIN_AT_LEAST)
+    """How long an answer holds: as the setting says, and a day at most (RFC 9309, 2.4)."""
+    return max(min(timedelta(seconds=policy.robots_lifetime_s), DAY), AGAIN_AT_LEAST)
 
 
 def _failed(url: str, reason: str, now: datetime) -> PageInfo:

@@ -96,6 +96,8 @@ def _of_server(address: IndexAddress) -> Iterator[Renewal]:
         server.execute(drop)
 
         def publish() -> None:
+            for table in TABLES:  # else the first questions are planned for empty tables
+                server.execute(f'ANALYZE "{fresh}"."{table}"', patient=True)
             # The schema stays: there may be more in it than is ours.
             with server.transaction():
                 server.execute(f'CREATE SCHEMA IF NOT EXISTS "{name}"')
@@ -109,6 +111,8 @@ def _of_server(address: IndexAddress) -> Iterator[Renewal]:
         finally:
             with suppress(IndexUnavailableError):  # else the next renewal drops it
                 server.execute(drop)
+                # The server may be late in seeing that the connection has ended.
+                server.execute("SELECT pg_advisory_unlock_all()")
 
 
 def _lock(server: PostgresServer, address: IndexAddress) -> None:

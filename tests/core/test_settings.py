@@ -59,6 +59,9 @@ def test_settings_survive_the_way_to_another_process() -> None:
         ('[egress.via]\n"*" = "socks9://127.0.0.1:1080"', "no proxy"),
         ('[egress.via]\n"a*b" = "direct"', "host pattern"),
         ("[egress]\nconnections_per_host = 0", "at least 1"),
+        ('[policy]\nrobots = "yes"', "obey"),
+        ('[policy]\nnoarchive = "Obey"', "noarchive"),
+        ('[policy]\nrobots_agent = "Weboid/1.0"', "product token"),
         ("[visit\n", "TOML"),
     ],
 )

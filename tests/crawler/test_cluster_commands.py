@@ -20,7 +20,7 @@ from crawler.frontier.base import Frontier, NewItem
 from crawler.frontier.opening import open_frontier
 from crawler.reporting import in_use
 from tests.crawler.conftest import WEBOID, Weboid
-from tests.crawler.test_archive_command import RULES, check
+from tests.crawler.test_archive_command import RULES, check, records
 from tests.services.redis_server import RedisServer
 
 pytestmark = [pytest.mark.browser, pytest.mark.proxy]
@@ -73,6 +73,12 @@ class Started:
 
 
 @pytest.fixture
+def weboid(weboid_with: Callable[..., Weboid]) -> Weboid:
+    """With robots.txt obeyed, which workers fetch through a proxy that they have found."""
+    return weboid_with(policy={"robots": "obey"})
+
+
+@pytest.fixture
 def start(weboid: Weboid, redis: RedisServer) -> Iterator[Callable[..., Started]]:
     """Starts a command that stays; what a failed test leaves is ended."""
     begun: list[Started] = []
@@ -107,7 +113,7 @@ def test_a_page_goes_through_proxy_and_worker_and_both_end_gently(
     proxy = start("proxy", *PORTS, "--secret-file", "secret", **by_file)
     ready = proxy.until("ready")
     worker = start("worker", "--workers", "1", "--secret-file", "secret", **by_file)
-    url = f"{RULES}/page/plain"
+    url = f"{RULES}/page/plain".replace("http:", "https:")
     with frontier_at(redis) as frontier:
         frontier.add([NewItem(url)], now=CLOCK.now())
     page = worker.until("page")
@@ -121,6 +127,8 @@ def test_a_page_goes_through_proxy_and_worker_and_both_end_gently(
     assert "proxies of a cluster" in refused.err
     assert SECRET not in proxy.err.read_text() + worker.err.read_text()
     check(weboid.collection)
+    targets = {target for _, target, *_ in records(weboid.collection)}
+    assert f"{RULES}/robots.txt".replace("http:", "https:") in targets
     assert list((weboid.collection / "db" / "proxies").iterdir()) == []
 
 

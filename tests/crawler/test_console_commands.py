@@ -17,12 +17,15 @@ import pytest
 from core.clock import SystemClock
 from core.layout import Layout
 from core.settings import FrontierSettings, PolitenessSettings
+from crawler.cli.mend import retried
 from crawler.collection import open_collection
-from crawler.frontier.base import Frontier, FrontierItem, NewItem
+from crawler.frontier.base import Frontier, FrontierItem, ItemState, NewItem
 from crawler.frontier.opening import open_frontier
 from tests.crawler.conftest import WEBOID, Ran, Weboid
 from tests.crawler.test_archive_command import RULES
 from tests.services.redis_server import RedisServer
+
+pytestmark = pytest.mark.slow  # each command is a process of its own
 
 CLOCK = SystemClock()
 
@@ -108,16 +111,19 @@ def test_enqueue_says_what_became_of_each_url(weboid: Weboid, frontier: Frontier
 
 
 def test_enqueue_moves_to_a_lane_and_asks_for_age(weboid: Weboid, frontier: Frontier) -> None:
-    """A page that is too young is left alone."""
+    """A page that is too young is left alone, and one that was visited does not come back by itself."""
     end_three(frontier)
     young = told(weboid.run("enqueue", "done.example", "--older-than", "30d", "--json"))
     weboid.run("enqueue", "https://z.example/", "https://z.example/2")
-    weboid.run("enqueue", "https://z.example/2", "--priority", "now", "--again")
+    weboid.run("enqueue", "https://z.example/2", "https://done.example/", "--priority", "now")
     both = weboid.run("enqueue", "a.example", "--again", "--older-than", "1d")
 
     assert (young["requeued"], young["added"]) == (0, 1)  # http is not https
     assert next(item.url for item in claim_all(frontier)) == "https://z.example/2"
     assert both.code == 2
+    done = frontier.find("https://done.example/")
+    assert done is not None
+    assert done.state == "done"
 
 
 def test_enqueue_into_a_job_needs_the_job(weboid: Weboid, frontier: Frontier) -> None:
@@ -260,6 +266,21 @@ def test_dead_letters_are_retried_by_reason(weboid: Weboid, frontier: Frontier) 
     assert "1 queued again." in named.out
     assert "enqueue --again" in named.err
     assert frontier.stats(CLOCK.now()).queued == 2
+
+
+def test_what_fails_again_while_it_is_retried_is_not_met_twice(frontier: Frontier) -> None:
+    """Workers may be as quick as the command, which must end all the same."""
+    frontier.add([NewItem("https://a.example/")], now=CLOCK.now())
+    seen: set[int] = set()
+    counts: list[int] = []
+    for _ in range(3):
+        now = CLOCK.now() + timedelta(hours=len(counts))
+        for item in frontier.claim(now=now, worker="w", limit=1):
+            frontier.fail(item, now=now, reason="again")
+        counts.append(retried(frontier, frontier.ls(ItemState.DEAD), seen, dry_run=False))
+
+    assert counts == [1, 0, 0]
+    assert frontier.counts()[ItemState.DEAD] == 1
 
 
 def test_a_purge_asks_and_what_it_takes_comes_back(weboid: Weboid, frontier: Frontier) -> None:
@@ -429,6 +450,7 @@ def test_the_commands_work_on_a_frontier_that_machines_share(
         paused = told(weboid.run("pause", "--wait", "--json", *shared))
         stopped = told(weboid.run("stop", "--json", *shared))
         status = told(weboid.run("status", "--json", *shared))
+        weboid.run("enqueue", "https://a.example/", "--priority", "now", *shared)
         exported = weboid.run("frontier", "export", "-", *shared)
         purged = weboid.run("frontier", "purge", "--host", "b.example", "--yes", *shared)
         retried = weboid.run("frontier", "retry", "--state", "skipped", *shared)
@@ -442,7 +464,8 @@ def test_the_commands_work_on_a_frontier_that_machines_share(
     assert status["frontier"]["stats"]["paused"] == paused["paused"]
     assert [each["host"] for each in status["frontier"]["blocked"]] == ["a.example"]
     assert "root" not in status
-    assert len(exported.events) == 2
+    lanes = {facts["url"]: facts["lane"] for facts in exported.events}
+    assert lanes == {"https://a.example/": "now", "http://b.example/": "standard"}
     assert ("1 skipped." in purged.out, "1 queued again." in retried.out) == (True, True)
     assert (snapshot.code, "BGSAVE" in snapshot.err) == (2, True)
     assert (away.code, "does not answer" in away.err) == (3, True)

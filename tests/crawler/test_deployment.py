@@ -72,12 +72,21 @@ def test_each_image_is_built_from_a_stage_that_exists(services: dict[str, Any]) 
     """Two targets, from the locked requirements with their hashes."""
     dockerfile = (ROOT / "Dockerfile").read_text()
     stages = set(re.findall(r"^FROM \S+ AS (\S+)$", dockerfile, flags=re.MULTILINE))
-    installs = re.findall(r"pip install .*requirements/\w+\.txt", dockerfile)
+    locks = re.findall(r"^RUN from-lock \S+ (\S+)$", dockerfile, flags=re.MULTILINE)
+    installs = re.findall(r"pip\" install.*", (ROOT / "deploy" / "from-lock").read_text())
 
     assert {services[name]["build"]["target"] for name in OURS} == {"weboid", "replay"} <= stages
+    assert locks == ["requirements/main.txt", "requirements/replay.txt"]
     assert len(installs) == 2
-    assert all("--require-hashes" in each and "--no-deps" in each for each in installs)
+    assert all("--require-hashes" in each for each in installs)
+    assert all((ROOT / each).exists() for each in copied(dockerfile))
     assert "--no-sandbox" not in dockerfile
+
+
+def copied(dockerfile: str) -> list[str]:
+    """What the build takes from the project."""
+    lines = re.findall(r"^COPY (?!--from)(.*) \S+$", dockerfile, flags=re.MULTILINE)
+    return [each for line in lines for each in line.split()]
 
 
 def test_only_the_readers_ports_are_published_and_only_to_this_machine(

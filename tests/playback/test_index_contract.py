@@ -22,6 +22,7 @@ from core.layout import Layout
 from core.pages import Outcome, PageInfo
 from core.records import ArtifactKind, RecordType, artifact_uri
 from core.replay_keys import replay_key
+from core.settings import IndexSettings
 from core.timestamps import timestamp14, warc_date
 from playback import postgres as playback_postgres
 from playback.database import Database, KeptSqliteDatabase, SqliteDatabase, open_database
@@ -29,6 +30,7 @@ from playback.front.pages import PageStore
 from playback.postgres import PostgresDatabase
 from playback.replay.index import CaptureIndex
 from proxy.index.postgres import PostgresCaptureIndex
+from proxy.index.renewal import renewal
 from proxy.index.rows import CaptureRow, PageRow, columns
 from proxy.index.sqlite import SqliteCaptureIndex
 from tests.playback.conftest import NOW, CollectionBuilder, fetch, png, serving
@@ -340,6 +342,27 @@ def test_a_server_that_hangs_is_given_up(
         finally:
             mortal.pause(stop=False)
         assert database.rows("SELECT 1 AS one", {}) == [{"one": 1}]
+
+
+def test_readers_go_on_while_the_index_is_made_anew(tmp_path: Path, database_url: str) -> None:
+    """The old one answers until the new one is published, and then the new one does."""
+    address, place = parse_index_url(database_url), IndexSettings(url=database_url)
+    with closing(PostgresCaptureIndex(address)) as writer:
+        writer.add_captures([capture()])
+    with closing(PostgresDatabase(address)) as database:
+        index = CaptureIndex(database)
+
+        def seen() -> list[Capture]:
+            found = [list(index.captures(URLS[0], NOW)) for _ in range(10)]
+            assert found.count(found[0]) == 10
+            return found[0]
+
+        assert seen() == [capture()]
+        with renewal(Layout(tmp_path), place) as renewed:
+            renewed.index.add_captures([capture(second=1, offset=7)])
+            assert seen() == [capture()]
+            renewed.publish()
+        assert seen() == [capture(second=1, offset=7)]
 
 
 def test_a_setting_that_names_no_index_is_refused(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import sys
 import time
 from pathlib import Path
 
+import httpx
 import pytest
 
 from core.errors import ConfigError, UnavailableError
@@ -141,6 +142,41 @@ async def test_front_and_replay_never_share_an_origin(tmp_path: Path) -> None:
         await serve(Layout(tmp_path), origins=same)
     with pytest.raises(ConfigError, match="origins"):
         await serve(Layout(tmp_path), host="0.0.0.0")
+
+
+async def test_a_front_alone_leaves_the_copies_to_another_replay(
+    collection: CollectionBuilder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a cluster each is a service of its own; none is started here, so none need be installed."""
+    monkeypatch.setenv("WEBOID_REPLAY_PYTHON", "/bin/false")
+    port = free_port()
+    origins = Origins(front=f"http://127.0.0.1:{port}", replay="http://copies.example")
+    ready: asyncio.Queue[str] = asyncio.Queue()
+    task = asyncio.create_task(
+        serve(
+            collection.layout,
+            port=port,
+            origins=origins,
+            with_replay=False,
+            on_ready=ready.put_nowait,
+        )
+    )
+    try:
+        async with asyncio.timeout(30), httpx.AsyncClient() as client:
+            answer = await client.get(await ready.get())
+    finally:
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+
+    assert answer.status_code == 200
+    assert "http://copies.example" in answer.headers["content-security-policy"]
+
+
+async def test_a_front_alone_needs_to_know_where_the_copies_are(tmp_path: Path) -> None:
+    """Nothing is guessed."""
+    with pytest.raises(ConfigError, match="copies"):
+        await serve(Layout(tmp_path), with_replay=False)
 
 
 def test_the_replay_environment_is_found_beside_the_project() -> None:

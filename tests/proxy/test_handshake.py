@@ -104,6 +104,26 @@ async def test_a_worker_speaks_to_no_proxy_that_does_not_prove_itself() -> None:
     assert SECRET.key not in heard
 
 
+async def test_a_proxy_that_hangs_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its machine's system still says that all is well; the visit is made elsewhere."""
+    monkeypatch.setattr("proxy.client.ANSWER_LIMIT_S", 0.2)
+    over = asyncio.Event()
+
+    async def hang(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        begun = await reader.readexactly(len(HELLO) + NONCE_BYTES)
+        writer.write(bytes(NONCE_BYTES))
+        writer.write(SECRET.proof(b"proxy", begun[len(HELLO) :], bytes(NONCE_BYTES)))
+        await over.wait()
+        writer.close()
+
+    server = await asyncio.start_server(hang, "127.0.0.1", 0)
+    async with server:
+        client = ProxyClient(server.sockets[0].getsockname()[:2], SECRET)
+        with pytest.raises(ProxyUnavailableError, match="not answered for 0 seconds"):
+            await client.status()
+        over.set()
+
+
 @given(data=st.binary(max_size=200))
 @settings(
     max_examples=40,

@@ -23,7 +23,7 @@ from proxy.verify import verify
 from tests.proxy.conftest import Origin, Proxy, ok
 from tests.proxy.test_durability import fetch
 from tests.proxy.test_index import contents
-from tests.services.redis_server import RedisServer
+from tests.services.redis_server import RedisServer, wait_until
 
 pytestmark = pytest.mark.proxy
 
@@ -156,7 +156,7 @@ def test_an_index_is_not_made_anew_under_those_who_write_it(
     with pytest.raises(CollectionInUseError, match="end the crawl"):
         rebuild(layout, bucket="default", index=chosen.index)
     proxy.stop()
-    assert not is_used(database_url)
+    wait_until(lambda: not is_used(database_url))
     with renewal(layout, chosen.index) as renewed:
         with pytest.raises(IndexUnavailableError, match="being made anew"):
             held(database_url)

@@ -82,6 +82,8 @@ def test_a_list_that_is_not_there_is_named(tmp_path: Path) -> None:
     """A crawl does not begin without a list that its profile names."""
     with pytest.raises(ConfigError, match=r"missing\.txt"):
         read_lists([str(tmp_path / "missing.txt")])
+    with pytest.raises(ConfigError, match=r"missing\.txt"):
+        ListBook([str(tmp_path / "missing.txt")])
 
 
 async def test_a_list_is_read_again_when_it_changes(tmp_path: Path) -> None:

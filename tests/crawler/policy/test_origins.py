@@ -67,6 +67,9 @@ async def test_it_is_asked_for_once_a_day_by_all_machines(obeying: World, origin
     obeying.clock.turn(hours=2)
     assert (await obeying.before("/e")).asked
     assert len(origin.requests) == 2
+    obeying.set(robots_lifetime_s=9e9)
+    obeying.clock.turn(hours=25)
+    assert (await obeying.before("/f")).asked
 
 
 async def test_one_fetch_at_a_time(obeying: World, origin: Origin) -> None:

@@ -15,8 +15,10 @@ from core.layout import Layout
 from playback.database import KeptSqliteDatabase
 from playback.replay.index import CaptureIndex
 from tests.crawler.conftest import Weboid
+from tests.crawler.frontier.conftest import redis_server as redis_server
 from tests.crawler.policy.conftest import asked
 from tests.proxy.conftest import Origin, ok
+from tests.services.redis_server import RedisServer
 
 pytestmark = [pytest.mark.browser, pytest.mark.proxy]
 SITE = "http://policy.example"
@@ -223,3 +225,18 @@ def test_a_list_of_the_profile_is_obeyed_and_its_bad_lines_named(
     assert skipped(ran.events) == {f"{OTHER}/plain": "list: wiki.spamlist, line 1"}
     assert f"{spam}, line 2" in ran.err
     assert list(ran.pages) == [f"{SITE}/plain"]
+
+
+def test_entries_of_a_shared_frontier_are_kept_from_anywhere(
+    obeying: Weboid, redis_server: RedisServer
+) -> None:
+    """With --frontier no collection is needed, and another machine sees what one has added."""
+    there = ("--frontier", f"{redis_server.url}?frontier=policy")
+    policy(obeying, "add", "spam.example", "--reason", "spam", *there)
+    assert not obeying.collection.exists()
+    (listed,) = policy(obeying, "list", *there)
+    assert [each["pattern"] for each in listed["entries"]] == ["spam.example"]
+    (explained,) = policy(obeying, "explain", "http://www.spam.example/", *there)
+    assert explained["outcome"] == "skipped"
+    policy(obeying, "remove", "spam.example", *there)
+    assert policy(obeying, "list", *there) == [{"entries": [], "unreadable": []}]

@@ -103,6 +103,10 @@ async def test_addresses_that_a_setting_allows_are_visited(world: World) -> None
     """As the proxy allows them."""
     world.settings = type(world.settings)(egress=EgressSettings(allow=("127.0.0.0/8",)))
     assert (await world.before(site="http://127.0.0.1:8080")).action is Action.VISIT
+    assert (await world.before(site="http://localhost:8080")).action is Action.VISIT
+    world.settings = type(world.settings)(egress=EgressSettings(allow=("::1/128",)))
+    assert (await world.before(site="http://localhost:8080")).action is Action.VISIT
+    assert (await world.before(site="http://127.0.0.1:8080")).action is Action.FAIL
 
 
 async def test_settings_of_a_site_hold_for_the_site(world: World) -> None:
