@@ -19,6 +19,8 @@ def redis_address(server: RedisServer) -> RedisAddress:
 class RedisPlace:
     """A name on a server; it reckons in the time that it is told."""
 
+    cuts_rests_at_once = False
+
     def __init__(self, address: RedisAddress) -> None:
         self._address = address
 

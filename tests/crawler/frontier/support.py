@@ -28,7 +28,14 @@ NO_DELAY = PolitenessSettings(delay_factor=0, min_delay_s=0, max_delay_s=0)
 
 
 class Place(Protocol):
-    """Where one frontier is kept; empty at first."""
+    """Where one frontier is kept; empty at first.
+
+    Attributes:
+        cuts_rests_at_once: after a clock was put back the next claim cuts every host's rest, not
+            only those of hosts that something waits for.
+    """
+
+    cuts_rests_at_once: bool
 
     def open(
         self,
@@ -45,6 +52,8 @@ class Place(Protocol):
 
 class SqlitePlace:
     """A file."""
+
+    cuts_rests_at_once = True
 
     def __init__(self, path: Path) -> None:
         self._path = path

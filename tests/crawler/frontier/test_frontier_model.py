@@ -18,7 +18,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from crawler.frontier.base import Frontier, FrontierItem, ItemState, Lane, NewItem
+from crawler.frontier.base import CLOCK_SLACK, Frontier, FrontierItem, ItemState, Lane, NewItem
 from tests.crawler.frontier.model import (
     CLAIMS_PER_ATTEMPT,
     HOSTS,
@@ -164,7 +164,11 @@ class FrontierMachine(RuleBasedStateMachine):
     def put_back(self, seconds: int) -> None:
         """Somebody puts the clock back; not to before a host came up again."""
         over = [slot.down for slot in self.model.slots.values() if slot.down <= self.now]
-        self.now = max([self.now - timedelta(seconds=seconds), *over])
+        bounds = over
+        if not self.place.cuts_rests_at_once:
+            longest = self.model.longest_rest + CLOCK_SLACK
+            bounds += [slot.rest - longest for slot in self.model.slots.values()]
+        self.now = max([self.now - timedelta(seconds=seconds), *bounds])
 
     @verb(
         3,
