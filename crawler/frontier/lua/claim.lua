@@ -55,11 +55,11 @@ end
 -- After the clock was put back: nobody rests for longer than the longest delay. Hosts that last rested
 -- more than a day ago are met only when something waits for them.
 local function cut(key)
-  local far = call('ZRANGEBYSCORE', key, '(' .. now + longest_rest + slack, '+inf',
-    'LIMIT', 0, AT_ONCE)
+  local limit = now + longest_rest + slack
+  local far = call('ZRANGEBYSCORE', key, '(' .. limit, '+inf', 'LIMIT', 0, AT_ONCE)
   for _, host in ipairs(far) do
     local slot = slot_of(host)
-    rest_until(host, slot, now + longest_rest)
+    if slot[NEXT] > limit then rest_until(host, slot, now + longest_rest) end
     settle(host, slot, now)
   end
 end

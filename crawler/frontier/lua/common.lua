@@ -174,7 +174,9 @@ local function settle(host, slot, now)
         elseif slot[DOWN] > now then
           place, score = lane + 1, 0
         else
+          -- In random order a new host's moment is below zero, which is "not blocked" otherwise.
           place, score = lane + 1, slot[NEXT]
+          if slot[BLOCKED] > 0 then score = math.max(score, slot[BLOCKED]) end
         end
         break
       end
