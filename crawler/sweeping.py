@@ -13,7 +13,7 @@ from crawler.jobs import Jobs
 from crawler.turns import Turns
 
 AT_ONCE = 1_000
-_GIVEN_UP = (BUDGET, "scope: ")
+_GIVEN_UP = (BUDGET, "scope: ", "robots: ")
 
 # The manifest of a page that was archived; None when it cannot be read here.
 ManifestOf = Callable[[FrontierItem], PageInfo | None]
@@ -34,7 +34,7 @@ def drop(jobs: Jobs, frontier: Frontier, name: str, now: datetime) -> int:
 
 
 def revive(jobs: Jobs, frontier: Frontier, name: str, now: datetime) -> int:
-    """Queue again what a budget or the scope had left over, unless the scope still does."""
+    """Queue again what a rule of the crawl had left over, unless the scope still does."""
     revived = 0
     for records in _scanned(frontier, ItemState.SKIPPED, name):
         items = [

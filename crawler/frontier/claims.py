@@ -133,6 +133,8 @@ class Claims:
         usage: Usage,
         finished: datetime,
         tally: Tally,
+        *,
+        answered: bool = False,
     ) -> bool:
         """End a claim: its token is void, its host rests; False when the host was not asked."""
         slot = slot_rows.by_id(db, held.host_id)
@@ -145,6 +147,9 @@ class Claims:
             next_ms = milliseconds_up(finished + min(rest, self.moves.longest_rest))
             freed = freed.rested(next_ms)
             tally.rested(next_ms)
+            if answered and (freed.refusals or freed.down_ms):
+                freed = freed.answered()
+                slot_rows.save_refusals(db, freed)
         self.moves.save(db, freed, slot)
         db.execute("DELETE FROM claims WHERE token = ?", (held.token,))
         return asked
@@ -167,13 +172,11 @@ class Claims:
         completed: bool = False,
     ) -> None:
         """End a claim that counts as an attempt; a visit counts for its host."""
-        if self.free(db, held, usage, now, tally):
+        if self.free(db, held, usage, now, tally, answered=completed):
             took = self.took(held, usage, now)
             slot_rows.visited(
                 db, held.host_id, took, done=int(completed), stored_bytes=usage.stored_bytes
             )
-            if completed:
-                slot_rows.end_refusals(db, held.host_id)
         db.execute("UPDATE items SET attempts = attempts + 1 WHERE seq = ?", (held.seq,))
 
     # Tidying up

@@ -102,11 +102,6 @@ def save_refusals(db: sqlite3.Connection, slot: HostSlot) -> None:
     )
 
 
-def end_refusals(db: sqlite3.Connection, host_id: int) -> None:
-    """The host answered: a row of refusals is over."""
-    db.execute("UPDATE hosts SET refusals = 0 WHERE id = ? AND refusals > 0", (host_id,))
-
-
 def visited(
     db: sqlite3.Connection, host_id: int, duration: timedelta, *, done: int, stored_bytes: int
 ) -> None:

@@ -119,6 +119,10 @@ class HostSlot(NamedTuple):
             blocked_ms=0, refusals=self.refusals + 1, down_ms=max(until_ms, self.down_ms)
         )
 
+    def answered(self) -> "HostSlot":
+        """After a visit that was completed: the host is up, and a row of refusals is over."""
+        return self._replace(down_ms=0, refusals=0)
+
     def revived(self) -> "HostSlot":
         """No longer down."""
         return self._replace(down_ms=0)

@@ -25,6 +25,8 @@ from tests.crawler.conftest import WEBOID, Ran, Weboid
 from tests.crawler.test_archive_command import RULES
 from tests.services.redis_server import RedisServer
 
+pytestmark = pytest.mark.slow  # each command is a process of its own
+
 CLOCK = SystemClock()
 
 

@@ -176,6 +176,7 @@ def test_a_line_that_cannot_be_used_is_named_and_the_rest_goes_on(
     assert taken.added.added == 1
 
 
+@pytest.mark.slow
 @given(data=st.binary(max_size=200))
 def test_no_bytes_break_an_import(tmp_path_factory: pytest.TempPathFactory, data: bytes) -> None:
     """They are lines of an export, or named as none."""

@@ -385,3 +385,19 @@ def test_a_continuous_crawl_visits_again_what_is_due_and_what_is_added(start: St
 
     assert set(seen) == {SEED, f"{SEED}new"}
     assert process.returncode in (0, 6)
+
+
+def test_a_crawl_obeys_robots_unless_somebody_says_otherwise(start: Start) -> None:
+    """By default; told to ignore them, the same crawl visits what it had skipped."""
+    weboid, _ = start(
+        {**SITE, "a.example/robots.txt": file(b"User-agent: *\nDisallow: /docs/one\n")}
+    )
+
+    obeying = crawl(weboid, SEED, "--depth", "1")
+    ignoring = crawl(weboid, SEED, "--depth", "1", "--robots", "ignore")
+
+    assert paths(obeying) == FOLDER - {"/docs/one"}
+    skipped = [each for each in obeying.events if each["event"] == "skipped"]
+    assert [each["url"] for each in skipped] == [f"{SEED}one"]
+    assert skipped[0]["reason"].startswith("robots:")
+    assert paths(ignoring) == {"/docs/one"}

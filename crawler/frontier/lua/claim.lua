@@ -52,16 +52,22 @@ for _, host in ipairs(tidy(T .. 'h', now)) do
   settle(host, slot_of(host), now)
 end
 
--- After the clock jumped back: nobody rests for longer than the longest delay.
-for lane = NOW, STANDARD do
-  local far = call('ZRANGEBYSCORE', ready_key(lane), '(' .. now + longest_rest + slack, '+inf',
+-- After the clock was put back: nobody rests for longer than the longest delay. Hosts that last rested
+-- more than a day ago are met only when something waits for them.
+local function cut(key)
+  local far = call('ZRANGEBYSCORE', key, '(' .. now + longest_rest + slack, '+inf',
     'LIMIT', 0, AT_ONCE)
   for _, host in ipairs(far) do
     local slot = slot_of(host)
-    slot[NEXT] = now + longest_rest
+    rest_until(host, slot, now + longest_rest)
     settle(host, slot, now)
   end
 end
+
+cut(T .. 'rests')
+for lane = NOW, STANDARD do cut(ready_key(lane)) end
+local past = tidy(T .. 'rests', now - 86400000)
+if #past > 0 then call('ZREM', T .. 'rests', unpack(past)) end
 
 -- ---------------------------------------------------------------------------------------- claiming
 

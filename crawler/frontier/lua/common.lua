@@ -140,6 +140,12 @@ local function write_slot(host, slot)
     struct.pack(SLOT, unpack(slot, NEXT, NAME_LENGTH)) .. slot[NAME] .. slot[REASON])
 end
 
+-- Let a host rest until then; hosts that rested lately are found by it when the clock is put back.
+local function rest_until(host, slot, moment)
+  slot[NEXT] = moment
+  call('ZADD', T .. 'rests', moment, host)
+end
+
 -- How much waits in a lane of a host; 0 or more.
 local function waiting_in(host, lane)
   return tonumber(call('HGET', T .. 'w' .. lane, host) or 0)
@@ -328,7 +334,8 @@ local function free(claim, now_us, took_us, delay_us, asked)
       delay_us = math.floor(math.max(math.min(delay_us, max_delay_us), min_delay_us) + 0.5)
     end
     delay_us = math.min(delay_us, longest_rest * 1000)
-    slot[NEXT] = math.max(slot[NEXT], math.ceil((now_us + delay_us) / 1000))
+    local rested = math.ceil((now_us + delay_us) / 1000)
+    if rested > slot[NEXT] then rest_until(r.host, slot, rested) end
   end
   return slot, math.max(math.floor(took_us / 1000), 0)
 end

@@ -4,7 +4,7 @@ for i = 2, #a, 2 do
   local host = host_named(a[i])
   if host then
     local slot = slot_of(host)
-    slot[NEXT] = math.max(slot[NEXT], a[i + 1])
+    if a[i + 1] > slot[NEXT] then rest_until(host, slot, a[i + 1]) end
     settle(host, slot, a[1])
   end
 end

@@ -309,6 +309,22 @@ def test_a_refusal_ends_down(open_frontier: OpenFrontier, now: datetime) -> None
     assert claim_one(frontier, until).host_down == ""
 
 
+def test_a_completed_visit_ends_down(open_frontier: OpenFrontier, now: datetime) -> None:
+    """One of two visits came through: the host is there."""
+    frontier = open_frontier(POLITENESS)
+    frontier.add([A1, A2], now=now)
+    item = claim_one(frontier, now)
+    take_down(frontier, A, now)
+
+    frontier.complete(item, now=now, outcome="ok", duration=9 * SECOND)
+
+    report = frontier.host(A, now=now)
+    assert report is not None
+    assert (report.down_until, report.failures) == (None, 0)
+    assert frontier.claim(now=now, worker="w") == []
+    assert claim_one(frontier, now + 9 * SECOND).host_down == ""
+
+
 def test_lifting_ends_down(open_frontier: OpenFrontier, now: datetime) -> None:
     """An operator mended the network."""
     frontier = open_frontier(POLITENESS)

@@ -304,7 +304,7 @@ class FrontierMachine(RuleBasedStateMachine):
         """Write a completion into the model."""
         slot = self.model.slots[book.host]
         if self.model.finish(book, self.now, duration, delay):
-            slot.refusals = 0
+            slot.refusals, slot.down = 0, LONG_AGO
             slot.done += 1
             slot.bytes += size
         self.model.ended(book, ItemState.DONE, "ok", self.now)

@@ -92,6 +92,7 @@ def test_a_due_item_of_a_shared_turn_takes_it_again(frontier: Frontier, now: dat
     assert claim_one(frontier, now + HOUR).host == "192.0.2.1"
 
 
+@pytest.mark.slow
 def test_many_due_items_are_queued_by_and_by(frontier: Frontier, now: datetime) -> None:
     """One claim takes some thousand at most, and the next ones the rest; none is lost."""
     count = 2_500

@@ -87,6 +87,7 @@ def running(path: Path, name: str, ahead: int, output: int) -> Iterator[subproce
             process.kill()
 
 
+@pytest.mark.slow
 def test_a_killed_process_loses_nothing_that_it_reported(path: Path) -> None:
     """Kill -9 at any moment: what was committed stays, the rest is claimable again."""
     with SqliteFrontier(path) as frontier:
