@@ -22,6 +22,7 @@ from core.errors import CollectionVersionError, InputError, InvariantError, Webo
 from core.layout import Layout
 from core.settings import Settings
 from core.timestamps import warc_date
+from crawler.collection import read_collection
 from crawler.composing import Stores, compose
 from crawler.events import Event, PageDone
 from crawler.fetching import CA_FILE
@@ -158,6 +159,8 @@ class _Shift:
         settings, layout = self.order.settings, self.order.layout
         name, authority = _name(), self.folder / CA_FILE
         patience = Patience(self.clock, self.note)
+        if not (settings.frontier.url and settings.index.url):
+            read_collection(layout.root)  # a proxy makes it, never we
         with ExitStack() as stack:
             frontier = stack.enter_context(
                 await patience.ask(

@@ -193,6 +193,18 @@ def test_a_proxy_that_starts_before_its_redis_waits(
     assert proxy.stop() == 0
 
 
+def test_a_worker_that_starts_first_makes_no_collection(
+    weboid: Weboid, start: Callable[..., Started]
+) -> None:
+    """Half of one would keep the proxy from starting."""
+    worker = start("worker", WEBOID_SECRET=SECRET)
+    waiting = worker.until("waiting")
+
+    assert "There is no collection" in waiting["text"]
+    assert not weboid.collection.exists()
+    assert worker.stop() == 0
+
+
 async def test_a_cluster_shares_a_collection_and_a_run_does_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
