@@ -208,7 +208,16 @@ class Errand:
         elif page.outcome is Outcome.SKIPPED:
             await self._skip(page.reason, page=page, delay=self._aftermath.delay)
         else:
-            await self._complete(page.outcome, page, delay=self._aftermath.delay)
+            await self._complete(page.outcome, page, delay=self._rest())
+
+    def _rest(self) -> timedelta | None:
+        """How long the host rests after a page that was kept.
+
+        A refusal that was kept, an archived 503 say, has blocked the host for longer than any rest;
+        as an answer it would end the row of refusals that the next block's length goes by.
+        """
+        refused = any(each.host == self._item.host for each in self._aftermath.back_offs)
+        return NO_REST if refused else self._aftermath.delay
 
     async def _follow(self, page: PageInfo) -> None:
         """Make safe what follows from the visit; the manifest may be written when this returns.

@@ -13,6 +13,10 @@ from typing import Any
 import pytest
 from warcio.archiveiterator import ArchiveIterator
 
+from core.clock import SystemClock
+from core.layout import Layout
+from core.urls import host_of
+from crawler.frontier.sqlite import SqliteFrontier
 from tests.crawler.conftest import Weboid
 from tests.sites import hosts
 
@@ -350,3 +354,15 @@ def test_a_second_ctrl_c_stops_at_once_and_leaves_nothing_running(weboid: Weboid
     assert (rest["queued"], rest["in_use"]) == (1, False)
     with pytest.raises(ProcessLookupError):
         os.killpg(process.pid, 0)
+
+
+def test_refusals_that_are_kept_add_up(weboid_with: Callable[..., Weboid]) -> None:
+    """Each archived 503 blocks its host twice as long as the one before; as answers they count for none."""
+    weboid = weboid_with(frontier={"attempts": 1}, politeness={"host_retry_s": 0.05})
+    ran = weboid.archive(*(f"{RULES}/status/503?{number}" for number in range(3)))
+    with SqliteFrontier(Layout(weboid.collection).frontier_db) as frontier:
+        report = frontier.host(host_of(RULES), now=SystemClock().now())
+
+    assert [page["status"] for page in ran.pages.values()] == [503, 503, 503]
+    assert report is not None
+    assert report.failures == 3
