@@ -159,6 +159,7 @@ async def _hand_over(
     account.handed_over = True
     settings = run.settings
     with open_frontier(Layout(run.root), settings.frontier, settings.politeness) as frontier:
+        _take_back_stop(frontier)
         account.added = await prepare(frontier)
         account.left = frontier.unfinished(clock.now())
         started(account.added, account.left)
@@ -287,5 +288,10 @@ def _take_over(frontier: Frontier, clock: Clock) -> None:
     while claimed := frontier.ls(ItemState.CLAIMED, limit=1000):
         for record in claimed:
             frontier.release(record.item, now=clock.now(), reason="the worker is gone")
+    _take_back_stop(frontier)
+
+
+def _take_back_stop(frontier: Frontier) -> None:
+    """Whoever calls for a run wants it to run, whatever was ordered before."""
     for key in frontier.orders(STOP_ORDER):
         frontier.take_back(STOP_ORDER, key)

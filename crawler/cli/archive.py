@@ -18,6 +18,7 @@ from crawler.cli.options import (
     collection_option,
     database_option,
     dedup_option,
+    frontier_option,
     json_option,
     profile_option,
     shared_settings,
@@ -34,6 +35,7 @@ from crawler.urllist import UrlList, parse_lines, read_list
 @click.argument("urls", nargs=-1, metavar="[URL]...")
 @click.option("--list", "list_file", metavar="FILE", help="One URL a line; - is standard input.")
 @collection_option
+@frontier_option
 @database_option
 @dedup_option
 @profile_option
@@ -63,6 +65,7 @@ def command(
     urls: tuple[str, ...],
     list_file: str | None,
     collection: Path,
+    frontier_url: str,
     database_url: str,
     dedup_url: str,
     profile: str,
@@ -77,13 +80,17 @@ def command(
 
     Every URL is rendered in a real browser through a WARC-writing proxy. The same command run again
     goes on where it stopped, and does nothing twice. Without URLs it does what waits in the
-    collection's frontier, such as what `weboid enqueue` put there. Ctrl-C finishes the pages begun and stops; a
-    second one stops at once.
+    collection's frontier, such as what `weboid enqueue` put there. With --frontier the URLs are left
+    to the workers of that frontier. Ctrl-C finishes the pages begun and stops; a second one stops at
+    once.
     """
     if again and older_than is not None:
         raise InputError("Say --again or --older-than, not both.")
     settings = shared_settings(
-        load_profile(profile), frontier_url="", database_url=database_url, dedup_url=dedup_url
+        load_profile(profile),
+        frontier_url=frontier_url,
+        database_url=database_url,
+        dedup_url=dedup_url,
     )
     if no_wait:
         settings = replace(settings, proxy=replace(settings.proxy, disk_wait_s=0.0))

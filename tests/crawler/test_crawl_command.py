@@ -13,6 +13,9 @@ from typing import Any
 import pytest
 
 from core.pages import parse_pageinfo
+from core.redis_url import RedisUse, parse_redis_url
+from crawler.frontier.redis import RedisFrontier
+from crawler.worker import STOP_ORDER
 from tests.crawler.conftest import Ran, Weboid
 from tests.crawler.linked_site import Answer, LinkedSite, file, moved, page, weboid_for
 from tests.crawler.test_archive_command import check, index, records
@@ -217,6 +220,21 @@ def test_a_dry_run_says_what_would_be_crawled_and_does_nothing(start: Start) -> 
     assert not site.asked
 
 
+def test_a_crawl_that_is_handed_over_takes_an_order_to_stop_back(
+    start: Start, redis_server: RedisServer
+) -> None:
+    """Else the workers that wait for its end would never begin."""
+    weboid, _ = start(SITE)
+    url = f"{redis_server.url}?frontier=stopped"
+    with RedisFrontier(parse_redis_url(url, RedisUse.FRONTIER)) as frontier:
+        frontier.give_order(STOP_ORDER, "", "")
+        ran = weboid.run("crawl", SEED, "--frontier", url)
+        left = frontier.orders(STOP_ORDER)
+
+    assert ran.code == 0, ran.err
+    assert left == {}
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -355,7 +373,11 @@ def test_a_crawl_with_a_shared_frontier_is_handed_to_its_workers(
     told = weboid.run("crawl", SEED, "--name", "mine", "--pages", "7", *shared)
     again = crawl(weboid, SEED, "--name", "mine", "--pages", "7", *shared)
 
+    archived = weboid.run("archive", "http://b.example/x", *shared)
+
     assert told.code == 0, told.err
+    assert archived.code == 0, archived.err
+    assert "1 added; 2 to archive." in archived.out
     assert "Left to the workers of the shared frontier (`weboid worker`): 1." in told.out
     assert again.summary["duplicates"] == again.summary["left"] == 1
     assert not weboid.collection.exists()
