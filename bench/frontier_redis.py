@@ -4,6 +4,7 @@ The script writes what ``add.lua`` and ``complete.lua`` would have written, with
 URL is known; bytes are what the server has allocated since it was empty.
 """
 
+import atexit
 import socket
 import subprocess
 from pathlib import Path
@@ -92,6 +93,7 @@ class RedisKept:
                 str(folder / f"{name}.log"),
             ]
         )
+        atexit.register(self._process.kill)  # also when the benchmark fails
         self._client: Any = redis.Redis(port=port, retry=Retry(ConstantBackoff(0.05), 200))
         self._client.ping()
         address = parse_redis_url(f"redis://127.0.0.1:{port}/0", RedisUse.FRONTIER)
