@@ -76,7 +76,7 @@ def test_archive_takes_urls_and_options_as_before(weboid: Weboid) -> None:
     listed.write_text(f"{URL}\n")
     assert "1 URLs would be archived" in weboid.run("archive", "--dry-run", URL).out
     assert "2 URLs" in weboid.run("archive", "--list", "urls.txt", f"{URL}?2", "--dry-run").out
-    assert weboid.run("archive").code == 2
+    assert weboid.run("archive", "--collection", "elsewhere").code == 2
     assert weboid.run("archive", "--nonsense").code == 2
     assert "[URL]..." in weboid.run("archive", "--help").out
     assert "verify" in weboid.run("archive", "--help").out

@@ -241,7 +241,7 @@ async def test_warcproxs_header_is_a_header_like_any_other(proxy: Proxy, origin:
     stored = gzip.decompress(file.read_bytes())
     assert all(asked in stored for asked in origin.requests)
     names = {path.name for path in proxy.layout.root.iterdir()}
-    assert names <= {"archive", "db", "ca", "reports", "collection.toml", ".lock"}
+    assert names <= {"archive", "db", "ca", "reports", "collection.toml", ".lock", ".spool.lock"}
     assert not list(proxy.layout.root.parent.rglob("*PAGECHOSEN*"))
 
 
