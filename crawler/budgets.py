@@ -68,14 +68,18 @@ class BudgetRule:
     async def before(self, item: FrontierItem, *, now: datetime) -> Verdict:
         """Skip the item when a budget is used up; let it wait when it may be."""
         word = await self._patience.ask(lambda: self._word(item, now))
+        if word.wait:
+            # Held meanwhile, so that thousands of others are not claimed and given back in vain. Asked
+            # again before it is given back: the oldest claim finds nobody ahead and goes, where claims
+            # that only look once can wait for one another for ever.
+            await self._sleep(WAIT_S)
+            word = await self._patience.ask(lambda: self._word(item, now))
         if word.reason:
             if not self._clearing.locked():
                 async with self._clearing:
                     await self._patience.ask(lambda: self._clear(item, word, now))
             return Verdict(Action.SKIP, word.reason)
         if word.wait:
-            # Held meanwhile, so that thousands of others are not claimed and given back in vain.
-            await self._sleep(WAIT_S)
             until = now + timedelta(seconds=2 * WAIT_S)
             return Verdict(Action.LATER, f"{BUDGET}the last pages are under way", until=until)
         return VISIT

@@ -119,6 +119,24 @@ def test_a_budget_of_pages_is_kept_exactly_by_workers_on_several_machines(
         assert (counts.done, counts.skipped) == (len(done), 10 - len(done))
 
 
+async def test_who_waits_looks_again_before_giving_back(machine: Machine) -> None:
+    """The oldest claim that is left goes, so that waiting ones cannot wait for one another."""
+    begin(machine.frontier, "pages = 1")
+    first, second = machine.frontier.claim(now=NOW, worker="w", limit=2)
+
+    async def first_one_fails(_seconds: float) -> None:
+        machine.frontier.release(first, now=NOW, reason="the browser died")
+
+    machine.rule = BudgetRule(
+        machine.jobs,
+        machine.frontier,
+        Patience(SystemClock(), lambda _: None),
+        sleep=first_one_fails,
+    )
+
+    assert (await machine.rule.before(second, now=NOW)).action is Action.VISIT
+
+
 async def test_a_host_s_budget_is_the_host_s(machine: Machine) -> None:
     """Each of two hosts gets its pages."""
     begin(machine.frontier, "host_pages = 2")
