@@ -74,23 +74,24 @@ def compile_pattern(text: str, *, where: str) -> Pattern:
             f"{where}: the pattern {shown!r} is longer than {PATTERN_LIMIT_CHARS} characters."
         )
     try:
-        compiled: Pattern = re2.compile(text, _options())
+        compiled: Pattern = re2.compile(text, re2_options())
     except (re2.error, UnicodeEncodeError) as error:
         raise ConfigError(
-            f"{where}: the pattern {shown!r} cannot be run: {_said(error)}. "
+            f"{where}: the pattern {shown!r} cannot be run: {re2_said(error)}. "
             "Patterns are RE2: no look-ahead, no back references."
         ) from error
     return compiled
 
 
-def _options() -> re2.Options:
+def re2_options(limit_bytes: int = MEMORY_LIMIT_BYTES) -> re2.Options:
+    """How expressions are compiled: in so much memory, and without a word on standard error."""
     options = re2.Options()
     options.log_errors = False
-    options.max_mem = MEMORY_LIMIT_BYTES
+    options.max_mem = limit_bytes
     return options
 
 
-def _said(error: Exception) -> str:
+def re2_said(error: Exception) -> str:
     """RE2's words as text: it raises bytes."""
     word = error.args[0] if error.args else ""
     return word.decode(errors="replace") if isinstance(word, bytes) else str(error)
@@ -114,7 +115,7 @@ def _joined(group: list[str]) -> list[Pattern]:
     """Patterns, as few as possible, one of which is found wherever one of the group is."""
     text = group[0] if len(group) == 1 else "|".join(f"(?:{each})" for each in group)
     try:
-        return [re2.compile(text, _options())]
+        return [re2.compile(text, re2_options())]
     except re2.error:  # too large together, for each was compiled alone before
         half = len(group) // 2
         return _joined(group[:half]) + _joined(group[half:])

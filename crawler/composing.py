@@ -11,7 +11,7 @@ from core.clock import Clock
 from core.settings import Settings
 from crawler.budgets import BudgetRule
 from crawler.courtesy import CourtesyRule
-from crawler.errand import KnownOutcomes, Means
+from crawler.errand import Means
 from crawler.events import Event
 from crawler.fetching import Fetcher, agent_of, visits_at
 from crawler.following import ScopeRule
@@ -31,6 +31,7 @@ from crawler.turns import Turns
 from proxy import cuts
 from proxy.disk import Disk
 from proxy.egress import Egress
+from proxy.index.protocol import CaptureIndex
 
 LOOKUP_LIMIT_S = 5.0  # a name that takes longer takes its own host's turn
 
@@ -48,7 +49,7 @@ class Stores:
 
     frontier: Frontier
     supervisor: Supervisor
-    index: KnownOutcomes
+    index: CaptureIndex
     disk: Disk | None
     name: str = ""
     reports: Path | None = None

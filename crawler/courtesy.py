@@ -8,35 +8,24 @@ and twice as long each time in a row. A host that cannot be reached at all is tr
 manner and given up after a few times (W46): what its other URLs would get is what this one got.
 """
 
-from collections.abc import Callable
 from datetime import datetime, timedelta
 from itertools import islice
 
 from core.errors import BadUrlError
 from core.pages import Outcome, PageInfo
-from core.settings import Settings
 from core.urls import host_of
 from crawler.frontier.base import FrontierItem
 from crawler.politeness import host_delay
-from crawler.rules import VISIT, Aftermath, BackOff, Verdict
-from crawler.visiting import Captured
+from crawler.rules import Aftermath, BackOff, Follower
+from crawler.visiting import REFUSALS, Captured
+from proxy.ways_out import UNREACHABLE
 
-REFUSALS = (429, 503)  # RFC 6585, 4; RFC 9110, 15.6.4
-# The proxy's words for a host that no request reaches (`proxy.ways_out`).
-UNREACHABLE = ("dns:", "connect:")
 ASKED = timedelta(milliseconds=1)  # to the frontier no delay means that the host was not asked
 HOSTS_LIMIT = 200  # of one page; a hostile page could name thousands
 
 
-class CourtesyRule:
-    """A `Rule`. `settings_for` says which settings hold for an item."""
-
-    def __init__(self, settings_for: Callable[[FrontierItem], Settings]) -> None:
-        self._settings_for = settings_for
-
-    async def before(self, item: FrontierItem, *, now: datetime) -> Verdict:  # noqa: ARG002 a rule
-        """Nothing is against a visit: the frontier has already kept the host's time."""
-        return VISIT
+class CourtesyRule(Follower):
+    """A `Rule` of what hosts are owed."""
 
     async def after(
         self, item: FrontierItem, captured: Captured, aftermath: Aftermath, *, now: datetime

@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from core.clock import Clock
 from core.errors import (
@@ -30,17 +30,18 @@ from core.errors import (
 from core.pages import Outcome, PageInfo
 from core.settings import Settings
 from crawler.events import Event, LinksAdded, PageDone, PagePutOff, PageSkipped, PageTriedAgain
-from crawler.frontier.base import Frontier, FrontierItem, ItemState
+from crawler.frontier.base import Frontier, FrontierItem, ItemState, NewItem
 from crawler.network import Network, NetworkAwayError
 from crawler.patience import Patience
 from crawler.plain import PlainVisits, is_rendered
 from crawler.policy.rule import PolicyRule
 from crawler.recrawl import RecrawlRule
-from crawler.rules import VISIT, Action, Aftermath, Rule, Verdict
+from crawler.rules import VISIT, Action, Aftermath, BackOff, Rule, Verdict
 from crawler.space import Space
 from crawler.supervisor import Supervisor
 from crawler.turns import Turns
 from crawler.visiting import Captured, Wanted, capture
+from proxy.index.protocol import CaptureIndex
 
 log = logging.getLogger(__name__)
 
@@ -61,14 +62,6 @@ class ClaimLostError(WeboidError):
     """The lease ran out and another worker has the item: leave everything to it."""
 
 
-class KnownOutcomes(Protocol):
-    """The captures index, as far as errands ask it."""
-
-    def page_outcome(self, page_id: str) -> Outcome | None:
-        """How the page's visit ended; None when its manifest is not in the index."""
-        ...
-
-
 @dataclass(slots=True)
 class Means:
     """What errands are done with; one for all workers of a process.
@@ -87,7 +80,7 @@ class Means:
 
     frontier: Frontier
     supervisor: Supervisor
-    index: KnownOutcomes
+    index: CaptureIndex
     rules: Sequence[Rule]
     settings_for: Callable[[FrontierItem], Settings]
     policy: PolicyRule
@@ -237,22 +230,35 @@ class Errand:
         await means.network.judge(captured.page)
         for rule in means.rules:
             await rule.after(item, captured, aftermath, now=self._now())
-        added = 0
-        links = await means.turns.assign(aftermath.links)
-        for start in range(0, len(links), LINKS_AT_ONCE):
-            some = links[start : start + LINKS_AT_ONCE]
-            result = await self._ask(lambda some=some: frontier.add(some, now=self._now()))  # type: ignore[misc]
-            added += result.added
-        if added:
-            means.report(LinksAdded(item.url, added))
+        await self._add_links()
         if aftermath.rests:
             await self._ask(lambda: frontier.rest(aftermath.rests, now=self._now()))
         for each in aftermath.back_offs:
-            await self._ask(
-                lambda each=each: frontier.back_off(  # type: ignore[misc]
-                    each.host, each.reason, now=self._now(), at_least=each.at_least, down=each.down
-                )
+            await self._back_off(each)
+
+    async def _add_links(self) -> None:
+        means, added = self._means, 0
+        links = await means.turns.assign(self._aftermath.links)
+        for start in range(0, len(links), LINKS_AT_ONCE):
+            added += await self._add(links[start : start + LINKS_AT_ONCE])
+        if added:
+            means.report(LinksAdded(self._item.url, added))
+
+    async def _add(self, links: Sequence[NewItem]) -> int:
+        frontier = self._means.frontier
+        return (await self._ask(lambda: frontier.add(links, now=self._now()))).added
+
+    async def _back_off(self, wanted: BackOff) -> None:
+        frontier = self._means.frontier
+        await self._ask(
+            lambda: frontier.back_off(
+                wanted.host,
+                wanted.reason,
+                now=self._now(),
+                at_least=wanted.at_least,
+                down=wanted.down,
             )
+        )
 
     async def _complete(
         self, outcome: Outcome, page: PageInfo | None, *, delay: timedelta | None, attempts: int = 0

@@ -14,8 +14,8 @@ from urllib.parse import urlsplit
 from core.clock import Clock
 from core.errors import TransientError
 from core.pages import Outcome, PageInfo
-from crawler.courtesy import UNREACHABLE
 from crawler.waiting import GoingOn, Waiting
+from proxy.ways_out import UNREACHABLE
 
 REMEMBERED = 5
 BELIEVED_S = 5.0  # one answer serves all visits that fail at about the same time

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from core.clock import Clock
-from core.errors import IndexUnavailableError, TransientError
+from core.errors import TransientError
 from crawler.waiting import GoingOn, Waiting
 
 _T = TypeVar("_T")
@@ -37,7 +37,7 @@ class Patience:
         while True:
             try:
                 answer = await asyncio.to_thread(verb)
-            except (TransientError, IndexUnavailableError) as error:
+            except TransientError as error:
                 self._note_away(error)
                 await asyncio.sleep(pause_s)
                 pause_s = min(pause_s * 2, LONGEST_PAUSE_S)
@@ -45,7 +45,7 @@ class Patience:
                 self._note_back()
                 return answer
 
-    def _note_away(self, error: Exception) -> None:
+    def _note_away(self, error: TransientError) -> None:
         if self._away_since is None:
             self._away_since = self._clock.monotonic()
             self._report(Waiting("store", str(error)))

@@ -7,14 +7,13 @@ remembers the interval and the digest as the URL's memo.
 
 import json
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from core.pages import Outcome, PageInfo
-from core.settings import RecrawlSettings, Settings
+from core.settings import RecrawlSettings
 from crawler.frontier.base import FrontierItem
-from crawler.rules import VISIT, Aftermath, Verdict
+from crawler.rules import Aftermath, Follower
 from crawler.visiting import Captured
 
 
@@ -59,15 +58,8 @@ def next_memo(old: Memo | None, digest: str, settings: RecrawlSettings) -> Memo:
     return Memo(bounded, digest or (old.digest if old is not None else ""))
 
 
-class RecrawlRule:
-    """A `Rule`. `settings_for` says which settings hold for an item."""
-
-    def __init__(self, settings_for: Callable[[FrontierItem], Settings]) -> None:
-        self._settings_for = settings_for
-
-    async def before(self, item: FrontierItem, *, now: datetime) -> Verdict:  # noqa: ARG002 a rule
-        """Nothing is against a visit: an item that is not due is not handed out."""
-        return VISIT
+class RecrawlRule(Follower):
+    """A `Rule` of when pages are due."""
 
     async def after(
         self, item: FrontierItem, captured: Captured, aftermath: Aftermath, *, now: datetime

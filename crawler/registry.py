@@ -7,6 +7,8 @@ everyone for a while and hurts nobody: what works together goes on.
 
 import json
 import logging
+import os
+import socket
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -24,6 +26,11 @@ PROXY, WORKER = "proxy", "worker"  # kinds of notes
 KINDS = (PROXY, WORKER)
 BEAT_S = 5.0
 LIFE = timedelta(seconds=15)
+
+
+def process_name() -> str:
+    """This process's, for the books: its machine and its number there."""
+    return f"{socket.gethostname()}:{os.getpid()}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,11 +12,13 @@ Rules are called by several workers of one process at once, from one event loop.
 that other machines do not see, except caches.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Protocol
 
+from core.settings import Settings
 from crawler.frontier.base import FrontierItem, NewItem
 from crawler.visiting import Captured
 
@@ -101,3 +103,15 @@ class Rule(Protocol):
     ) -> None:
         """Add what follows from the visit; it is also asked when the visit will be tried again."""
         ...
+
+
+class Follower:
+    """The part of a `Rule` that is against no visit: what it has to say follows from one."""
+
+    def __init__(self, settings_for: Callable[[FrontierItem], Settings]) -> None:
+        """Take what says which settings hold for an item."""
+        self._settings_for = settings_for
+
+    async def before(self, item: FrontierItem, *, now: datetime) -> Verdict:  # noqa: ARG002 a rule
+        """Nothing is against a visit: the frontier has kept the host's time, and the page's."""
+        return VISIT

@@ -5,8 +5,6 @@ With a frontier that machines share (`frontier.url`) a run ends there: workers a
 """
 
 import asyncio
-import os
-import socket
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from contextlib import closing, suppress
@@ -26,6 +24,7 @@ from crawler.fetching import CA_FILE
 from crawler.frontier.base import AddResult, Frontier, ItemState
 from crawler.frontier.opening import open_frontier
 from crawler.overview import rate
+from crawler.registry import process_name
 from crawler.stopping import Stop, first_of
 from crawler.supervisor import FileRecovered, running
 from crawler.worker import STOP_ORDER, Crew
@@ -176,11 +175,11 @@ async def _perform_here(  # noqa: PLR0913, PLR0917 each is a hand of its own
 ) -> None:
     """Add to the collection's own frontier, and work until nothing is left."""
     with Stop(stopping) as stop:
-        try:
+        with stop.cut_short():
             async with open_collection(run.root, clock=clock) as collection:
                 layout, settings = collection.layout, run.settings
                 with (
-                    closing(CrawlLog(layout.reports / "crawl.jsonl", clock=clock)) as log,
+                    closing(CrawlLog(layout.crawl_log, clock=clock)) as log,
                     open_frontier(layout, settings.frontier, settings.politeness) as frontier,
                 ):
 
@@ -199,12 +198,6 @@ async def _perform_here(  # noqa: PLR0913, PLR0917 each is a hand of its own
                     finally:
                         telling.cancel()
                         account.left = frontier.unfinished(clock.now())
-        except asyncio.CancelledError:
-            if not stop.at_once:
-                raise
-            task = asyncio.current_task()
-            assert task is not None
-            task.uncancel()
         account.stopped = stop.event.is_set()
 
 
@@ -246,7 +239,7 @@ async def _work(
     # An index of another version is refused before anything is started.
     with closing(open_index(layout, settings.index)) as index:
         async with running(collection, settings, clock=clock, report=note) as supervisor:
-            name = f"{socket.gethostname()}:{os.getpid()}"
+            name = process_name()
             stores = Stores(
                 frontier,
                 supervisor,

@@ -167,20 +167,16 @@ class _Service:
         announcer = Announcer(self.frontier, PROXY, self.name, about, self.clock)
         looking = asyncio.create_task(self._look())
         try:
-            ready(about())
-            await stop.event.wait()
-            proxy.leaving = True
-            await asyncio.to_thread(announcer.close)
-            async with asyncio.timeout(self.order.drain_s):
-                while len(proxy.visits):  # noqa: ASYNC110 they end in other threads
-                    await asyncio.sleep(DRAIN_LOOK_S)
+            with stop.cut_short():
+                ready(about())
+                await stop.event.wait()
+                proxy.leaving = True
+                await asyncio.to_thread(announcer.close)
+                async with asyncio.timeout(self.order.drain_s):
+                    while len(proxy.visits):  # noqa: ASYNC110 they end in other threads
+                        await asyncio.sleep(DRAIN_LOOK_S)
         except TimeoutError:
             log.warning("proxy.drained visits=%d", len(proxy.visits))
-        except asyncio.CancelledError:
-            task = asyncio.current_task()
-            if not stop.at_once or task is None:
-                raise
-            task.uncancel()
         finally:
             looking.cancel()
             await asyncio.to_thread(announcer.close)

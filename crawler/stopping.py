@@ -2,7 +2,8 @@
 
 import asyncio
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Self
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
@@ -37,6 +38,16 @@ class Stop:
             self._told()
         else:
             self.hurry()
+
+    @contextmanager
+    def cut_short(self) -> Iterator[None]:
+        """A block that the second signal may end early; any other cancellation goes on."""
+        try:
+            yield
+        except asyncio.CancelledError:
+            if not self.at_once or self._task is None:
+                raise
+            self._task.uncancel()
 
     def hurry(self) -> None:
         """Do what a second signal does."""

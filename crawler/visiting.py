@@ -23,7 +23,7 @@ from render.visit import Visit, VisitRequest, visit
 
 # RFC 9110 10.2.3; a site cannot send us away for longer.
 RETRY_AFTER_LIMIT = timedelta(hours=24)
-_TOO_MANY = (429, 503)
+REFUSALS = (429, 503)  # RFC 6585, 4; RFC 9110, 15.6.4
 # Reasons that are the same tomorrow; "origin:" is an answer that no browser takes from a site.
 _PERMANENT = ("address:", "origin:", "net::ERR_UNSAFE_PORT", "net::ERR_INVALID_URL")
 
@@ -147,7 +147,7 @@ async def _keep(kept: ProxyVisit, page_id: str, seen: Visit, settings: Settings)
 
 def _another_chance(seen: Visit, *, now: datetime) -> tuple[bool, datetime | None]:
     """Whether a later attempt may do better, and when the host wants it."""
-    if seen.status in _TOO_MANY:
+    if seen.status in REFUSALS:
         return True, retry_after(seen.headers.get("retry-after", ""), now=now)
     permanent = seen.reason.startswith(_PERMANENT)
     return seen.outcome is Outcome.FAILED and not permanent, None

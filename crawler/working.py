@@ -27,9 +27,8 @@ from crawler.composing import Stores, compose
 from crawler.events import Event, PageDone
 from crawler.fetching import CA_FILE
 from crawler.frontier.opening import open_frontier
-from crawler.outcomes import Outcomes
 from crawler.patience import Patience
-from crawler.registry import WORKER, Announcer
+from crawler.registry import WORKER, Announcer, process_name
 from crawler.remote import RemoteProxies
 from crawler.stopping import Stop, first_of
 from crawler.supervisor import supervising
@@ -96,14 +95,9 @@ async def work(
         limit_s = order.settings.visit.timeout_s + order.settings.proxy.seal_grace_s + STOP_S
         hurrying = asyncio.create_task(_hurry(stop, limit_s))
         try:
-            with tempfile.TemporaryDirectory(prefix="weboid-") as folder:
+            with stop.cut_short(), tempfile.TemporaryDirectory(prefix="weboid-") as folder:
                 shift = _Shift(order, Path(folder), clock, note, dice, stop)
                 await shift.run()
-        except asyncio.CancelledError:
-            task = asyncio.current_task()
-            if not stop.at_once or task is None:
-                raise
-            task.uncancel()
         finally:
             hurrying.cancel()
     return ended
@@ -157,7 +151,7 @@ class _Shift:
 
     async def _once(self) -> None:
         settings, layout = self.order.settings, self.order.layout
-        name, authority = _name(), self.folder / CA_FILE
+        name, authority = process_name(), self.folder / CA_FILE
         patience = Patience(self.clock, self.note)
         if not (settings.frontier.url and settings.index.url):
             read_collection(layout.root)  # a proxy makes it, never we
@@ -168,7 +162,7 @@ class _Shift:
                 )
             )
             index = stack.enter_context(
-                closing(Outcomes(await patience.ask(lambda: open_index(layout, settings.index))))
+                closing(await patience.ask(lambda: open_index(layout, settings.index)))
             )
             announcer = Announcer(frontier, WORKER, name, self._describe, self.clock)
             stack.callback(announcer.close)
@@ -204,11 +198,6 @@ class _Shift:
             "visits": self._proxies.lent if self._proxies is not None else 0,
             "workers": self.order.workers,
         }
-
-
-def _name() -> str:
-    """This process's, for the books."""
-    return f"{socket.gethostname()}:{os.getpid()}"
 
 
 async def _follow(first: asyncio.Event, second: asyncio.Event) -> None:

@@ -61,3 +61,7 @@ class TlsError(ConnectError):
     """The TLS handshake failed for another reason than verification."""
 
     reason = "tls"
+
+
+# How a reason begins that says that no request reaches the host; a TLS fault is the host's answer.
+UNREACHABLE = (f"{UnknownHostError.reason}:", f"{ConnectError.reason}:")

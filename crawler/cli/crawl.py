@@ -13,7 +13,6 @@ import click
 
 from core.clock import SystemClock
 from core.errors import InputError
-from core.profile import check_settings
 from core.settings import SCOPE_KINDS, Settings
 from crawler.cli.archive import exit_of, gather
 from crawler.cli.exits import Exit
@@ -162,9 +161,11 @@ def command(
     if not wanted.urls:
         raise InputError("There is nothing to crawl: no line was a URL.")
     options = Options(**scope)
-    settings = settings_of(profile, frontier_url, continuous=continuous, options=options)
     settings = shared_settings(
-        settings, frontier_url="", database_url=database_url, dedup_url=dedup_url
+        settings_of(profile, continuous=continuous, options=options),
+        frontier_url=frontier_url,
+        database_url=database_url,
+        dedup_url=dedup_url,
     )
     job = Job(
         name=name_for(wanted.urls) if name is None else check_name(name),
@@ -212,14 +213,14 @@ class Options:
     robots: str | None = None
 
 
-def settings_of(profile: str, frontier_url: str, *, continuous: bool, options: Options) -> Settings:
+def settings_of(profile: str, *, continuous: bool, options: Options) -> Settings:
     """The profile as the options change it; patterns join those of the profile.
 
     A crawl obeys robots.txt, and a continuous one visits again what is due, unless an option or the
     profile itself says otherwise.
 
     Raises:
-        ConfigError: the profile, or a pattern, cannot be used.
+        ConfigError: the profile cannot be used.
     """
     settings = load_profile(profile)
     changes: dict[str, Any] = {
@@ -243,9 +244,6 @@ def settings_of(profile: str, frontier_url: str, *, continuous: bool, options: O
         settings = replace(settings, policy=replace(settings.policy, robots=robots))
     if continuous and not profile_says(profile, "recrawl", "enabled"):
         settings = replace(settings, recrawl=replace(settings.recrawl, enabled=True))
-    if frontier_url:
-        settings = replace(settings, frontier=replace(settings.frontier, url=frontier_url))
-    check_settings(settings, source="the command line")
     return settings
 
 

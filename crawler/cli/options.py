@@ -11,6 +11,7 @@ import click
 from core.errors import ConfigError
 from core.index_url import parse_index_url
 from core.profile import check_settings
+from core.redis_url import RedisUse, parse_redis_url
 from core.settings import Settings
 from playback.database import INDEX_URL
 from proxy.handshake import Secret
@@ -49,48 +50,36 @@ def profile_option(command: _Command) -> _Command:
 
 def frontier_option(command: _Command) -> _Command:
     """`--frontier URL`."""
-    option = click.option(
-        "--frontier",
-        "frontier_url",
-        default="",
-        metavar="URL",
-        envvar="WEBOID_FRONTIER",
-        callback=_from_file,
-        help="A frontier in Redis, redis://host:port/number?frontier=NAME, instead of the "
-        "collection's own.",
-    )
-    return option(command)
+    form = "A frontier in Redis, redis://host:port/number?frontier=NAME"
+    return _address_option("frontier", form, envvar="WEBOID_FRONTIER")(command)
 
 
 def database_option(command: _Command) -> _Command:
     """`--database URL`, or the environment variable: a command line shows its password to everyone."""
-    option = click.option(
-        "--database",
-        "database_url",
-        default="",
-        metavar="URL",
-        envvar=INDEX_URL,
-        show_envvar=True,
-        callback=_from_file,
-        help="A captures index in PostgreSQL, postgresql://user@host:port/name, instead of the "
-        "collection's own.",
-    )
-    return option(command)
+    form = "A captures index in PostgreSQL, postgresql://user@host:port/name"
+    return _address_option("database", form, envvar=INDEX_URL, show_envvar=True)(command)
 
 
 def dedup_option(command: _Command) -> _Command:
     """`--dedup URL`."""
-    option = click.option(
-        "--dedup",
-        "dedup_url",
+    form = "A dedup index in Redis, redis://host:port/number?index=NAME"
+    return _address_option("dedup", form, envvar="WEBOID_DEDUP")(command)
+
+
+def _address_option(
+    name: str, form: str, *, envvar: str, show_envvar: bool = False
+) -> Callable[[_Command], _Command]:
+    """An option that names a store of several machines; ``@FILE`` stands for a file's content."""
+    return click.option(
+        f"--{name}",
+        f"{name}_url",
         default="",
         metavar="URL",
-        envvar="WEBOID_DEDUP",
+        envvar=envvar,
+        show_envvar=show_envvar,
         callback=_from_file,
-        help="A dedup index in Redis, redis://host:port/number?index=NAME, instead of the "
-        "collection's own.",
+        help=f"{form}, instead of the collection's own.",
     )
-    return option(command)
 
 
 def secret_option(command: _Command) -> _Command:
@@ -116,10 +105,7 @@ def shared_settings(
     Raises:
         ConfigError: one of them is none, or they do not go together.
     """
-    if frontier_url:
-        settings = replace(settings, frontier=replace(settings.frontier, url=frontier_url))
-    if database_url:
-        settings = replace(settings, index=replace(settings.index, url=database_url))
+    settings = with_database(with_frontier(settings, frontier_url), database_url)
     if dedup_url:
         settings = replace(settings, proxy=replace(settings.proxy, dedup_url=dedup_url))
     check_settings(settings, source="the command line")
@@ -151,6 +137,18 @@ def _secret(_ctx: click.Context, _parameter: click.Parameter, value: str) -> Sec
         return Secret.of(text)
     except ConfigError as error:
         raise click.UsageError(str(error)) from error
+
+
+def with_frontier(settings: Settings, url: str) -> Settings:
+    """The settings with the frontier that `--frontier` names; as they are without it.
+
+    Raises:
+        ConfigError: it names none.
+    """
+    if not url:
+        return settings
+    parse_redis_url(url, RedisUse.FRONTIER)
+    return replace(settings, frontier=replace(settings.frontier, url=url))
 
 
 def with_database(settings: Settings, url: str) -> Settings:

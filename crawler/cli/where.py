@@ -19,6 +19,7 @@ from crawler.cli.options import (
     json_option,
     profile_option,
     with_database,
+    with_frontier,
 )
 from crawler.collection import read_collection
 from crawler.frontier.base import Frontier
@@ -88,11 +89,7 @@ def where_of(collection: Path, frontier_url: str, profile: str) -> Where:
     Raises:
         ConfigError: there is no such profile, it says something impossible, or the address is none.
     """
-    settings = load_profile(profile)
-    if frontier_url:
-        parse_redis_url(frontier_url, RedisUse.FRONTIER)
-        settings = replace(settings, frontier=replace(settings.frontier, url=frontier_url))
-    return Where(Layout(collection), settings)
+    return Where(Layout(collection), with_frontier(load_profile(profile), frontier_url))
 
 
 def where_options(function: Callable[..., int]) -> Callable[..., int]:

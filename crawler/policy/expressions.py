@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import re2
 
 from core.errors import InputError
+from core.patterns import re2_options, re2_said
 
 REGEX_LIMIT_CHARS = 2_000
 REGEX_LIMIT_BYTES = 8 << 20  # of a compiled expression; RE2 refuses what would need more
@@ -26,13 +27,11 @@ def check_regex(expression: str, *, before: str = "", after: str = "") -> str:
     whole = f"{before}{expression}{after}"
     try:
         for each in (expression, whole):  # by itself first: its brackets must not pair with ours
-            re2.compile(each, _options(REGEX_LIMIT_BYTES))
+            re2.compile(each, re2_options(REGEX_LIMIT_BYTES))
     except re2.error as error:
-        said = error.args[0] if error.args else ""
-        said = said.decode(errors="replace") if isinstance(said, bytes) else str(said)
         raise _bad(
             expression,
-            f"RE2 cannot run it ({said[:200]}); it knows no look-ahead and no back references",
+            f"RE2 cannot run it ({re2_said(error)[:200]}); it knows no look-ahead and no back references",
         ) from error
     return whole
 
@@ -65,7 +64,7 @@ class _RegexSet:
         """
         self._first = first
         self._expressions = expressions
-        self._set = re2.Set.SearchSet(_options(limit_bytes))
+        self._set = re2.Set.SearchSet(re2_options(limit_bytes))
         for expression in ("", *expressions):
             self._set.Add(expression)
         self._set.Compile()
@@ -93,7 +92,7 @@ class _Alone:
 
 def _each_alone(expressions: list[str], first: int, text: str) -> Iterator[int]:
     for number, expression in enumerate(expressions, start=first):
-        if re2.search(expression, text, _options(REGEX_LIMIT_BYTES)):
+        if re2.search(expression, text, re2_options(REGEX_LIMIT_BYTES)):
             yield number
 
 
@@ -119,13 +118,6 @@ def _compiled(expressions: list[str], first: int) -> list[_RegexSet | _Alone]:
         if not half:
             return [_Alone(expressions[0], first)]
         return _compiled(expressions[:half], first) + _compiled(expressions[half:], first + half)
-
-
-def _options(limit_bytes: int) -> re2.Options:
-    options = re2.Options()
-    options.max_mem = limit_bytes
-    options.log_errors = False
-    return options
 
 
 def _bad(expression: str, why: str) -> InputError:

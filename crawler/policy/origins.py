@@ -31,6 +31,7 @@ from crawler.fetching import REDIRECTS, Fetched
 from crawler.frontier.base import Frontier
 from crawler.policy.robots import LIMIT_BYTES, PATH, Robots, parse_robots, robots_from
 from crawler.visiting import retry_after
+from proxy.ways_out import UNREACHABLE
 
 NOTES = "robots"
 VERSION = 1
@@ -45,7 +46,6 @@ UNPACKED_LIMIT_BYTES = 8 << 20
 _TOO_MANY = 429
 # The proxy's words for where we refuse to go: the visit itself will say the same (`proxy.ways_out`).
 _REFUSED_BY_US = ("address:", "host:", "port:", "limit:")
-_UNREACHABLE = ("dns:", "connect:")
 
 
 class Getter(Protocol):
@@ -158,7 +158,7 @@ def read_answer(fetched: Fetched, agent: str, *, now: datetime) -> Answer:
     if 200 <= status < 300:
         why = f"it broke off: {why}"
     not_before = retry_after(fetched.headers.get("retry-after", ""), now=now)
-    return Answer(None, why, not_before, down=why.startswith(_UNREACHABLE))
+    return Answer(None, why, not_before, down=why.startswith(UNREACHABLE))
 
 
 class OriginRobots:
