@@ -209,7 +209,7 @@ class Cluster:
             f"[politeness]\n{self.politeness}\n"
             "[frontier]\nlease_s = 10.0\nretry_delay_s = 1.0\n"
             "[proxy]\ndisk_reserve_bytes = 0\n"
-            "[visit]\nfull_page = false\nsettle_s = 0.2\nscroll_limit_s = 1.0\n"
+            "[visit]\nfull_page = false\nsettle_s = 0.2\n[behaviours]\nlimit_s = 1.0\n"
         )
         env = {
             **{k: v for k, v in os.environ.items() if not k.startswith("WEBOID")},

@@ -18,12 +18,13 @@ import asyncio
 import tempfile
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from bench import report
 from core.clock import SystemClock
 from core.pages import Outcome
 from core.settings import (
+    BehaviourSettings,
     EgressSettings,
     PolitenessSettings,
     ProxySettings,
@@ -38,6 +39,7 @@ from crawler.frontier.sqlite import SqliteFrontier
 from crawler.supervisor import running
 from crawler.worker import Crew
 from proxy.index.sqlite import SqliteCaptureIndex
+from render.behaviours.running import load_behaviours
 from render.browser import Browser
 from render.executable import find_browser
 from render.visit import VisitRequest, visit
@@ -45,9 +47,7 @@ from tests.sites.web import TestWeb
 
 CLOCK = SystemClock()
 AT_A_TIME = 4
-VIEW_ONLY = VisitSettings(
-    full_page=False, thumbnail=False, dom=False, text=False, scroll_limit_s=0.0
-)
+VIEW_ONLY = VisitSettings(full_page=False, thumbnail=False, dom=False, text=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +56,7 @@ class Load:
 
     urls: Sequence[str]
     visit: VisitSettings
+    behaviours: BehaviourSettings
 
 
 async def unarchived(load: Load, web: TestWeb) -> float:
@@ -66,10 +67,13 @@ async def unarchived(load: Load, web: TestWeb) -> float:
     async with await Browser.launch(
         settings.browser, executable, ca_spki=web.spki, hosts=web.resolve, clock=CLOCK
     ) as browser:
+        behaviours = load_behaviours(load.behaviours)
 
         async def work() -> None:
             for url in todo:
-                seen = await visit(browser, VisitRequest(url), load.visit, clock=CLOCK)
+                seen = await visit(
+                    browser, VisitRequest(url), load.visit, behaviours=behaviours, clock=CLOCK
+                )
                 assert seen.outcome is Outcome.COMPLETE, (url, seen.outcome, seen.reason)
 
         start = time.perf_counter()
@@ -81,6 +85,7 @@ async def archived(load: Load, web: TestWeb, processes: int) -> float:
     """Seconds for the pages through frontier, browser, proxy, disk and index."""
     settings = Settings(
         visit=load.visit,
+        behaviours=load.behaviours,
         egress=EgressSettings(allow=("127.0.0.0/8",), resolve=web.resolve, ca_file=web.ca_file),
         proxy=ProxySettings(disk_reserve_bytes=0, processes=processes),
         politeness=PolitenessSettings(min_delay_s=0.0, max_delay_s=0.0, visits_per_host=AT_A_TIME),
@@ -133,7 +138,11 @@ async def compare(
 def galleries(web: TestWeb, rounds: int, pages: int) -> list[Load]:
     """Loads of galleries; no page is used twice, so nothing is cached or known."""
     return [
-        Load([web.gallery(number * pages + each) for each in range(pages)], VIEW_ONLY)
+        Load(
+            [web.gallery(number * pages + each) for each in range(pages)],
+            VIEW_ONLY,
+            BehaviourSettings(run=()),
+        )
         for number in range(rounds)
     ]
 
@@ -144,8 +153,8 @@ async def main() -> None:
     rounds, pages = (3, 8) if quick else (5, 60)
     with TestWeb.start(real=True) as web:
         urls = web.urls.real_pages[: 12 if quick else None]
-        real = Load(urls, replace(VisitSettings(), scroll_limit_s=2.0))
-        warm = Load(urls[:4], VisitSettings())
+        real = Load(urls, VisitSettings(), BehaviourSettings(limit_s=2.0))
+        warm = Load(urls[:4], VisitSettings(), BehaviourSettings())
         await unarchived(warm, web)  # the wiki's own caches fill on the first view
         r_ours, r_plain, r_ratio = await compare([real] * (1 if quick else 3), web, 1)
         g_ours, g_plain, g_ratio = await compare(galleries(web, rounds, pages), web, 1)

@@ -31,7 +31,7 @@ from tests.sites.web import TestWeb
 WEBOID = Path(sys.executable).with_name("weboid")
 WINDOW = 10
 # As little as a visit can be: the shorter each, the more there are.
-VISIT = {"settle_s": 0.1, "scroll_limit_s": 0.0, "full_page": False, "thumbnail": False}
+VISIT = {"settle_s": 0.1, "full_page": False, "thumbnail": False}
 
 
 @dataclass(slots=True)
@@ -60,7 +60,11 @@ class Memory:
 def crawl(folder: Path, web: TestWeb, pages: int) -> Memory:
     """Archive so many pages, each its own; what the processes held after each."""
     profile = profile_for(
-        web, folder / "profile.toml", visit=VISIT, politeness={"visits_per_host": 8}
+        web,
+        folder / "profile.toml",
+        visit=VISIT,
+        behaviours={"run": []},
+        politeness={"visits_per_host": 8},
     )
     urls = folder / "urls.txt"
     urls.write_text("".join(f"http://{hosts.RULES}/page/plain?{n}\n" for n in range(pages)))

@@ -19,7 +19,6 @@ class VisitSettings:
     timeout_s: float = 60.0  # the deadline of the whole visit, from navigation to artifacts
     settle_s: float = 0.5  # the page is quiet when no request was in flight for so long
     settle_limit_s: float = 15.0  # stop waiting for quiet after so long, and go on
-    scroll_limit_s: float = 10.0  # scroll through the page for at most so long; 0 turns it off
     viewport_width: int = 1280  # CSS pixels
     viewport_height: int = 800  # CSS pixels
     view: bool = True  # keep a viewport screenshot
@@ -33,6 +32,14 @@ class VisitSettings:
     )
     language: str = "en-US,en"  # Accept-Language
     user_agent: str = ""  # empty: the browser's own, without the word Headless
+
+
+@dataclass(frozen=True, slots=True)
+class BehaviourSettings:
+    """What is done on a page, as a reader would do it, so that everything loads that it has."""
+
+    run: tuple[str, ...] = ("scroll",)  # names, in this order; an empty list: none
+    limit_s: float = 10.0  # all of them together may take so long
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,6 +193,7 @@ class Settings:
     """Everything a profile can say."""
 
     visit: VisitSettings = VisitSettings()
+    behaviours: BehaviourSettings = BehaviourSettings()
     browser: BrowserSettings = BrowserSettings()
     proxy: ProxySettings = ProxySettings()
     index: IndexSettings = IndexSettings()

@@ -13,11 +13,12 @@ from email.utils import parsedate_to_datetime
 from core.clock import Clock
 from core.pages import Outcome, PageInfo
 from core.records import ArtifactKind, artifact_uri
-from core.settings import Settings, VisitSettings
+from core.settings import Settings
 from crawler.manifest import page_info
 from crawler.plain import PlainVisits
 from crawler.supervisor import Supervisor
 from proxy.client import NewArtifact, ProxyVisit
+from render.behaviours.running import load_behaviours
 from render.browser import ProxyEndpoint
 from render.visit import Visit, VisitRequest, visit
 
@@ -90,7 +91,7 @@ async def capture(
         supervisor.proxy() as proxy,
         proxy.client.visit(wanted.page_id, bucket=settings.proxy.dedup_bucket) as kept,
     ):
-        seen = await _see(wanted, kept, supervisor, settings.visit, clock)
+        seen = await _see(wanted, kept, supervisor, settings, clock)
         again, not_before = _another_chance(seen, now=clock.now())
         if again and not wanted.last_attempt:
             await kept.seal(grace_s=0.0)
@@ -112,14 +113,20 @@ async def capture(
 
 
 async def _see(
-    wanted: Wanted, kept: ProxyVisit, supervisor: Supervisor, settings: VisitSettings, clock: Clock
+    wanted: Wanted, kept: ProxyVisit, supervisor: Supervisor, settings: Settings, clock: Clock
 ) -> Visit:
     if wanted.plain is not None:
-        return await wanted.plain.visit(kept, wanted.url, settings)
+        return await wanted.plain.visit(kept, wanted.url, settings.visit)
     given = kept.credentials
     endpoint = ProxyEndpoint(given.host, given.port, given.username, given.password)
     async with supervisor.browser() as browser:
-        return await visit(browser, VisitRequest(wanted.url, endpoint), settings, clock=clock)
+        return await visit(
+            browser,
+            VisitRequest(wanted.url, endpoint),
+            settings.visit,
+            behaviours=load_behaviours(settings.behaviours),
+            clock=clock,
+        )
 
 
 async def _keep(kept: ProxyVisit, page_id: str, seen: Visit, settings: Settings) -> PageInfo:

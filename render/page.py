@@ -133,9 +133,17 @@ class Page:
             PageGoneError, BrowserUnavailableError: as `send`.
             CommandError: the script failed, or the page never stood still.
         """
+        return await self.run(name, script(name), *arguments)
+
+    async def run(self, name: str, source: str, *arguments: object) -> Any:
+        """What a function expression of ours returns, run as `call` does.
+
+        Raises:
+            PageGoneError, BrowserUnavailableError, CommandError: as `call`.
+        """
         for attempt in range(SCRIPT_ATTEMPTS):
             try:
-                return await self._call(name, arguments)
+                return await self._call(name, source, arguments)
             except CommandError:
                 if attempt == SCRIPT_ATTEMPTS - 1:
                     raise
@@ -219,7 +227,7 @@ class Page:
                 self._connection.forget(child, reason)
             self.changed.set()
 
-    async def _call(self, name: str, arguments: tuple[object, ...]) -> Any:
+    async def _call(self, name: str, source: str, arguments: tuple[object, ...]) -> Any:
         if self._world is None:
             made = await self.send(
                 "Page.createIsolatedWorld", {"frameId": self.target_id, "worldName": WORLD}
@@ -228,7 +236,7 @@ class Page:
         answer = await self.send(
             "Runtime.callFunctionOn",
             {
-                "functionDeclaration": script(name),
+                "functionDeclaration": source,
                 "executionContextId": self._world,
                 "arguments": [{"value": argument} for argument in arguments],
                 "returnByValue": True,

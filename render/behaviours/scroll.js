@@ -1,7 +1,11 @@
 // Scroll down once, a viewport at a time, so that what loads on sight is seen; then back to the top.
 // Ends after `limitMs`, at the bottom, or when the page has grown to `growth` times its height.
-async (limitMs, pauseMs, growth, maxHeight) => {
+async (options) => {
   "use strict";
+  const { limitMs } = options;
+  const pauseMs = 50;
+  const growth = 3;
+  const maxHeight = 60000;
   const scrollHeight = Object.getOwnPropertyDescriptor(Element.prototype, "scrollHeight").get;
   const rootOf = Object.getOwnPropertyDescriptor(Document.prototype, "documentElement").get;
   const bodyOf = Object.getOwnPropertyDescriptor(Document.prototype, "body").get;
@@ -19,5 +23,5 @@ async (limitMs, pauseMs, growth, maxHeight) => {
     await pause();
   }
   scrollTo({ top: 0, behavior: "instant" });
-  return { steps, height: height() };
+  return { found: steps, done: steps, again: steps > 0 };
 }

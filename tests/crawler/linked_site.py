@@ -93,7 +93,8 @@ class LinkedSite:
 def weboid_for(site: LinkedSite, web: TestWeb, folder: Path, **groups: dict[str, Any]) -> Weboid:
     """The command, with a profile under which the site is reachable."""
     groups["egress"] = {"resolve": {**web.resolve, **site.resolve}, **groups.get("egress", {})}
-    visit = {"full_page": False, "thumbnail": False, "settle_s": 0.1, "scroll_limit_s": 0.0}
+    visit = {"full_page": False, "thumbnail": False, "settle_s": 0.1}
+    groups.setdefault("behaviours", {"run": []})
     groups["visit"] = {**visit, **groups.get("visit", {})}
     return Weboid(folder, profile_for(web, folder / "profile.toml", **groups))
 

@@ -30,8 +30,11 @@ def test_every_page_in_scope_is_captured_exactly_once(
     real_web: TestWeb, tmp_path: Path, seed: str, exclude: str
 ) -> None:
     """What belongs to the crawl is found anew from the links in the manifests alone."""
-    visit = {"full_page": False, "thumbnail": False, "scroll_limit_s": 0.0}
-    weboid = Weboid(tmp_path, profile_for(real_web, tmp_path / "profile.toml", visit=visit))
+    visit = {"full_page": False, "thumbnail": False}
+    weboid = Weboid(
+        tmp_path,
+        profile_for(real_web, tmp_path / "profile.toml", visit=visit, behaviours={"run": []}),
+    )
     options = ("--depth", str(DEPTH), "--exclude", exclude, "--robots", "ignore")
 
     ran = weboid.run(

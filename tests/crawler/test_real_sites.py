@@ -28,6 +28,7 @@ from core.pages import Outcome, PageInfo, parse_pageinfo
 from core.records import ArtifactKind
 from core.settings import BrowserSettings, VisitSettings
 from core.timestamps import parse_warc_date, timestamp14
+from render.behaviours.running import NO_BEHAVIOURS
 from render.browser import Browser
 from render.executable import find_browser
 from render.visit import Visit, VisitRequest, visit
@@ -229,8 +230,10 @@ async def browser() -> AsyncIterator[Browser]:
 
 async def look(browser: Browser, address: str) -> Visit:
     """Open an address of ours as a reader would."""
-    settings = VisitSettings(full_page=False, scroll_limit_s=0.0)
-    return await visit(browser, VisitRequest(address), settings, clock=SystemClock())
+    settings = VisitSettings(full_page=False)
+    return await visit(
+        browser, VisitRequest(address), settings, behaviours=NO_BEHAVIOURS, clock=SystemClock()
+    )
 
 
 def difference(one: Image.Image, other: Image.Image) -> float:

@@ -10,6 +10,7 @@ from core.clock import SystemClock
 from core.settings import BrowserSettings, VisitSettings
 from proxy.client import Credentials
 from proxy.ledger import LedgerEntry
+from render.behaviours.running import NO_BEHAVIOURS
 from render.browser import Browser, BrowserContext, ProxyEndpoint
 from render.executable import find_browser
 from render.identity import PageOptions
@@ -21,7 +22,6 @@ CLOCK = SystemClock()
 QUICK = VisitSettings(
     timeout_s=40.0,
     settle_s=0.3,
-    scroll_limit_s=0.0,
     view=False,
     full_page=False,
     thumbnail=False,
@@ -59,7 +59,7 @@ async def look(browser: Browser, proxy: Proxy, url: str, *, page_id: str = "p") 
     """Visit the URL as the worker does, and seal."""
     async with proxy.client.visit(page_id, bucket="default") as opened:
         request = VisitRequest(url, endpoint(opened.credentials))
-        page = await visit(browser, request, QUICK, clock=CLOCK)
+        page = await visit(browser, request, QUICK, behaviours=NO_BEHAVIOURS, clock=CLOCK)
         return Seen(page, await opened.seal(grace_s=1.0))
 
 

@@ -292,7 +292,7 @@ async def test_a_real_page_talks_through_websockets(
         {"socket.example": await sockets(), "secure.example:443": await sockets(tls=True)}
     )
     clock = SystemClock()
-    quick = VisitSettings(settle_s=1.0, scroll_limit_s=0, full_page=False, thumbnail=False)
+    quick = VisitSettings(settle_s=1.0, full_page=False, thumbnail=False)
     async with (
         await RealBrowser.launch(
             BrowserSettings(), find_browser(), ca_spki=proxy.ready["spki"], clock=clock
