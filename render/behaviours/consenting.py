@@ -31,11 +31,16 @@ async def dismiss(page: Page, source: str, options: dict[str, Any]) -> Told:
     try:
         notes: list[str] = []
         done = 0
-        for frame in asking[:2]:
-            with contextlib.suppress(CommandError):
+        for frame, name in asking[:2]:
+            try:
                 told = read_told(
                     await run_in(page, frame, source, {**options, "click": True, "framed": True})
                 )
+            except CommandError:
+                # The page took the frame away because of the answer, before we were told.
+                notes.append(f"{name}: answered")
+                done += 1
+            else:
                 notes += told.notes
                 done += told.done
         if done:
@@ -54,14 +59,15 @@ async def dismiss(page: Page, source: str, options: dict[str, Any]) -> Told:
     )
 
 
-async def _asking(page: Page, source: str, look: dict[str, Any]) -> list[Frame]:
-    """The frames that have a banner we know."""
-    asking: list[Frame] = []
+async def _asking(page: Page, source: str, look: dict[str, Any]) -> list[tuple[Frame, str]]:
+    """The frames that have a banner we know, with its name."""
+    asking: list[tuple[Frame, str]] = []
 
     async def one(frame: Frame) -> None:
         with contextlib.suppress(CommandError):
-            if read_told(await run_in(page, frame, source, {**look, "framed": True})).found:
-                asking.append(frame)
+            told = read_told(await run_in(page, frame, source, {**look, "framed": True}))
+            if told.found:
+                asking.append((frame, " ".join(told.notes)))
 
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(LOOK_S):

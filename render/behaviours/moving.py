@@ -28,7 +28,7 @@ async def scroll(page: Page, source: str, options: dict[str, Any]) -> Told:
     if not told.number("steps"):
         return told
     rounds = 0
-    while rounds < options["rounds"]:
+    while rounds < options["rounds"] and told.number("height") < options["scrollPx"]:
         left_s = end - loop.time()
         if left_s <= BOTTOM_S or not await _grows(page, told, left_s):
             break

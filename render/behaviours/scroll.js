@@ -64,7 +64,7 @@ async (options, tools) => {
       steps += 1;
       await look();
     }
-    return [at, steps];
+    return [at, steps, goal];
   };
   const inner = async () => {
     const found = [];
@@ -119,14 +119,14 @@ async (options, tools) => {
     return { found: steps, done: steps, again: steps > 0, at: 0 };
   }
   unlock();
-  const [at, steps] = await down();
+  const [at, steps, goal] = await down();
   let within = 0;
   if (!steps && !options.from) within = await inner();
   if (!steps || options.alone) scrollTo({ top: options.from && !options.alone ? at : 0, behavior: "instant" });
   lock();
   const overflow = steps > 0 && locked.length > 0;
   return {
-    found: steps + within, done: steps + within, again: steps + within > 0, at, height: height(), steps,
+    found: steps + within, done: steps + within, again: steps + within > 0, at, height: goal, steps,
     css: overflow ? "html, body { overflow: visible !important; position: static !important; height: auto !important }" : "",
   };
 }
