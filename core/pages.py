@@ -45,6 +45,27 @@ class PageResource:
 
 
 @dataclass(frozen=True, slots=True)
+class PageBehaviour:
+    """What one behaviour did on the page (docs/behaviours.md).
+
+    Attributes:
+        name: its name; of a user's own, that of its file.
+        found: how many things it met.
+        done: how many it acted on.
+        seconds: how long it took.
+        error: why it did not come to its end; empty when it did.
+        notes: what else there is to say, e.g. ``OneTrust: refused``.
+    """
+
+    name: str
+    found: int = 0
+    done: int = 0
+    seconds: float = 0.0
+    error: str = ""
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class PageInfo:
     """The manifest of one page.
 
@@ -70,6 +91,7 @@ class PageInfo:
         tls_verified: False when the final document's certificate did not verify; None for http.
         text_digest: of the visible text, white space aside; for what has none, of the document's
             payload; empty when neither was kept. Equal ones mean that a reader sees no change.
+        behaviours: what was done on the page, in this order.
     """
 
     page_id: str
@@ -92,6 +114,7 @@ class PageInfo:
     redirects: tuple[str, ...] = ()
     tls_verified: bool | None = None
     text_digest: str = ""
+    behaviours: tuple[PageBehaviour, ...] = ()
 
     def to_json(self) -> bytes:
         """The manifest as UTF-8 JSON, newline at its end."""
@@ -114,6 +137,10 @@ def parse_pageinfo(data: bytes) -> PageInfo:
         for name in ("artifacts", "outlinks", "console", "redirects"):
             values[name] = tuple(values.get(name, ()))
         values["resources"] = tuple(PageResource(**each) for each in values.get("resources", ()))
+        values["behaviours"] = tuple(
+            PageBehaviour(**{**each, "notes": tuple(each.get("notes", ()))})
+            for each in values.get("behaviours", ())
+        )
         values["outcome"] = Outcome(values["outcome"])
         return PageInfo(**values)
     except (ValueError, TypeError, KeyError, AttributeError) as error:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from hashlib import sha256
 
 from core.captures import RecordLocation
-from core.pages import Outcome, PageInfo, PageResource
+from core.pages import Outcome, PageBehaviour, PageInfo, PageResource
 from core.records import ArtifactKind
 from core.timestamps import warc_date
 from proxy.ledger import Kept, LedgerEntry
@@ -62,6 +62,10 @@ def page_info(
         redirects=visit.redirects,
         tls_verified=_tls_verified(main),
         text_digest=_text_digest(visit, main),
+        behaviours=tuple(
+            PageBehaviour(each.name, each.found, each.done, each.seconds, each.error, each.notes)
+            for each in visit.behaviours
+        ),
     )
 
 

@@ -1,11 +1,13 @@
 """Finding a crawl profile by name or path, and reading it."""
 
 import tomllib
+from dataclasses import replace
 from pathlib import Path
 
 from core.errors import ConfigError
 from core.profile import parse_settings
 from core.settings import Settings
+from render.behaviours.kinds import load_behaviours
 
 FOLDER = Path(__file__).resolve().parent.parent / "profiles"
 
@@ -22,9 +24,18 @@ def load_profile(name: str) -> Settings:
         name: a profile's name, or the path of a file (it has a slash or ends in ``.toml``).
 
     Raises:
-        ConfigError: there is none of that name, or it says something unknown or impossible.
+        ConfigError: there is none of that name, or it says something unknown or impossible, or a
+            behaviour's script, whose path is relative to the profile's folder, cannot be used.
     """
-    return parse_settings(_text(name), source=_source(name))
+    settings = parse_settings(_text(name), source=_source(name))
+    behaviours = settings.behaviours
+    beside = tuple(str(_path(name).resolve().parent / path) for path in behaviours.scripts)
+    behaviours = replace(behaviours, scripts=beside)
+    try:
+        load_behaviours(behaviours)
+    except ConfigError as error:
+        raise ConfigError(f"{_source(name)} {error}") from error
+    return replace(settings, behaviours=behaviours)
 
 
 def profile_says(name: str, group: str, key: str) -> bool:

@@ -50,6 +50,7 @@ class Page:
         gone: why there is no page any more; empty while there is one.
         console: error lines, shortened.
         login: what answers the proxy.
+        held: True while it may go nowhere else; see `hold`.
         picture_css: rules that hold in its pictures only; empty for none.
         changed: set whenever one of these, or the log, may have changed.
     """
@@ -74,7 +75,7 @@ class Page:
         self._guard = ""
         self._cut_off = False
         self._halted = False
-        self._held = False
+        self.held = False
         self.picture_css = ""
         self.target_id = target_id
         self.log = NetworkLog(target_id)
@@ -175,14 +176,14 @@ class Page:
 
     def hold(self) -> None:
         """Let the page go nowhere else, until `release`: who presses buttons must not lose it."""
-        self._held = True
+        self.held = True
         self.post("Fetch.enable", {"patterns": _DOCUMENTS})
 
     def release(self) -> None:
-        """The end of `hold`."""
-        self._held = False
-        if not self._halted:
+        """The end of `hold`; without one, nothing."""
+        if self.held and not self._halted:
             self.post("Fetch.disable")
+        self.held = False
 
     def halt(self) -> None:
         """Stop the page's scripts, even one that never ends, and what is loading; go nowhere else.
@@ -255,17 +256,25 @@ class Page:
                 self._connection.forget(child, reason)
             self.changed.set()
 
-    async def _call(self, name: str, source: str, arguments: tuple[object, ...]) -> Any:
+    async def world(self) -> int:
+        """Where our scripts run in the main frame's document: its execution context, made if need be.
+
+        Raises:
+            CommandError, PageGoneError, BrowserUnavailableError: as `send`.
+        """
         if self._world is None:
             made = await self.send(
                 "Page.createIsolatedWorld", {"frameId": self.target_id, "worldName": WORLD}
             )
             self._world = made["executionContextId"]
+        return self._world
+
+    async def _call(self, name: str, source: str, arguments: tuple[object, ...]) -> Any:
         answer = await self.send(
             "Runtime.callFunctionOn",
             {
                 "functionDeclaration": source,
-                "executionContextId": self._world,
+                "executionContextId": await self.world(),
                 "arguments": [{"value": argument} for argument in arguments],
                 "returnByValue": True,
                 "awaitPromise": True,
@@ -366,7 +375,7 @@ class Page:
         self.log.owner_gone(session)
 
     def _request_paused(self, params: dict[str, Any]) -> None:
-        leaves = self._held and params.get("frameId") == self.target_id
+        leaves = self.held and params.get("frameId") == self.target_id
         if self._halted or leaves:
             facts = {"requestId": params["requestId"], "errorReason": "Aborted"}
             self.post("Fetch.failRequest", facts)

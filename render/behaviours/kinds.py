@@ -33,6 +33,8 @@ class Behaviour:
         framed: it runs in the page's frames, too.
         presses: it may press what leads away, so the page is held meanwhile.
         gesture: it runs as if a reader had just clicked.
+        needs: selectors of what it acts on: a page that has none of it is not asked; empty: it always
+            runs; ``consent``: those of the rules.
         hosts: where it runs; None: everywhere.
     """
 
@@ -41,6 +43,7 @@ class Behaviour:
     framed: bool = False
     presses: bool = False
     gesture: bool = False
+    needs: str = ""
     hosts: HostPatterns[bool] | None = None
 
 
@@ -62,22 +65,33 @@ class Behaviours:
 NO_BEHAVIOURS = Behaviours((), 0.0)
 
 # Ours; their scripts are read when they are chosen.
+_MEDIA = "video, audio"
 _KNOWN = {
     each.name: each
     for each in (
-        Behaviour("consent", framed=True),
+        Behaviour("consent", framed=True, needs="consent"),
         Behaviour("scroll", framed=True),
-        Behaviour("lazy", framed=True),
-        Behaviour("details", framed=True),
-        Behaviour("media", framed=True, gesture=True),
-        Behaviour("play", framed=True, gesture=True, presses=True),
+        Behaviour("lazy", framed=True, needs=(
+            "[data-src], [data-srcset], [data-original], [data-original-src], [data-original-set],"
+            "[data-lazy], [data-lazy-src], [data-lazy-srcset], [data-lazy-bg], [data-url],"
+            "[data-image], [data-img-src], [data-hi-res-src], [data-full-src], [data-bg],"
+            "[data-bgset], [data-background], [data-background-image], [loading=lazy], noscript"
+        )),
+        Behaviour("details", framed=True, needs="details:not([open])"),
+        Behaviour("media", framed=True, gesture=True, needs=_MEDIA),
+        Behaviour("play", framed=True, gesture=True, presses=True, needs=(
+            f"{_MEDIA}, [class*='play' i], [aria-label*='play' i], [title*='play' i], [data-plyr],"
+            "[class*='jw-'], lite-youtube, lite-vimeo, .mejs__overlay-button, .wistia_click_to_play"
+        )),
         Behaviour("candidates", framed=True),
-        Behaviour("expand", presses=True),
+        Behaviour("expand", presses=True, needs=(
+            "[role=tab], [aria-expanded], [data-toggle], [data-bs-toggle]"
+        )),
         Behaviour("more", presses=True),
         Behaviour("hover"),
-        Behaviour("routes"),
+        Behaviour("routes", needs="a[href*='#/'], a[href*='#!']"),
     )
-}
+}  # fmt: skip
 NAMES = tuple(_KNOWN)
 
 
@@ -99,7 +113,9 @@ def _own(name: str) -> Behaviour:
             f"[behaviours] run: there is no {name!r}; known are {', '.join(NAMES)}. A file of your"
             " own goes into scripts."
         )
-    return replace(_KNOWN[name], source=_wrapped(_text(f"{name}.js"), name))
+    known = _KNOWN[name]
+    needs = _consent_marks() if known.needs == "consent" else known.needs
+    return replace(known, source=_wrapped(_text(f"{name}.js"), name), needs=needs)
 
 
 def _users(path: Path) -> Behaviour:
@@ -156,6 +172,25 @@ def rules() -> list[dict[str, Any]]:
     """The platforms that ask for consent."""
     found: list[dict[str, Any]] = tomllib.loads(_text("consent.toml"))["rule"]
     return found
+
+
+# What a banner of no known platform is marked with.
+_LIKELY = ("cookie", "consent", "gdpr", "dsgvo", "rgpd", "privacy", "ccpa", "cmp")
+
+
+def _consent_marks() -> str:
+    marks = [selector for rule in rules() for selector in rule["present"]]
+    marks += [f"[{name}*='{word}' i]" for word in _LIKELY for name in ("id", "class")]
+    return ",".join([*marks, "dialog[open]", "[role*=dialog]", "[aria-modal=true]"])
+
+
+def survey() -> str:
+    """A function that tells which of some lists of selectors find nothing in a page without frames."""
+    return (
+        f"(needs) => {{\nconst tools = ({_text('common.js')})({{ limitMs: 1000 }});\n"
+        "return window.length ? [] : "
+        "needs.flatMap((marks, at) => (tools.find(marks, 1).length ? [] : [at]));\n}"
+    )
 
 
 @cache

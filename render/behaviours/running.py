@@ -6,7 +6,6 @@ None may cost the visit more than that limit, whatever the page does meanwhile; 
 
 import asyncio
 import contextlib
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
@@ -14,7 +13,13 @@ from urllib.parse import urlsplit
 from core.errors import BadUrlError
 from core.hosts import canonical_host
 from render.behaviours.consenting import dismiss
-from render.behaviours.kinds import NO_BEHAVIOURS, Behaviour, Behaviours, load_behaviours
+from render.behaviours.kinds import (
+    NO_BEHAVIOURS,
+    Behaviour,
+    Behaviours,
+    load_behaviours,
+    survey,
+)
 from render.behaviours.moving import hover, scroll
 from render.behaviours.told import Told, read_told
 from render.cdp import CommandError
@@ -26,6 +31,7 @@ __all__ = ["NO_BEHAVIOURS", "Behaviours", "Done", "behave", "load_behaviours"]
 
 PATIENCE_S = 0.5  # a behaviour that does not end by itself is given so long beyond its limit
 FRAMES_LIMIT_S = 2.0  # all frames together, beside each other
+SURVEY_S = 1.0
 SHARE = 0.6  # no behaviour may use up more of the time that is left to all
 
 
@@ -61,14 +67,37 @@ async def behave(page: Page, behaviours: Behaviours, steps: Steps) -> tuple[Done
     done: list[Done] = []
     limit_s = steps.share_s(behaviours.limit_s)
     end = steps.spent_s + limit_s
+    idle: frozenset[str] | None = None
     for behaviour in behaviours.chosen:
         if not _meant(behaviour, page.url):
             continue
         left_s = end - steps.spent_s
         if left_s <= 0:
             break
+        if behaviour.needs and idle is None:
+            with steps.step("survey"):
+                idle = await _idle(page, behaviours, min(left_s, SURVEY_S))
+        if behaviour.needs and idle and behaviour.name in idle:
+            done.append(Done(behaviour.name))
+            continue
         done.append(await _perform(page, behaviour, behaviours, left_s, steps))
+        if done[-1].again:
+            # There may be more on the page now.
+            idle = None
     return tuple(done)
+
+
+async def _idle(page: Page, behaviours: Behaviours, limit_s: float) -> frozenset[str]:
+    """Those that the page has nothing for: one question costs less than each of them."""
+    asking = [each for each in behaviours.chosen if each.needs]
+    try:
+        async with asyncio.timeout(limit_s):
+            needs = [each.needs for each in asking]
+            answer = await run_in(page, main_frame(page), survey(), needs)
+    except (TimeoutError, CommandError):
+        return frozenset()
+    found = answer if isinstance(answer, list) else []
+    return frozenset(asking[at].name for at in found if isinstance(at, int) and at < len(asking))
 
 
 async def _perform(
@@ -77,19 +106,23 @@ async def _perform(
     """Run one, in the page and in its frames."""
     share_s = left_s if behaviour is behaviours.chosen[-1] else left_s * SHARE
     options = _options(behaviours, share_s)
-    before = steps.spent_s
+    before, already_held = steps.spent_s, page.held
     told, error = Told(), ""
     with steps.step(behaviour.name):
         try:
-            with _held(page, behaviour):
-                async with asyncio.timeout(min(share_s + PATIENCE_S, left_s)):
-                    told = await _run(page, behaviour, options)
+            if behaviour.presses:
+                page.hold()
+            async with asyncio.timeout(min(share_s + PATIENCE_S, left_s)):
+                told = await _run(page, behaviour, options)
         except TimeoutError:
             error = "did not end"
             # It may be a loop of the page's own, which would hold up all that follows.
             page.post("Runtime.terminateExecution")
         except CommandError as failed:
             error = failed.detail or "failed"
+    # What was pressed may lead away at any later moment; then the page is held for good.
+    if not (already_held or told.done or error):
+        page.release()
     page.picture_css += "".join(told.css)
     return Done(
         behaviour.name,
@@ -134,18 +167,6 @@ async def _run_in_frames(page: Page, behaviour: Behaviour, options: dict[str, An
         async with asyncio.timeout(limit_ms / 1000 + PATIENCE_S / 2):
             await asyncio.gather(*(one(frame) for frame in await child_frames(page)))
     return told
-
-
-@contextlib.contextmanager
-def _held(page: Page, behaviour: Behaviour) -> Iterator[None]:
-    if not behaviour.presses:
-        yield
-        return
-    page.hold()
-    try:
-        yield
-    finally:
-        page.release()
 
 
 def _options(behaviours: Behaviours, limit_s: float) -> dict[str, Any]:

@@ -28,7 +28,7 @@ async def test_a_page_without_anything_to_do_is_left_as_it_is(act: Act) -> None:
     assert len(acted.visit.behaviours) == len(NAMES)
 
 
-async def test_a_hundred_thousand_details_are_opened_up_to_a_bound(act: Act) -> None:
+async def test_details_without_number_are_opened_up_to_a_bound(act: Act) -> None:
     """A count that no page of a reader has is cut."""
     acted = await act("many-details.html", "details")
 
