@@ -9,6 +9,8 @@ REQUEST_LIMIT = 5_000
 URL_LIMIT_CHARS = 65_536
 # Long polls never answer; one that is silent for so long no longer counts as loading.
 PATIENCE_S = 5.0
+# What is asked for so often at one path is a poll.
+POLL_TIMES = 5
 ERROR_HEADER = "weboid-proxy-error"
 HEADERS_KEPT = 100
 
@@ -17,6 +19,7 @@ _LOGGED_SCHEMES = ("http://", "https://", "ws://", "wss://")
 _NEVER_HOLD = frozenset(
     {"EventSource", "WebSocket", "Ping", "CSPViolationReport", "Prefetch", "SignedExchange"}
 )
+_SCRIPTS = frozenset({"Script", "XHR", "Fetch", "EventSource", "WebSocket"})
 _HOLD_FOR_A_WHILE = frozenset({"XHR", "Fetch", "Media", "Other", "Preflight", "TextTrack"})
 
 
@@ -112,6 +115,8 @@ class NetworkLog:
         document_errors: why a main document failed, by loader id.
         hops: URLs that redirected on the way to a main document, by its loader id.
         overflowed: True once the page asked for more than the limit.
+        news: requests so far that quiet begins anew after: not those of a poll.
+        scripted: True once a script, or a worker, was asked for.
     """
 
     def __init__(self, main_frame: str, *, limit: int = REQUEST_LIMIT) -> None:
@@ -124,6 +129,9 @@ class NetworkLog:
         self.hops: dict[str, list[str]] = {}
         self.document_errors: dict[str, str] = {}
         self.overflowed = False
+        self.news = 0
+        self.scripted = False
+        self._times: dict[str, int] = {}
         self._now = 0.0
         self._handlers: dict[str, Callable[[dict[str, Any], str], None]] = {
             "Network.requestWillBeSent": self._will_be_sent,
@@ -195,7 +203,20 @@ class NetworkLog:
             return
         self._requests.append(request)
         self._open[identifier] = request
+        self._judge(request)
         self.on_change()
+
+    def _judge(self, request: _Request) -> None:
+        """Count it among the news, unless it is one that is made for ever."""
+        if request.resource_type in _NEVER_HOLD:
+            return
+        self.scripted = self.scripted or request.resource_type in _SCRIPTS
+        if request.resource_type in _HOLD_FOR_A_WHILE:
+            place = request.url.partition("?")[0]
+            times = self._times[place] = self._times.get(place, 0) + 1
+            if times > POLL_TIMES:
+                return
+        self.news += 1
 
     def _received(self, params: dict[str, Any], _: str) -> None:
         response = params["response"]
