@@ -9,8 +9,12 @@ REQUEST_LIMIT = 5_000
 URL_LIMIT_CHARS = 65_536
 # Long polls never answer; one that is silent for so long no longer counts as loading.
 PATIENCE_S = 5.0
-# What is asked for so often at one path is a poll.
+# A script that does not read its answer leaves it open; that one came is what counts.
+UNREAD_S = 1.5
+# What is asked for more often than this at one path is a poll, and soon holds nothing any more.
 POLL_TIMES = 5
+POLL_HELD_TIMES = 40
+POLL_PATIENCE_S = 0.5
 ERROR_HEADER = "weboid-proxy-error"
 HEADERS_KEPT = 100
 
@@ -75,8 +79,8 @@ class _Request:
     """A request that is being made; becomes a `RequestLog`."""
 
     __slots__ = (
-        "failed", "from_cache", "loader", "main", "method", "mime", "owner", "resource_type",
-        "started", "status", "url",
+        "answered_at", "failed", "from_cache", "loader", "main", "method", "mime", "owner",
+        "resource_type", "started", "status", "times", "url",
     )  # fmt: skip
 
     def __init__(self, params: dict[str, Any], owner: str, now: float, *, main: bool) -> None:
@@ -88,6 +92,8 @@ class _Request:
         self.loader: str = params.get("loaderId", "")
         self.owner = owner
         self.started = now
+        self.answered_at: float | None = None
+        self.times = 0
         self.status: int | None = None
         self.mime = ""
         self.from_cache = False
@@ -98,6 +104,19 @@ class _Request:
         self.mime = response.get("mimeType", "")
         if response.get("fromDiskCache") or response.get("fromPrefetchCache"):
             self.from_cache = True
+
+    def holds_until(self) -> float:
+        """Up to when it is waited for; infinite without an end, 0.0 not at all."""
+        if self.resource_type in _NEVER_HOLD or self.times > POLL_HELD_TIMES:
+            return 0.0
+        if self.resource_type not in _HOLD_FOR_A_WHILE:
+            return float("inf")
+        if self.times > POLL_TIMES:
+            return self.started + POLL_PATIENCE_S
+        end = self.started + PATIENCE_S
+        if self.resource_type in _SCRIPTS and self.answered_at is not None:
+            return min(end, self.answered_at + UNREAD_S)
+        return end
 
     def frozen(self) -> RequestLog:
         return RequestLog(
@@ -169,14 +188,9 @@ class NetworkLog:
         """
         until: float | None = None
         for request in self._open.values():
-            if request.resource_type in _NEVER_HOLD:
-                continue
-            end = float("inf")
-            if request.resource_type in _HOLD_FOR_A_WHILE:
-                end = request.started + PATIENCE_S
-                if end <= now:
-                    continue
-            until = end if until is None else max(until, end)
+            end = request.holds_until()
+            if end > now:
+                until = end if until is None else max(until, end)
         return until
 
     def entries(self) -> tuple[RequestLog, ...]:
@@ -213,8 +227,8 @@ class NetworkLog:
         self.scripted = self.scripted or request.resource_type in _SCRIPTS
         if request.resource_type in _HOLD_FOR_A_WHILE:
             place = request.url.partition("?")[0]
-            times = self._times[place] = self._times.get(place, 0) + 1
-            if times > POLL_TIMES:
+            request.times = self._times[place] = self._times.get(place, 0) + 1
+            if request.times > POLL_TIMES:
                 return
         self.news += 1
 
@@ -223,6 +237,7 @@ class NetworkLog:
         request = self._open.get(params["requestId"])
         if request is not None:
             request.answered(response)
+            request.answered_at = self._now
             request.resource_type = params.get("type", request.resource_type)
             if request.resource_type in _NEVER_HOLD:
                 self.on_change()
