@@ -15,6 +15,9 @@ from core.settings import BehaviourSettings, VisitSettings
 from render.behaviours.running import Behaviours, Done, behave, load_behaviours
 from render.browser import Browser, BrowserContext, ProxyEndpoint
 from render.cdp import CommandError
+from render.classify import NOT_JUDGED, Classification, classify
+from render.classing.evidence import Evidence, Traits
+from render.classing.looking import look
 from render.flags import user_agent
 from render.gathering import Artifact, Gathered, gather
 from render.identity import PageOptions
@@ -61,6 +64,7 @@ class Visit:
         robots_meta: name in lower case and content of each ``<meta>`` that robots may go by; one
             that stands for a header has the name ``http-equiv:`` and the header's.
         behaviours: what each of them did, in the order in which they ran.
+        classification: what sort of page it is, and why.
         timings: seconds by step.
         console: error lines that the page printed, shortened.
         seconds: the whole visit.
@@ -84,6 +88,7 @@ class Visit:
     seconds: float
     robots_meta: tuple[tuple[str, str], ...] = ()
     behaviours: tuple[Done, ...] = ()
+    classification: Classification = NOT_JUDGED
 
 
 async def visit(
@@ -142,6 +147,7 @@ class _Run:
         self._arrival: Arrival | None = None
         self._found = Gathered()
         self._done: tuple[Done, ...] = ()
+        self._traits: Traits | None = None
         self.steps = Steps(settings.timeout_s, clock)
         self.page: Page | None = None
         self._options = PageOptions(
@@ -185,6 +191,8 @@ class _Run:
         document = self._document(page)
         mime = document.mime if document is not None else "text/html"
         await gather(page, mime, self._settings, self.steps, self._found)
+        with self.steps.step("classify"):
+            self._traits = await look(page, mime, self._found, self.steps)
 
     async def _come_to_rest(self, page: Page) -> None:
         settings, steps = self._settings, self.steps
@@ -280,6 +288,25 @@ class _Run:
             seconds=round(self.steps.spent_s, 4),
             robots_meta=self._found.robots_meta,
             behaviours=self._done,
+            classification=self._classified(document, page)
+            if outcome is not Outcome.FAILED
+            else NOT_JUDGED,
+        )
+
+    def _classified(self, document: DocumentResponse | None, page: Page | None) -> Classification:
+        if document is None or page is None:
+            return NOT_JUDGED
+        return classify(
+            Evidence(
+                url=self._request.url,
+                final_url=document.url,
+                status=document.status,
+                headers=document.headers,
+                mime=document.mime,
+                title=self._found.title,
+                requests=tuple(each.url for each in page.log.entries()),
+                traits=self._traits,
+            )
         )
 
     def _verdict(self, page: Page | None, document: DocumentResponse | None) -> tuple[Outcome, str]:

@@ -12,9 +12,9 @@ from typing import Any
 
 from core.captures import Capture, RecordLocation
 from core.errors import BadUrlError
-from core.pages import Outcome
 from core.records import ArtifactKind, RecordType, artifact_uri
 from core.replay_keys import replay_key
+from playback.choosing import BEST_FIRST, OFFERED, WITHHELD, twin_of
 from playback.database import Database, key_values
 
 _NEAREST = 16  # rows looked at on either side of the moment asked for
@@ -31,8 +31,7 @@ _CAPTURE_COLUMNS = (
     'url, urlkey, captured_ms, record_type, mime, status, digest, filename, "offset", length,'
     " orig_filename, orig_offset, orig_length, page_id, truncated"
 )
-_PAGE_COLUMNS = "page_id, url, timestamp, captured_ms, final_url"
-_OFFERED = f"outcome NOT IN ('{Outcome.FAILED}', '{Outcome.SKIPPED}')"
+_PAGE_COLUMNS = "page_id, url, timestamp, final_url, page_class"
 
 
 def call_here(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
@@ -48,6 +47,7 @@ class FoundPage:
     url: str
     timestamp: str
     final_url: str
+    page_class: str = ""
 
 
 class CaptureIndex:
@@ -82,15 +82,24 @@ class CaptureIndex:
             if capture is not None:
                 yield capture
 
-    def page(self, url: str, at: datetime) -> FoundPage | None:
-        """The page of `url` nearest to `at` that may be shown: neither failed nor skipped.
+    def page(self, url: str, at: datetime, *, on_purpose: bool = False) -> FoundPage | None:
+        """The page of `url` to show for the moment `at`: neither failed nor skipped.
+
+        The capture whose timestamp `at` names is shown whatever its class; for any other moment the
+        best there is, and then the nearest (`playback.choosing`). What is withheld, such as a check
+        for robots, is shown only when it is asked for `on_purpose`, by its timestamp.
 
         Raises:
             TransientError: the index cannot be read.
         """
-        rows = self._nearest("pages", _PAGE_COLUMNS, url, at, condition=_OFFERED)
-        for row in rows:
-            return FoundPage(row["page_id"], row["url"], row["timestamp"], row["final_url"])
+        timestamp = timestamp14(at)
+        shown = OFFERED if on_purpose else f"{OFFERED} AND NOT {WITHHELD}"
+        exact = f"CASE WHEN timestamp = :timestamp AND url = :url THEN 0 ELSE 1 END, {BEST_FIRST}"
+        for order, more in ((exact, {"timestamp": timestamp}),):
+            for row in self._of_key("pages", _PAGE_COLUMNS, url, at, shown, order, more):
+                return FoundPage(
+                    row["page_id"], row["url"], row["timestamp"], row["final_url"], row["page_class"]
+                )
         return None
 
     def artifact(self, page: FoundPage, kind: ArtifactKind) -> Capture | None:

@@ -202,6 +202,11 @@ class PostgresCaptureIndex:
         query = "SELECT outcome, count(*) FROM pages GROUP BY outcome"
         return dict(self._server.execute(query, patient=True).fetchall())
 
+    def classes(self) -> dict[str, int]:
+        """Pages by class; those that were not judged have the empty name."""
+        query = "SELECT page_class, count(*) FROM pages GROUP BY page_class"
+        return dict(self._server.execute(query, patient=True).fetchall())
+
     def counts(self) -> dict[str, int]:
         """Rows by table, and captures by record type."""
         found = {}

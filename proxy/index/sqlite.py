@@ -225,6 +225,11 @@ class SqliteCaptureIndex:
         query = "SELECT outcome, count(*) FROM pages GROUP BY outcome"
         return {str(outcome): int(count) for outcome, count in self._db.execute(query)}
 
+    def classes(self) -> dict[str, int]:
+        """Pages by class; those that were not judged have the empty name."""
+        query = "SELECT page_class, count(*) FROM pages GROUP BY page_class"
+        return {str(name): int(count) for name, count in self._db.execute(query)}
+
     def indexed_to(self, filename: str) -> int:
         """How many bytes of the WARC the index covers."""
         query = "SELECT indexed_to FROM files WHERE filename = ?"
