@@ -11,20 +11,15 @@ from core.pages import Outcome
 
 OFFERED = f"outcome NOT IN ('{Outcome.FAILED}', '{Outcome.SKIPPED}')"
 WITHHELD = withheld_sql()
-_RANK = rank_sql()
-_DISTANCE = "abs(captured_ms - :at)"
 
 # How a row's URL is the one asked for; `twin_of` gives the value of :twin.
-_NEARNESS = (
-    "CASE WHEN url = :url THEN 0 WHEN url = :twin THEN 1 ELSE 2 END"
-)
-# Good ones of the very URL or its twin, then whatever there is of these, then the rest.
+_NEARNESS = "CASE WHEN url = :url THEN 0 WHEN url = :twin THEN 1 ELSE 2 END"
 BEST_FIRST = (
-    f"{WITHHELD},"
-    f" CASE WHEN url IN (:url, :twin) THEN 0 ELSE 1 END,"
-    f" {_RANK}, {_NEARNESS}, {_DISTANCE}, captured_ms, page_id"
+    f"CASE WHEN {WITHHELD} THEN 1 ELSE 0 END, CASE WHEN url IN (:url, :twin) THEN 0 ELSE 1 END,"
+    f" {rank_sql()}, {_NEARNESS}, abs(captured_ms - :at), captured_ms, page_id"
 )
-GOOD = f"{_RANK} = 0"
+# Before them the very capture whose timestamp was asked for.
+EXACT_FIRST = "CASE WHEN timestamp = :timestamp AND url IN (:url, :twin) THEN 0 ELSE 1 END"
 
 
 def twin_of(url: str) -> str:
@@ -34,4 +29,4 @@ def twin_of(url: str) -> str:
     'https://example.org/a'
     """
     scheme, colon, rest = url.partition(":")
-    return f"{ {'http': 'https', 'https': 'http'}.get(scheme, scheme)}{colon}{rest}"
+    return {"http": "https", "https": "http"}.get(scheme, scheme) + colon + rest

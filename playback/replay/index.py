@@ -11,10 +11,12 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from core.captures import Capture, RecordLocation
+from core.classes import rank
 from core.errors import BadUrlError
 from core.records import ArtifactKind, RecordType, artifact_uri
 from core.replay_keys import replay_key
-from playback.choosing import BEST_FIRST, OFFERED, WITHHELD, twin_of
+from core.timestamps import timestamp14
+from playback.choosing import BEST_FIRST, EXACT_FIRST, OFFERED, WITHHELD, twin_of
 from playback.database import Database, key_values
 
 _NEAREST = 16  # rows looked at on either side of the moment asked for
@@ -92,15 +94,54 @@ class CaptureIndex:
         Raises:
             TransientError: the index cannot be read.
         """
-        timestamp = timestamp14(at)
         shown = OFFERED if on_purpose else f"{OFFERED} AND NOT {WITHHELD}"
-        exact = f"CASE WHEN timestamp = :timestamp AND url = :url THEN 0 ELSE 1 END, {BEST_FIRST}"
-        for order, more in ((exact, {"timestamp": timestamp}),):
-            for row in self._of_key("pages", _PAGE_COLUMNS, url, at, shown, order, more):
-                return FoundPage(
-                    row["page_id"], row["url"], row["timestamp"], row["final_url"], row["page_class"]
-                )
+        try:
+            values = key_values(replay_key(url))
+        except BadUrlError:
+            return None  # nothing is ever filed under it
+        for row in self._query(
+            f"SELECT {_PAGE_COLUMNS} FROM pages WHERE {self._database.has_key} AND {shown}"  # noqa: S608 constants of ours
+            f" ORDER BY {EXACT_FIRST}, {BEST_FIRST} LIMIT 1",
+            {
+                **values,
+                "url": url,
+                "twin": twin_of(url),
+                "at": (at - _EPOCH) // timedelta(milliseconds=1),
+                "timestamp": timestamp14(at),
+            },
+        ):
+            return FoundPage(
+                row["page_id"], row["url"], row["timestamp"], row["final_url"], row["page_class"]
+            )
         return None
+
+    def documents(self, url: str, at: datetime, *, of_page: str | None = None) -> Iterator[Capture]:
+        """Captures of `url` that may be a page's copy, good ones before others, then the nearest.
+
+        Not those that were made for a page that failed, was skipped or is withheld, unless it is the
+        page `of_page`, which is shown on purpose.
+
+        Raises:
+            TransientError: the index cannot be read.
+        """
+        later: list[tuple[int, Capture]] = []
+        for each in self.captures(url, at):
+            if each.url != url and later:
+                yield from _ranked(later)
+                later.clear()
+            standing = 0 if each.page_id in (None, of_page) else self._rank(each)
+            if standing == 0:
+                yield each
+            elif standing is not None:
+                later.append((standing, each))
+        yield from _ranked(later)
+
+    def _rank(self, capture: Capture) -> int | None:
+        """The rank of the capture's page; None when it must not be a copy; 0: of no known page."""
+        query = f"SELECT page_class, status, {OFFERED} AND NOT {WITHHELD} AS shown FROM pages WHERE page_id = :page"  # noqa: S608 ours
+        for row in self._query(query, {"page": capture.page_id}):
+            return rank(row["page_class"], row["status"]) if row["shown"] else None
+        return 0
 
     def artifact(self, page: FoundPage, kind: ArtifactKind) -> Capture | None:
         """The page's artifact of that kind, whichever of the page's URLs it goes by."""
@@ -114,13 +155,6 @@ class CaptureIndex:
             return _capture(row)
         return None
 
-    def is_withheld(self, capture: Capture) -> bool:
-        """True when the capture was made for a page that failed, and so must not be its copy."""
-        if capture.page_id is None:
-            return False
-        query = f"SELECT 1 FROM pages WHERE page_id = :page AND NOT {_OFFERED}"  # noqa: S608 ours
-        return bool(self._query(query, {"page": capture.page_id}))
-
     def _nearest(
         self,
         table: str,
@@ -129,7 +163,6 @@ class CaptureIndex:
         at: datetime,
         *,
         window: timedelta | None = None,
-        condition: str = "TRUE",
     ) -> Iterator[Any]:
         try:
             key = replay_key(url)
@@ -150,7 +183,7 @@ class CaptureIndex:
                 columns=columns,
                 table=table,
                 has_key=self._database.has_key,
-                condition=f"{which} AND {condition}",
+                condition=which,
             )
             found = self._query(query, values)
             yield from sorted(found, key=lambda row: abs(row["captured_ms"] - moment))
@@ -158,6 +191,11 @@ class CaptureIndex:
     def _query(self, query: str, values: dict[str, Any]) -> list[Any]:
         found: list[Any] = self._call(self._database.rows, (query, values))
         return found
+
+
+def _ranked(captures: list[tuple[int, Capture]]) -> list[Capture]:
+    """The captures by their rank; those of one rank in the order that they had."""
+    return [each for _, each in sorted(captures, key=lambda found: found[0])]
 
 
 def _capture(row: Any) -> Capture | None:

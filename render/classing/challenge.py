@@ -4,8 +4,6 @@ A header or a script that is sent for nothing else decides alone. Words decide o
 says little else, and only two findings together: an article about a check quotes its words.
 """
 
-
-
 import re2
 
 from render.classing.evidence import Case, Evidence

@@ -5,6 +5,8 @@ sentences. A wall, an error page and a parked domain have little of it, an artic
 much; that is what keeps an article that quotes their words from being taken for one of them.
 """
 
+# ruff: noqa: RUF001 words of many writings
+
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -20,6 +22,7 @@ _REQUESTS_LIMIT = 2_000
 _DENSE = re.compile("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af]")
 _SENTENCE = re.compile(r"[.!?;:…。!?।؟]")
 _PARTS = re.compile(r"\s*(?:[|·•»«–—/]|\s-\s|\s-|-\s|:\s|::)\s*")
+_ENDS = " .!?…。!?'\"()[]"
 _SPACE = re.compile(r"\s+")
 _QUOTES = str.maketrans({"\u2019": "'", "\u2018": "'", "\u00a0": " ", "\u2026": "..."})
 
@@ -180,7 +183,7 @@ def parts(title: str) -> tuple[str, ...]:
     """
     whole = plain(title[:300])
     found = [whole, *_PARTS.split(whole)]
-    return tuple(dict.fromkeys(each.strip(" .!?…。!?'\"()[]") for each in found if each.strip()))
+    return tuple(dict.fromkeys(each.strip(_ENDS) for each in found if each.strip()))
 
 
 def volume(text: str) -> float:

@@ -11,7 +11,50 @@ from render.classing.evidence import TEXT_LIMIT_CHARS, Traits
 from render.classing.marks import MARKS, NEEDLES
 
 _BLOCKS = frozenset(
-    ["address", "article", "aside", "blockquote", "body", "br", "button", "dd", "div", "dl", "dt", "fieldset", "figcaption", "figure", "footer", "form", "h1", "h2", "h3", "h4", "h5", "h6", "header", "hr", "html", "label", "legend", "li", "main", "nav", "ol", "option", "p", "pre", "section", "summary", "table", "td", "th", "title", "tr", "ul"]
+    [
+        "address",
+        "article",
+        "aside",
+        "blockquote",
+        "body",
+        "br",
+        "button",
+        "dd",
+        "div",
+        "dl",
+        "dt",
+        "fieldset",
+        "figcaption",
+        "figure",
+        "footer",
+        "form",
+        "h1",
+        "h2",
+        "h3",
+        "h4",
+        "h5",
+        "h6",
+        "header",
+        "hr",
+        "html",
+        "label",
+        "legend",
+        "li",
+        "main",
+        "nav",
+        "ol",
+        "option",
+        "p",
+        "pre",
+        "section",
+        "summary",
+        "table",
+        "td",
+        "th",
+        "title",
+        "tr",
+        "ul",
+    ]
 )
 _SILENT = frozenset({"script", "style", "template", "noscript", "title", "head"})
 _PICTURES = frozenset({"img", "svg", "canvas"})

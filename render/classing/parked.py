@@ -4,8 +4,6 @@ Parking services are known by the hosts that their pages ask; a page that merely
 asks nothing there. Default pages are known by their titles.
 """
 
-
-
 import re2
 
 from render.classing.evidence import Case, Evidence, host_in

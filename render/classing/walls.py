@@ -4,8 +4,6 @@ A banner on a page that can be read is no wall, nor is a login box in a page's h
 little to read besides. What was asked for as such, a login page under its own address, is a page.
 """
 
-
-
 from urllib.parse import SplitResult
 
 import re2
