@@ -267,7 +267,7 @@ class PostgresCaptureIndex:
                 " orig_length = found.length FROM ("
                 ' SELECT o.id, p.filename, p."offset" AS start, p.length FROM captures AS o'
                 ' CROSS JOIN LATERAL (SELECT filename, "offset", length FROM payloads'
-                "  WHERE spelled = o.digest ORDER BY bucket LIMIT 1) AS p"
+                "  WHERE spelled = o.digest ORDER BY bucket, digest LIMIT 1) AS p"
                 " WHERE o.record_type = 'revisit' AND o.orig_filename IS NULL) AS found"
                 " WHERE captures.id = found.id",
                 patient=True,

@@ -80,7 +80,7 @@ class SqliteCaptureIndex:
             self._db.execute(
                 "UPDATE captures SET (orig_filename, orig_offset, orig_length) ="
                 " (SELECT filename, offset, length FROM payloads"
-                " WHERE payloads.spelled = captures.digest ORDER BY bucket LIMIT 1)"
+                " WHERE payloads.spelled = captures.digest ORDER BY bucket, digest LIMIT 1)"
                 " WHERE record_type = 'revisit' AND orig_filename IS NULL"
             )
             self._db.execute(

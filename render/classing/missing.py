@@ -52,8 +52,9 @@ _NAMES = (
 _NAME = "|".join(_NAMES)
 # The name as a whole title or heading, or as a part that a site's name stands beside.
 _SAYINGS = re2.compile(
-    r"(?:(?:error|http|fehler|erreur|errore|fout|błąd|erro|ошибка|エラー) ?){0,2}404"
+    r"(?:(?:error|http error|fehler|erreur|errore|fout|błąd|erro|ошибка|エラー) ?){0,2}404"
     rf"(?:[ ,:-]{{0,3}}(?:error|fehler|http|page))?[ ,:-]{{0,3}}(?:{_NAME})?"
+    rf"|http 404[ ,:-]{{1,3}}(?:{_NAME})"
     rf"|(?:(?:sorry|oops|ups|oh no|uh[- ]oh|whoops|hmm+)[ ,.!]{{0,4}})?(?:{_NAME})[ (]{{0,2}}(?:404\)?)?"
 )
 # The apology that stands below it.
@@ -96,7 +97,7 @@ def missing(page: Evidence) -> Case:
     """What speaks for a page that is not there, although its status says that it is."""
     case = Case()
     _led_away(page, case)
-    if page.prose >= 2_500 or page.volume >= 12_000:
+    if page.prose >= 1_200 or page.volume >= 12_000:
         return case  # words are about something here
     title = next((part for part in page.title_parts if _SAYINGS.fullmatch(part)), "")
     if title:

@@ -198,7 +198,7 @@ def login_wall(page: Evidence) -> Case:
     if thin and called:
         case.add(0.45, f"It is called “{called[:100]}”.")
     if words and (page.volume < 1_500 or page.seen.is_paywalled):
-        case.add(0.3, f"It says “{words[0][:100]}”.")
+        case.add(0.45 if page.seen.is_paywalled else 0.3, f"It says “{words[0][:100]}”.")
     if page.seen.is_paywalled:
         case.add(0.5, "It says of itself that it is not accessible for free.")
     if page.status in (401, 402, 403) and case.score:
