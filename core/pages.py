@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass, fields
 from enum import StrEnum
 from typing import Any
 
+from core.classes import PageClass, page_class
 from core.errors import InputError
 
 PAGEINFO_VERSION = 1
@@ -73,6 +74,9 @@ class PageInfo:
         tls_verified: False when the final document's certificate did not verify; None for http.
         text_digest: of the visible text, white space aside; for what has none, of the document's
             payload; empty when neither was kept. Equal ones mean that a reader sees no change.
+        page_class: what sort of page it is; `PageClass.UNJUDGED` when that was not judged.
+        class_score: how sure that is, from 0 to 1.
+        class_evidence: what speaks for it, a sentence each; empty for a page that is ok.
     """
 
     page_id: str
@@ -97,6 +101,9 @@ class PageInfo:
     redirects: tuple[str, ...] = ()
     tls_verified: bool | None = None
     text_digest: str = ""
+    page_class: PageClass = PageClass.UNJUDGED
+    class_score: float = 0.0
+    class_evidence: tuple[str, ...] = ()
 
     def to_json(self) -> bytes:
         """The manifest as UTF-8 JSON, newline at its end."""
@@ -115,11 +122,14 @@ def parse_pageinfo(data: bytes) -> PageInfo:
         if document.get("version") != PAGEINFO_VERSION:
             raise InputError(f"A page manifest of version {document.get('version')!r}.")
         known = {f.name for f in fields(PageInfo)}
-        values = {key: value for key, value in document.items() if key in known}
-        for name in ("artifacts", "outlinks", "console", "redirects", "restless"):
-            values[name] = tuple(values.get(name, ()))
+        values: dict[str, Any] = {
+            key: tuple(value) if isinstance(value, list) else value
+            for key, value in document.items()
+            if key in known
+        }
         values["resources"] = tuple(PageResource(**each) for each in values.get("resources", ()))
         values["outcome"] = Outcome(values["outcome"])
+        values["page_class"] = page_class(values.get("page_class", ""))
         return PageInfo(**values)
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise InputError(f"Not a page manifest: {error}.") from error

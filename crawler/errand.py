@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import TypeVar
 
+from core.classes import WITHHELD
 from core.clock import Clock
 from core.errors import (
     BrowserUnavailableError,
@@ -195,7 +196,7 @@ class Errand:
         page = captured.page
         if captured.again:
             await self._carry_out(captured)
-            await self._retry(page.reason or f"status {page.status}", page)
+            await self._retry(page.reason or _refused_how(page), page)
         elif page.outcome is Outcome.FAILED:
             await self._fail(page.reason, page=page, delay=self._aftermath.delay)
         elif page.outcome is Outcome.SKIPPED:
@@ -355,6 +356,11 @@ def give_back(item: FrontierItem, means: Means, reason: str) -> None:
     rest = timedelta(seconds=means.settings_for(item).politeness.min_delay_s)
     means.frontier.rest({item.host: now + rest}, now=now)
     means.frontier.release(item, now=now, reason=reason)
+
+
+def _refused_how(page: PageInfo) -> str:
+    """Why a page that came is visited again."""
+    return str(page.page_class) if page.page_class in WITHHELD else f"status {page.status}"
 
 
 def _duration(page: PageInfo | None) -> timedelta | None:

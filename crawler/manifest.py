@@ -64,6 +64,9 @@ def page_info(
         redirects=visit.redirects,
         tls_verified=_tls_verified(main),
         text_digest=_text_digest(visit, main),
+        page_class=visit.classification.kind,
+        class_score=visit.classification.score,
+        class_evidence=visit.classification.evidence,
     )
 
 

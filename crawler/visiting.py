@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from email.utils import parsedate_to_datetime
 
+from core.classes import PageClass
 from core.clock import Clock
 from core.pages import Outcome, PageInfo
 from core.records import ArtifactKind, artifact_uri
@@ -155,6 +156,9 @@ async def _keep(kept: ProxyVisit, page_id: str, seen: Visit, settings: Settings)
 def _another_chance(seen: Visit, *, now: datetime) -> tuple[bool, datetime | None]:
     """Whether a later attempt may do better, and when the host wants it."""
     if seen.status in REFUSALS:
+        return True, retry_after(seen.headers.get("retry-after", ""), now=now)
+    if seen.classification.kind is PageClass.CHALLENGE:
+        # A check for robots may let the next visitor pass, or the same one later.
         return True, retry_after(seen.headers.get("retry-after", ""), now=now)
     permanent = seen.reason.startswith(_PERMANENT)
     return seen.outcome is Outcome.FAILED and not permanent, None

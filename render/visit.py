@@ -15,6 +15,9 @@ from core.settings import BehaviourSettings, VisitSettings
 from render.behaviours.running import Behaviours, Done, behave, load_behaviours
 from render.browser import Browser, BrowserContext, ProxyEndpoint
 from render.cdp import CommandError
+from render.classify import NOT_JUDGED, Classification, classify
+from render.classing.evidence import Evidence, Traits
+from render.classing.looking import look
 from render.flags import user_agent
 from render.gathering import Artifact, Gathered, gather
 from render.identity import PageOptions
@@ -63,6 +66,7 @@ class Visit:
         behaviours: what each of them did, in the order in which they ran.
         settled: seconds that it took to come to rest, by what held it; see `render.settle.Rest`.
         restless: what did not come to rest within its limit, by the same names.
+        classification: what sort of page it is, and why.
         timings: seconds by step.
         console: error lines that the page printed, shortened.
         seconds: the whole visit.
@@ -88,6 +92,7 @@ class Visit:
     behaviours: tuple[Done, ...] = ()
     settled: dict[str, float] = field(default_factory=dict)
     restless: tuple[str, ...] = ()
+    classification: Classification = NOT_JUDGED
 
 
 async def visit(
@@ -148,6 +153,7 @@ class _Run:
         self._found = Gathered()
         self._done: tuple[Done, ...] = ()
         self._rest = Rest()
+        self._traits: Traits | None = None
         self.steps = Steps(settings.timeout_s, clock)
         self.page: Page | None = None
         self._options = PageOptions(
@@ -191,6 +197,8 @@ class _Run:
         document = self._document(page)
         mime = document.mime if document is not None else "text/html"
         await gather(page, mime, self._settings, self.steps, self._found)
+        with self.steps.step("classify"):
+            self._traits = await look(page, mime, self._found, self.steps)
 
     async def _come_to_rest(self, page: Page) -> None:
         """Settle, behave, and settle again; a page that is ill is stopped and kept as it is."""
@@ -279,6 +287,25 @@ class _Run:
             behaviours=self._done,
             settled={name: round(spent, 4) for name, spent in self._rest.held.items()},
             restless=tuple(self._rest.restless),
+            classification=self._classified(document, page)
+            if outcome is not Outcome.FAILED
+            else NOT_JUDGED,
+        )
+
+    def _classified(self, document: DocumentResponse | None, page: Page | None) -> Classification:
+        if document is None or page is None:
+            return NOT_JUDGED
+        return classify(
+            Evidence(
+                url=self._request.url,
+                final_url=document.url,
+                status=document.status,
+                headers=document.headers,
+                mime=document.mime,
+                title=self._found.title,
+                requests=tuple(each.url for each in page.log.entries()),
+                traits=self._traits,
+            )
         )
 
     def _verdict(self, page: Page | None, document: DocumentResponse | None) -> tuple[Outcome, str]:
