@@ -246,9 +246,9 @@ class Browser:
             return "memory"
         return ""
 
-    def is_stuck(self) -> bool:
-        """Whether it leaves questions unanswered; then its guardian ends it, sooner or later."""
-        silent = self._asked is not None and self._clock.monotonic() - self._asked > ANSWER_LIMIT_S
+    def is_stuck(self, limit_s: float = ANSWER_LIMIT_S) -> bool:
+        """Whether it has left a question unanswered for so long; its guardian may end it later."""
+        silent = self._asked is not None and self._clock.monotonic() - self._asked > limit_s
         return silent or bool(self._ill)
 
     def held_bytes(self) -> int:
