@@ -52,6 +52,13 @@ class BrowserSettings:
     recycle_rss_mb: int = 3_000  # … or when its processes hold so much memory
     recycle_age_s: float = 3_600.0  # … or when it is so old
     start_timeout_s: float = 30.0  # a browser that does not answer by then is given up
+    visits_per_browser: int = 8  # when more visits run at the same time there are more browsers
+    drain_limit_s: float = 600.0  # visits in a browser that is replaced may take so long
+    hang_limit_s: float = 30.0  # a browser that does not answer for so long is killed
+    page_memory_mb: int = 2_000  # a process of a page that holds more is killed
+    memory_reserve_mb: int = (
+        500  # a visit is begun when it will leave so much memory; one may always
+    )
 
 
 @dataclass(frozen=True, slots=True)

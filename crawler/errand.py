@@ -37,6 +37,7 @@ from crawler.patience import Patience
 from crawler.plain import PlainVisits, is_rendered
 from crawler.policy.rule import PolicyRule
 from crawler.recrawl import RecrawlRule
+from crawler.room import Room
 from crawler.rules import VISIT, Action, Aftermath, BackOff, Rule, Verdict
 from crawler.space import Space
 from crawler.supervisor import Supervisor
@@ -74,6 +75,7 @@ class Means:
         recrawl: the one of the rules that says when a page is due again.
         turns: says whose turn a link takes.
         space: the collection's disk; None when proxies elsewhere look after theirs.
+        room: this machine's memory.
         plain: fetches pages that are not rendered; None: all are.
         network: tells a dead host from a dead network.
         report: told what happens, as it happens.
@@ -88,6 +90,7 @@ class Means:
     recrawl: RecrawlRule
     turns: Turns
     space: Space | None
+    room: Room
     network: Network
     patience: Patience
     plain: PlainVisits | None

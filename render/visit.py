@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from core.clock import Clock
-from core.errors import BadUrlError
+from core.errors import BadUrlError, BrowserUnavailableError
 from core.pages import Outcome
 from core.settings import BehaviourSettings, VisitSettings
 from render.behaviours.running import Behaviours, Done, behave, load_behaviours
-from render.browser import Browser, BrowserContext, ProxyEndpoint
+from render.browser import DISPOSE_WAIT_S, Browser, BrowserContext, ProxyEndpoint
 from render.cdp import CommandError
 from render.classify import NOT_JUDGED, Classification, classify
 from render.classing.evidence import Evidence, Traits
@@ -114,7 +114,7 @@ async def visit(
 
     Raises:
         BadUrlError: the URL is not http or https.
-        BrowserUnavailableError: the browser died; the visit may be tried in another.
+        BrowserUnavailableError: the browser died or hung; the visit may be tried in another.
     """
     if not request.url.lower().startswith(("http://", "https://")):
         raise BadUrlError(f"Only http and https are visited, not {request.url!r}.", reason="scheme")
@@ -130,6 +130,8 @@ async def visit(
                 await stack.aclose()
     except CommandError as error:
         run.steps.fall_short(f"browser: {error.method}")
+    if run.steps.shortfall.startswith("deadline") and browser.is_stuck(DISPOSE_WAIT_S):
+        raise BrowserUnavailableError("The browser hung; the page is not to blame.")
     return run.result()
 
 
