@@ -15,9 +15,8 @@ from core.settings import BehaviourSettings, VisitSettings
 from render.behaviours.running import Behaviours, Done, behave, load_behaviours
 from render.browser import Browser, BrowserContext, ProxyEndpoint
 from render.cdp import CommandError
-from render.flags import user_agent
 from render.gathering import Artifact, Gathered, gather
-from render.identity import PageOptions
+from render.identity import page_options
 from render.navigation import ABORTED, Arrival, arrive
 from render.network import DocumentResponse, RequestLog
 from render.page import COMMIT_LIMIT, Page, PageGoneError, open_page
@@ -144,12 +143,8 @@ class _Run:
         self._done: tuple[Done, ...] = ()
         self.steps = Steps(settings.timeout_s, clock)
         self.page: Page | None = None
-        self._options = PageOptions(
-            width=settings.viewport_width,
-            height=settings.viewport_height,
-            user_agent=user_agent(browser.user_agent, settings.user_agent),
-            language=settings.language,
-            version=browser.version,
+        self._options = page_options(
+            settings, browser_said=browser.user_agent, version=browser.version
         )
 
     async def within_deadline(self, context: BrowserContext) -> None:
