@@ -58,7 +58,8 @@ async def test_a_phone_is_one_everywhere(look: Look, proxy: Any) -> None:
     assert said["page.platform"] == "Linux armv81"
     for where in ("page", "frame"):
         assert said[f"{where}.touch"] == "5", where
-    for where in ("page", "frame", "worker", "shared"):
+    assert "Headless" not in said["shared.agent"], "a shared worker is told the browser's own"
+    for where in ("page", "frame", "worker"):
         assert "Android 10; K" in said[f"{where}.agent"], where
         assert " Mobile Safari" in said[f"{where}.agent"], where
     assert said["page.scale"] == "3"
