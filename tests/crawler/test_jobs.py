@@ -27,7 +27,6 @@ from tests.crawler.frontier.conftest import NewPlace
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 SEED = "https://a.example/docs/"
-TEXTS = st.text(st.characters(blacklist_categories=["Cs"]), max_size=20)
 
 
 class Hands:
