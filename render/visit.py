@@ -20,6 +20,7 @@ from render.identity import page_options
 from render.navigation import ABORTED, Arrival, arrive
 from render.network import DocumentResponse, RequestLog
 from render.page import COMMIT_LIMIT, Page, PageGoneError, open_page
+from render.session import Session, carry_in
 from render.settle import settle
 from render.steps import Steps
 
@@ -31,10 +32,17 @@ PULSE_LIMIT_S = 8.0
 
 @dataclass(frozen=True, slots=True)
 class VisitRequest:
-    """What to visit, and through which proxy; None asks directly, which only tests do."""
+    """What to visit.
+
+    Attributes:
+        url: an absolute http(s) URL.
+        proxy: through which; None asks directly, which only tests do.
+        session: what the site knows the visitor by; None: it does not.
+    """
 
     url: str
     proxy: ProxyEndpoint | None = None
+    session: Session | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +167,8 @@ class _Run:
             async with asyncio.timeout(self._settings.timeout_s):
                 with self.steps.step("open"):
                     self.page = await open_page(context, proxy, self._options, self._clock)
+                    if self._request.session is not None:
+                        await carry_in(self._request.session, context, self.page)
                 await self._perform(self.page)
         except TimeoutError:
             self.steps.fall_short(f"deadline: {self.steps.current}")

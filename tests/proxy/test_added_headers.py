@@ -21,9 +21,8 @@ def requests_of(layout: Layout) -> list[str]:
     heads = []
     for path in sorted(layout.archive.glob("*.warc.gz*")):
         with path.open("rb") as file:
-            for record in ArchiveIterator(file):
-                if record.rec_type == "request":
-                    heads.append(record.http_headers.to_str())
+            kept = (each for each in ArchiveIterator(file) if each.rec_type == "request")
+            heads += [each.http_headers.to_str() for each in kept]
     return heads
 
 
