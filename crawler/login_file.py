@@ -10,7 +10,7 @@ import base64
 import json
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -80,7 +80,7 @@ class Login:
     expires_at: datetime | None = None
     cookies: int = 0
     key: str = ""
-    session: Session = Session()
+    session: Session = field(default_factory=Session)
 
 
 def passphrase(text: str) -> Key:
@@ -265,7 +265,7 @@ def _associated(head: dict[str, Any]) -> bytes:
 
 def _write_new(path: Path, data: bytes) -> None:
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    with open(fd, "wb") as file:
+    with os.fdopen(fd, "wb") as file:
         file.write(data)
         file.flush()
         os.fsync(file.fileno())

@@ -136,7 +136,7 @@ async def _see(
     async with supervisor.browser() as browser:
         return await visit(
             browser,
-            VisitRequest(wanted.url, endpoint, wanted.login and wanted.login.session),
+            VisitRequest(wanted.url, endpoint, wanted.login.session if wanted.login else None),
             settings.visit,
             behaviours=load_behaviours(settings.behaviours),
             clock=clock,
