@@ -28,6 +28,7 @@ _COMMANDS = {
     "policy": "crawler.cli.policy",
     "resume": "crawler.cli.steer:resume",
     "resume-host": "crawler.cli.hosts:resume_host",
+    "profile": "crawler.cli.profile",
     "proxy": "crawler.cli.proxy",
     "serve": "crawler.cli.serve",
     "sheet": "crawler.cli.sheet",

@@ -1,7 +1,7 @@
 """Logging in by hand, and visiting with what the site then knows the visitor by."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -16,7 +16,7 @@ from render.browser import Browser
 from render.executable import BrowserExecutable, BrowserKind, find_browser
 from render.session import Session, check_hosts, confined, covers
 from render.signin import open_sign_in, screen_of
-from render.visit import Visit, VisitRequest, visit
+from render.visit import VisitRequest, visit
 from tests.render.conftest import Asked, read_request
 
 FORM = b"""<!doctype html><title>Log in</title>
@@ -130,9 +130,7 @@ async def test_what_a_person_logged_in_to_is_visited_as_that_person(
 @pytest.mark.browser
 @pytest.mark.asyncio(loop_scope="session")
 async def test_no_other_host_is_sent_a_login(
-    look: Callable[..., Awaitable[Visit]],
     proxy: Any,
-    site: Any,
     browser: Browser,
     settings: VisitSettings,
     clock: Any,
