@@ -9,6 +9,7 @@ import tomllib
 import typing
 from collections.abc import Iterable, Mapping
 from dataclasses import fields, replace
+from difflib import get_close_matches
 from typing import Any
 
 from core.errors import ConfigError, InputError
@@ -157,8 +158,10 @@ def _group(group: type, table: object, where: str) -> Any:
 def _refuse_unknown(table: dict[str, Any], known: dict[str, Any], where: str) -> None:
     unknown = sorted(table.keys() - known.keys())
     if unknown:
+        near = get_close_matches(unknown[0], known, n=1)
+        meant = f" Did you mean {near[0]}?" if near else ""
         raise ConfigError(
-            f"{where} has unknown keys: {', '.join(unknown)}. Known are: {', '.join(known)}."
+            f"{where} has unknown keys: {', '.join(unknown)}.{meant} Known are: {', '.join(known)}."
         )
 
 

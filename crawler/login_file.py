@@ -173,10 +173,10 @@ def unseal(data: bytes, key: Key) -> Login:
     if login.key != key.kind:
         needed = "a passphrase" if login.key == "passphrase" else "a key file ([login] key_file)"
         raise InputError(f"The login {login.name} was made with {needed}.")
-    salt, nonce = _bytes(head["salt"]), _bytes(head["nonce"])
     try:
+        salt, nonce = _bytes(head["salt"]), _bytes(head["nonce"])
         plain = AESGCM(key.derived(salt)).decrypt(nonce, sealed, _associated(head))
-    except (InvalidTag, ValueError) as error:
+    except (InvalidTag, ValueError, TypeError) as error:
         what = "passphrase" if key.kind == "passphrase" else "key file"
         raise InputError(
             f"The login {login.name} does not open: the {what} is another one, or the file was "

@@ -152,11 +152,19 @@ def _rows(settings: Settings, chain: Any) -> Any:
 
 def _shown(group: str, key: str, value: Any) -> Any:
     """The value; of an address that holds a password, without it."""
-    if (group, key) in _SECRET_URLS and isinstance(value, str) and "@" in value:
-        scheme, _, rest = value.partition("://")
-        user, _, host = rest.rpartition("@")
-        return f"{scheme}://{user.partition(':')[0]}:…@{host}"
+    if (group, key) in _SECRET_URLS:
+        return _without_password(value)
+    if (group, key) == ("egress", "via"):
+        return {pattern: _without_password(via) for pattern, via in value.items()}
     return value
+
+
+def _without_password(address: str) -> str:
+    scheme, separator, rest = address.partition("://")
+    user, at, host = rest.rpartition("@")
+    if not at:
+        return address
+    return f"{scheme}{separator}{user.partition(':')[0]}:…@{host}"
 
 
 def _lines(rows: list[dict[str, Any]]) -> list[str]:
