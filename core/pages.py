@@ -77,6 +77,7 @@ class PageInfo:
         page_class: what sort of page it is; `PageClass.UNJUDGED` when that was not judged.
         class_score: how sure that is, from 0 to 1.
         class_evidence: what speaks for it, a sentence each; empty for a page that is ok.
+        login: the name of the login that the page was visited with; empty without.
     """
 
     page_id: str
@@ -104,6 +105,7 @@ class PageInfo:
     page_class: PageClass = PageClass.UNJUDGED
     class_score: float = 0.0
     class_evidence: tuple[str, ...] = ()
+    login: str = ""
 
     def to_json(self) -> bytes:
         """The manifest as UTF-8 JSON, newline at its end."""

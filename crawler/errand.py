@@ -32,6 +32,7 @@ from core.pages import Outcome, PageInfo
 from core.settings import Settings
 from crawler.events import Event, LinksAdded, PageDone, PagePutOff, PageSkipped, PageTriedAgain
 from crawler.frontier.base import Frontier, FrontierItem, ItemState, NewItem
+from crawler.logins import NO_LOGINS, Logins
 from crawler.network import Network, NetworkAwayError
 from crawler.patience import Patience
 from crawler.plain import PlainVisits, is_rendered
@@ -78,6 +79,7 @@ class Means:
         room: this machine's memory.
         plain: fetches pages that are not rendered; None: all are.
         network: tells a dead host from a dead network.
+        logins: what pages of some hosts are visited with.
         report: told what happens, as it happens.
     """
 
@@ -96,6 +98,7 @@ class Means:
     plain: PlainVisits | None
     clock: Clock
     report: Callable[[Event], None]
+    logins: Logins = NO_LOGINS
     deaths: Counter[str] = field(default_factory=Counter)
 
 
@@ -189,7 +192,13 @@ class Errand:
         last_attempt = item.attempts >= self._settings.frontier.attempts
         rendered = not item.hops or is_rendered(item.url, self._settings.visit.rendered_share)
         captured = await capture(
-            Wanted(item.url, item.id, last_attempt, None if rendered else means.plain),
+            Wanted(
+                item.url,
+                item.id,
+                last_attempt,
+                None if rendered else means.plain,
+                means.logins.of(item.url),
+            ),
             supervisor=means.supervisor,
             settings=self._settings,
             clock=means.clock,

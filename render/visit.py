@@ -18,12 +18,12 @@ from render.cdp import CommandError
 from render.classify import NOT_JUDGED, Classification, classify
 from render.classing.evidence import Evidence, Traits
 from render.classing.looking import look
-from render.flags import user_agent
 from render.gathering import Artifact, Gathered, gather
-from render.identity import PageOptions
+from render.identity import page_options
 from render.navigation import ABORTED, Arrival, arrive
 from render.network import DocumentResponse, RequestLog
 from render.page import COMMIT_LIMIT, Page, PageGoneError, open_page
+from render.session import Session, carry_in
 from render.settle import Limits, Rest, settle
 from render.steps import Steps
 
@@ -35,10 +35,17 @@ ANSWER_LIMIT_S = 8.0
 
 @dataclass(frozen=True, slots=True)
 class VisitRequest:
-    """What to visit, and through which proxy; None asks directly, which only tests do."""
+    """What to visit.
+
+    Attributes:
+        url: an absolute http(s) URL.
+        proxy: through which; None asks directly, which only tests do.
+        session: what the site knows the visitor by; None: it does not.
+    """
 
     url: str
     proxy: ProxyEndpoint | None = None
+    session: Session | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,12 +165,8 @@ class _Run:
         self._traits: Traits | None = None
         self.steps = Steps(settings.timeout_s, clock)
         self.page: Page | None = None
-        self._options = PageOptions(
-            width=settings.viewport_width,
-            height=settings.viewport_height,
-            user_agent=user_agent(browser.user_agent, settings.user_agent),
-            language=settings.language,
-            version=browser.version,
+        self._options = page_options(
+            settings, browser_said=browser.user_agent, version=browser.version
         )
 
     async def within_deadline(self, context: BrowserContext) -> None:
@@ -178,6 +181,8 @@ class _Run:
             async with asyncio.timeout(self._settings.timeout_s):
                 with self.steps.step("open"):
                     self.page = await open_page(context, proxy, self._options, self._clock)
+                    if self._request.session is not None:
+                        await carry_in(self._request.session, context, self.page)
                 await self._perform(self.page)
         except TimeoutError:
             self.steps.fall_short(f"deadline: {self.steps.current}")

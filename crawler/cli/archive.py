@@ -25,7 +25,9 @@ from crawler.cli.options import (
 )
 from crawler.cli.params import DURATION
 from crawler.cli.show import choose
+from crawler.cli.unlocking import unlocked
 from crawler.cli.verify import command as verify_command
+from crawler.logins import NO_LOGINS
 from crawler.profiles import load_profile
 from crawler.running import Account
 from crawler.urllist import UrlList, parse_lines, read_list
@@ -97,7 +99,9 @@ def command(
     if dry_run:
         click.echo(f"{len(wanted.urls)} URLs would be archived into {collection}.")
         return Exit.SOME_FAILED if wanted.problems else Exit.OK
-    order = Order(wanted.urls, collection, settings, workers, timedelta(0) if again else older_than)
+    logins = NO_LOGINS if settings.frontier.url else unlocked(settings, collection)
+    older = timedelta(0) if again else older_than
+    order = Order(wanted.urls, collection, settings, workers, older, logins)
     show = choose(as_json=as_json)
     account = asyncio.run(
         archive(

@@ -27,9 +27,11 @@ from crawler.cli.options import (
 )
 from crawler.cli.params import DURATION, SIZE
 from crawler.cli.show import choose, size
+from crawler.cli.unlocking import unlocked
 from crawler.crawling import budgets_in_words, crawl
 from crawler.frontier.base import Lane
 from crawler.job import Job, check_name, name_for
+from crawler.logins import NO_LOGINS
 from crawler.profiles import load_profile, profile_says
 from crawler.running import Run
 from crawler.scope import Scope, Territory, in_words, span
@@ -171,7 +173,9 @@ def command(
     if dry_run:
         _preview(job, collection, as_json=as_json)
         return Exit.SOME_FAILED if wanted.problems else Exit.OK
-    return _crawl(job, Run(collection, settings, workers, endless=continuous), wanted, as_json)
+    logins = NO_LOGINS if settings.frontier.url else unlocked(settings, collection)
+    run = Run(collection, settings, workers, endless=continuous, logins=logins)
+    return _crawl(job, run, wanted, as_json)
 
 
 def _crawl(job: Job, run: Run, wanted: UrlList, as_json: bool) -> int:  # noqa: FBT001 an option

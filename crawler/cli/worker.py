@@ -22,6 +22,7 @@ from crawler.cli.options import (
     workers_option,
 )
 from crawler.cli.show import choose
+from crawler.cli.unlocking import unlocked
 from crawler.profiles import load_profile
 from crawler.working import Work, work
 from proxy.handshake import Secret
@@ -63,7 +64,7 @@ def command(
     show = choose(as_json=as_json)
     ended = asyncio.run(
         work(
-            Work(settings, Layout(collection), workers, secret),
+            Work(settings, Layout(collection), workers, secret, unlocked(settings, collection)),
             clock=SystemClock(),
             report=show.event,
             stopping=show.stopping,
