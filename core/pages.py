@@ -33,6 +33,7 @@ class PageResource:
         kept: ``response``, ``revisit``, ``failed``, ``blocked``, or ``missing``.
         reason: why it failed, was blocked or is missing; empty otherwise.
         digest: payload digest of what was kept; empty otherwise.
+        refetched: why it was asked for again, after the browser; empty when it was not.
     """
 
     url: str
@@ -43,6 +44,22 @@ class PageResource:
     kept: str = "response"
     reason: str = ""
     digest: str = ""
+    refetched: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """Something that the page asked for and that its visit did not bring.
+
+    Attributes:
+        url: without its fragment.
+        reason: why the archive has it not: a constant, and its detail after a colon.
+        kept: how the second request for it ended, as `PageResource.kept`; empty when there was none.
+    """
+
+    url: str
+    reason: str
+    kept: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +95,13 @@ class PageInfo:
         class_score: how sure that is, from 0 to 1.
         class_evidence: what speaks for it, a sentence each; empty for a page that is ok.
         login: the name of the login that the page was visited with; empty without.
+        true_type: the final document's media type by its own bytes, where they say otherwise than
+            its header; else the header's.
+        format: the short name that citations have for a type that is no page; empty for pages.
+        size: bytes of its payload, as it came, content coding included.
+        filename: the name that a download was given (RFC 6266); empty otherwise.
+        refetched: what did not come at first and was asked for again, with how that ended.
+        missing: what stays missing.
     """
 
     page_id: str
@@ -106,6 +130,12 @@ class PageInfo:
     class_score: float = 0.0
     class_evidence: tuple[str, ...] = ()
     login: str = ""
+    true_type: str = ""
+    format: str = ""
+    size: int = 0
+    filename: str = ""
+    refetched: tuple[Gap, ...] = ()
+    missing: tuple[Gap, ...] = ()
 
     def to_json(self) -> bytes:
         """The manifest as UTF-8 JSON, newline at its end."""
@@ -130,6 +160,8 @@ def parse_pageinfo(data: bytes) -> PageInfo:
             if key in known
         }
         values["resources"] = tuple(PageResource(**each) for each in values.get("resources", ()))
+        for name in ("refetched", "missing"):
+            values[name] = tuple(Gap(**each) for each in values.get(name, ()))
         values["outcome"] = Outcome(values["outcome"])
         values["page_class"] = page_class(values.get("page_class", ""))
         return PageInfo(**values)

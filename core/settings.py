@@ -32,6 +32,9 @@ class VisitSettings:
     dom: bool = True  # keep the final DOM, which playback is made from
     text: bool = True  # keep the visible text
     full_page_limit_px: int = 16_000  # a full-page screenshot is cut at this height
+    refetch_requests: int = 30  # parts that did not come are asked for again, so many; 0: none
+    refetch_bytes: int = 100_000_000  # … as long as no more than this comes of them
+    refetch_s: float = 10.0  # … and no longer than this
     rendered_share: float = (
         1.0  # of pages that are no seeds, so many are rendered, the rest fetched
     )

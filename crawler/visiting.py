@@ -1,6 +1,7 @@
 """One page from claim to manifest: browser, proxy and index brought together for one visit.
 
-    open at the proxy ─> render through it ─> write artifacts ─> seal ─> write the manifest
+    open at the proxy ─> render through it ─> ask again for what broke ─> write artifacts ─> seal
+    ─> write the manifest
 
 Done means durable: `capture` returns when everything it reports is on disk and in the index.
 """
@@ -18,6 +19,7 @@ from core.settings import Settings
 from crawler.login_file import Login
 from crawler.manifest import page_info
 from crawler.plain import PlainVisits
+from crawler.refetching import Checked, check
 from crawler.supervisor import Supervisor
 from proxy.client import NewArtifact, ProxyVisit
 from render.behaviours.running import load_behaviours
@@ -145,8 +147,11 @@ async def _see(
 
 
 async def _keep(kept: ProxyVisit, page_id: str, seen: Visit, settings: Settings) -> PageInfo:
-    """Write the artifacts and seal; the manifest that is still to be written."""
+    """Look for gaps, write the artifacts and seal; the manifest that is still to be written."""
     written = []
+    fails = seen.outcome in (Outcome.FAILED, Outcome.SKIPPED)
+    grace_s = settings.proxy.seal_grace_s
+    checked = Checked(grace_s=grace_s) if fails else await check(kept, seen, settings)
     if seen.artifacts:
         written = await kept.write(
             [
@@ -159,12 +164,12 @@ async def _keep(kept: ProxyVisit, page_id: str, seen: Visit, settings: Settings)
         )
     download = not seen.artifacts and seen.outcome is not Outcome.SKIPPED
     ledger = await kept.seal(
-        grace_s=settings.proxy.seal_grace_s,
+        grace_s=checked.grace_s,
         # A download goes on after the browser has turned it down.
-        awaited=(seen.final_url,) if download else (),
+        awaited=(*checked.awaited, seen.final_url) if download else checked.awaited,
         await_s=max(settings.visit.timeout_s - seen.seconds, 0.0),
     )
-    return page_info(page_id, seen, ledger, written, refused=kept.refused)
+    return page_info(page_id, seen, ledger, written, refused=kept.refused, gaps=checked.gaps)
 
 
 def _another_chance(seen: Visit, *, now: datetime) -> tuple[bool, datetime | None]:
