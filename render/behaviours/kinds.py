@@ -34,7 +34,8 @@ class Behaviour:
         presses: it may press what leads away, so the page is held meanwhile.
         gesture: it runs as if a reader had just clicked.
         needs: selectors of what it acts on: a page that has none of it is not asked; empty: it always
-            runs; ``consent``: those of the rules.
+            runs.
+        named: a pattern; an element whose id or class it is found in is needed or one of `needs`.
         hosts: where it runs; None: everywhere.
     """
 
@@ -44,6 +45,7 @@ class Behaviour:
     presses: bool = False
     gesture: bool = False
     needs: str = ""
+    named: str = ""
     hosts: HostPatterns[bool] | None = None
 
 
@@ -69,7 +71,7 @@ _MEDIA = "video, audio"
 _KNOWN = {
     each.name: each
     for each in (
-        Behaviour("consent", framed=True, needs="consent"),
+        Behaviour("consent", framed=True, needs="dialog[open], [role*=dialog], [aria-modal=true]"),
         Behaviour("scroll", framed=True),
         Behaviour("lazy", framed=True, needs=(
             "[data-src], [data-srcset], [data-original], [data-original-src], [data-original-set],"
@@ -113,9 +115,8 @@ def _own(name: str) -> Behaviour:
             f"[behaviours] run: there is no {name!r}; known are {', '.join(NAMES)}. A file of your"
             " own goes into scripts."
         )
-    known = _KNOWN[name]
-    needs = _consent_marks() if known.needs == "consent" else known.needs
-    return replace(known, source=_wrapped(_text(f"{name}.js"), name), needs=needs)
+    named = _banner_names() if name == "consent" else ""
+    return replace(_KNOWN[name], source=_wrapped(_text(f"{name}.js"), name), named=named)
 
 
 def _users(path: Path) -> Behaviour:
@@ -174,23 +175,39 @@ def rules() -> list[dict[str, Any]]:
     return found
 
 
-# What a banner of no known platform is marked with.
+# What a banner of no known platform is called.
 _LIKELY = ("cookie", "consent", "gdpr", "dsgvo", "rgpd", "privacy", "ccpa", "cmp")
+_TOKEN = re.compile(r"[#.]([\w-]+)|=['\"]([^'\"]+)")
 
 
-def _consent_marks() -> str:
-    marks = [selector for rule in rules() for selector in rule["present"]]
-    marks += [f"[{name}*='{word}' i]" for word in _LIKELY for name in ("id", "class")]
-    return ",".join([*marks, "dialog[open]", "[role*=dialog]", "[aria-modal=true]"])
+def _banner_names() -> str:
+    """A pattern that finds every banner of the rules, and likely ones, by an id or class."""
+    tokens = set(_LIKELY)
+    for rule in rules():
+        for selector in rule["present"]:
+            named = [one or other for one, other in _TOKEN.findall(selector)]
+            tokens.add(re.escape(max(named, key=len)))
+    return "|".join(sorted(tokens))
 
 
 def survey() -> str:
-    """A function that tells which of some lists of selectors find nothing in a page without frames."""
-    return (
-        f"(needs) => {{\nconst tools = ({_text('common.js')})({{ limitMs: 1000 }});\n"
-        "return window.length ? [] : "
-        "needs.flatMap((marks, at) => (tools.find(marks, 1).length ? [] : [at]));\n}"
-    )
+    """A function that tells for which of some (selectors, pattern) a page without frames has nothing.
+
+    Ids and classes are read once for all patterns: a list of a hundred selectors would be tried on
+    every element.
+    """
+    return f"""(needs) => {{
+const tools = ({_text("common.js")})({{ limitMs: 1000 }});
+if (window.length) return [];
+const classOf = (node) => tools.attribute(node, "class");
+let names = null;
+return needs.flatMap(([marks, pattern], at) => {{
+  if (tools.find(marks, 1).length) return [];
+  if (!pattern) return [at];
+  names ??= tools.find("[id], [class]", 20000).map((e) => `${{tools.attribute(e, "id")}} ${{classOf(e)}}`).join(" ");
+  return new RegExp(pattern, "i").test(names) ? [] : [at];
+}});
+}}"""
 
 
 @cache

@@ -92,7 +92,7 @@ async def _idle(page: Page, behaviours: Behaviours, limit_s: float) -> frozenset
     asking = [each for each in behaviours.chosen if each.needs]
     try:
         async with asyncio.timeout(limit_s):
-            needs = [each.needs for each in asking]
+            needs = [[each.needs, each.named] for each in asking]
             answer = await run_in(page, main_frame(page), survey(), needs)
     except (TimeoutError, CommandError):
         return frozenset()
