@@ -104,7 +104,8 @@ async def _perform(
     page: Page, behaviour: Behaviour, behaviours: Behaviours, left_s: float, steps: Steps
 ) -> Done:
     """Run one, in the page and in its frames."""
-    share_s = left_s if behaviour is behaviours.chosen[-1] else left_s * SHARE
+    last = behaviour is behaviours.chosen[-1]
+    share_s = max(left_s * SHARE, left_s - PATIENCE_S if last else 0.0)
     options = _options(behaviours, share_s)
     before, already_held = steps.spent_s, page.held
     told, error = Told(), ""
