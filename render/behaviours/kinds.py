@@ -191,22 +191,22 @@ def _banner_names() -> str:
 
 
 def survey() -> str:
-    """A function that tells for which of some (selectors, pattern) a page without frames has nothing.
+    """A function that tells for which of some (selectors, pattern) a page has nothing, and its frames.
 
     Ids and classes are read once for all patterns: a list of a hundred selectors would be tried on
     every element.
     """
     return f"""(needs) => {{
 const tools = ({_text("common.js")})({{ limitMs: 1000 }});
-if (window.length) return [];
 const classOf = (node) => tools.attribute(node, "class");
 let names = null;
-return needs.flatMap(([marks, pattern], at) => {{
+const idle = needs.flatMap(([marks, pattern], at) => {{
   if (tools.find(marks, 1).length) return [];
   if (!pattern) return [at];
   names ??= tools.find("[id], [class]", 20000).map((e) => `${{tools.attribute(e, "id")}} ${{classOf(e)}}`).join(" ");
   return new RegExp(pattern, "i").test(names) ? [] : [at];
 }});
+return {{ idle, frames: window.length }};
 }}"""
 
 

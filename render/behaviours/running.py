@@ -18,12 +18,12 @@ from render.behaviours.kinds import (
     Behaviour,
     Behaviours,
     load_behaviours,
-    survey,
 )
 from render.behaviours.moving import hover, scroll
+from render.behaviours.surveying import View, look_over
 from render.behaviours.told import Told, read_told
 from render.cdp import CommandError
-from render.frames import child_frames, main_frame, run_in
+from render.frames import Frame, child_frames, main_frame, run_in
 from render.page import Page
 from render.steps import Steps
 
@@ -67,41 +67,34 @@ async def behave(page: Page, behaviours: Behaviours, steps: Steps) -> tuple[Done
     done: list[Done] = []
     limit_s = steps.share_s(behaviours.limit_s)
     end = steps.spent_s + limit_s
-    idle: frozenset[str] | None = None
+    view: View | None = None
     for behaviour in behaviours.chosen:
         if not _meant(behaviour, page.url):
             continue
         left_s = end - steps.spent_s
         if left_s <= 0:
             break
-        if behaviour.needs and idle is None:
+        if behaviour.needs and view is None:
             with steps.step("survey"):
-                idle = await _idle(page, behaviours, min(left_s, SURVEY_S))
-        if behaviour.needs and idle and behaviour.name in idle:
+                view = await look_over(page, behaviours.chosen, min(left_s, SURVEY_S))
+        if view is not None and view.is_idle(behaviour.name):
             done.append(Done(behaviour.name))
             continue
-        done.append(await _perform(page, behaviour, behaviours, left_s, steps))
+        done.append(await _perform(page, behaviour, behaviours, view, left_s=left_s, steps=steps))
         if done[-1].again:
             # There may be more on the page now.
-            idle = None
+            view = None
     return tuple(done)
 
 
-async def _idle(page: Page, behaviours: Behaviours, limit_s: float) -> frozenset[str]:
-    """Those that the page has nothing for: one question costs less than each of them."""
-    asking = [each for each in behaviours.chosen if each.needs]
-    try:
-        async with asyncio.timeout(limit_s):
-            needs = [[each.needs, each.named] for each in asking]
-            answer = await run_in(page, main_frame(page), survey(), needs)
-    except (TimeoutError, CommandError):
-        return frozenset()
-    found = answer if isinstance(answer, list) else []
-    return frozenset(asking[at].name for at in found if isinstance(at, int) and at < len(asking))
-
-
 async def _perform(
-    page: Page, behaviour: Behaviour, behaviours: Behaviours, left_s: float, steps: Steps
+    page: Page,
+    behaviour: Behaviour,
+    behaviours: Behaviours,
+    view: View | None,
+    *,
+    left_s: float,
+    steps: Steps,
 ) -> Done:
     """Run one, in the page and in its frames."""
     last = behaviour is behaviours.chosen[-1]
@@ -114,7 +107,7 @@ async def _perform(
             if behaviour.presses:
                 page.hold()
             async with asyncio.timeout(min(share_s + PATIENCE_S, left_s)):
-                told = await _run(page, behaviour, options)
+                told = await _run(page, behaviour, view, options)
         except TimeoutError:
             error = "did not end"
             # It may be a loop of the page's own, which would hold up all that follows.
@@ -136,7 +129,9 @@ async def _perform(
     )
 
 
-async def _run(page: Page, behaviour: Behaviour, options: dict[str, Any]) -> Told:
+async def _run(
+    page: Page, behaviour: Behaviour, view: View | None, options: dict[str, Any]
+) -> Told:
     if behaviour.name == "consent":
         return await dismiss(page, behaviour.source, options)
     if behaviour.name == "scroll":
@@ -147,17 +142,20 @@ async def _run(page: Page, behaviour: Behaviour, options: dict[str, Any]) -> Tol
         source, gesture = behaviour.source, behaviour.gesture
         told = read_told(await run_in(page, main_frame(page), source, options, gesture=gesture))
     if behaviour.framed and told.frames:
-        told = told.with_frames(await _run_in_frames(page, behaviour, options))
+        frames = await child_frames(page) if view is None else view.frames_for(behaviour.name)
+        told = told.with_frames(await _run_in_frames(page, behaviour, frames, options))
     return told
 
 
-async def _run_in_frames(page: Page, behaviour: Behaviour, options: dict[str, Any]) -> list[Told]:
+async def _run_in_frames(
+    page: Page, behaviour: Behaviour, frames: tuple[Frame, ...], options: dict[str, Any]
+) -> list[Told]:
     """What it did in each frame; one that fails or does not end counts for nothing."""
     limit_ms = min(options["limitMs"] / 2, FRAMES_LIMIT_S * 1000)
     inner = {**options, "limitMs": limit_ms, "framed": True, "alone": True}
     told: list[Told] = []
 
-    async def one(frame: Any) -> None:
+    async def one(frame: Frame) -> None:
         with contextlib.suppress(CommandError):
             gesture = behaviour.gesture
             told.append(
@@ -166,7 +164,7 @@ async def _run_in_frames(page: Page, behaviour: Behaviour, options: dict[str, An
 
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(limit_ms / 1000 + PATIENCE_S / 2):
-            await asyncio.gather(*(one(frame) for frame in await child_frames(page)))
+            await asyncio.gather(*(one(frame) for frame in frames))
     return told
 
 
