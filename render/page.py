@@ -338,6 +338,7 @@ class Page:
             if kind == "iframe":
                 post("Network.setBypassServiceWorker", {"bypass": True}, session)
                 post("Page.enable", {}, session)
+                post("Runtime.enable", {}, session)
                 post("Runtime.addBinding", {"name": _BINDING}, session)
                 post("Page.addScriptToEvaluateOnNewDocument", {"source": self._guard}, session)
         if kind != "service_worker":
