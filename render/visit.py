@@ -169,7 +169,13 @@ class _Run:
         try:
             async with asyncio.timeout(self._settings.timeout_s):
                 with self.steps.step("open"):
-                    self.page = await open_page(context, proxy, self._options, self._clock)
+                    self.page = await open_page(
+                        context,
+                        proxy,
+                        self._options,
+                        self._clock,
+                        patience_s=self._settings.patience_s,
+                    )
                 await self._perform(self.page)
         except TimeoutError:
             self.steps.fall_short(f"deadline: {self.steps.current}")
