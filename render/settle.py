@@ -147,6 +147,8 @@ class _Settling:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(min(until, self._end) - now):
                     await page.wait_changed()
+                    while name == "load" and not (page.loaded or page.gone or self._disturbed()):
+                        await page.wait_changed()  # hundreds of times, with little ado
             spent = clock.monotonic() - now
             self._rest.add(name, spent)
             if name == "timers":
