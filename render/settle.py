@@ -147,13 +147,17 @@ class _Settling:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(min(until, self._end) - now):
                     await page.wait_changed()
-                    while name == "load" and not (page.loaded or page.gone or self._disturbed()):
+                    while self._still_loading():
                         await page.wait_changed()  # hundreds of times, with little ado
             spent = clock.monotonic() - now
             self._rest.add(name, spent)
             if name == "timers":
                 self._timers_left_s -= spent
         return ""
+
+    def _still_loading(self) -> bool:
+        page = self._page
+        return not (page.loaded or page.gone or self._disturbed())
 
     def _holder(self, now: float) -> tuple[str, float]:
         """What must be waited for, and until when at most; empty when there is nothing."""
