@@ -21,7 +21,7 @@ WORLD = "weboid"
 CHILD_LIMIT = 200
 COMMIT_LIMIT = 20
 CONSOLE_LINES = 50
-# A timer that fires later than this is not waited for.
+# A timer that was set to more than this is never waited for.
 LONGEST_TIMER_MS = 5_000
 # Frames whose timers are heard of.
 TIMERS_LIMIT = 500
@@ -95,7 +95,7 @@ class Page:
         self._context = context
         self.login = ProxyLogin(proxy, self.post)
         self.changed = asyncio.Event()
-        self._timers: dict[tuple[str, int], float] = {}
+        self._timers: dict[tuple[str, int, bool], float] = {}
         self._handlers = {
             "Page.frameNavigated": self._navigated,
             "Page.domContentEventFired": self._parsed,
@@ -164,9 +164,15 @@ class Page:
                 self._world = None
         raise AssertionError
 
-    def timers_until(self) -> float:
-        """When the last timer fires that is known and worth waiting for; 0.0 when there is none."""
-        return max(self._timers.values(), default=0.0)
+    def timers_until(self, *, late: bool = False) -> float:
+        """When the last timer fires that is known and was set to a short time; 0.0: there is none.
+
+        Args:
+            late: those that were set to `LONGEST_TIMER_MS` at most count, too.
+        """
+        return max(
+            (due for (*_, is_late), due in self._timers.items() if late or not is_late), default=0.0
+        )
 
     async def wait_changed(self) -> None:
         """Return when anything happened since the last call."""
@@ -341,13 +347,14 @@ class Page:
 
     def _timer_set(self, params: dict[str, Any], session: str = "") -> None:
         # A page might call the binding, too: what it says can only make us wait a little longer.
-        frame = (session, params["executionContextId"])
-        wait_ms = params["payload"]
+        said: str = params["payload"]
+        wait_ms = said.removeprefix("+")
         if len(wait_ms) > 6 or not (wait_ms.isascii() and wait_ms.isdigit()):
             return
-        if frame in self._timers or len(self._timers) < TIMERS_LIMIT:
+        timer = (session, params["executionContextId"], wait_ms != said)
+        if timer in self._timers or len(self._timers) < TIMERS_LIMIT:
             wait_s = min(int(wait_ms), LONGEST_TIMER_MS) / 1000
-            self._timers[frame] = self._clock.monotonic() + wait_s
+            self._timers[timer] = self._clock.monotonic() + wait_s
             self.changed.set()
 
     def _child_attached(self, params: dict[str, Any]) -> None:
@@ -367,6 +374,7 @@ class Page:
             if kind == "iframe":
                 post("Network.setBypassServiceWorker", {"bypass": True}, session)
                 post("Page.enable", {}, session)
+                post("Runtime.enable", {}, session)
                 post("Runtime.addBinding", {"name": _BINDING}, session)
                 post("Page.addScriptToEvaluateOnNewDocument", {"source": self._guard}, session)
         if kind != "service_worker":
@@ -427,9 +435,21 @@ def script(name: str) -> str:
 
 
 async def open_page(
-    context: BrowserContext, proxy: ProxyEndpoint | None, options: PageOptions, clock: Clock
+    context: BrowserContext,
+    proxy: ProxyEndpoint | None,
+    options: PageOptions,
+    clock: Clock,
+    *,
+    patience_s: float = 2.0,
 ) -> Page:
     """A blank tab in the context, heard and harmless, which has not yet gone anywhere.
+
+    Args:
+        context: its.
+        proxy: that it asks through.
+        options: how it presents itself.
+        clock: the time.
+        patience_s: timers that a page sets to less are always waited for.
 
     Raises:
         CommandError, BrowserUnavailableError: the browser makes none.
@@ -450,6 +470,7 @@ async def open_page(
     session_id, info = await arrived
     page = Page(context, info["targetId"], session_id, proxy=proxy, options=options, clock=clock)
     context.on_detached = page.target_gone
-    timers = f'({script("timers")})("{_BINDING}", {LONGEST_TIMER_MS})'
+    patience_ms = round(patience_s * 1000)
+    timers = f'({script("timers")})("{_BINDING}", {patience_ms}, {LONGEST_TIMER_MS})'
     await page.start(f"({script('guard')})();{timers}")
     return page

@@ -180,7 +180,13 @@ class _Run:
         try:
             async with asyncio.timeout(self._settings.timeout_s):
                 with self.steps.step("open"):
-                    self.page = await open_page(context, proxy, self._options, self._clock)
+                    self.page = await open_page(
+                        context,
+                        proxy,
+                        self._options,
+                        self._clock,
+                        patience_s=self._settings.patience_s,
+                    )
                     if self._request.session is not None:
                         await carry_in(self._request.session, context, self.page)
                 await self._perform(self.page)
