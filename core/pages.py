@@ -3,11 +3,14 @@
 import json
 from dataclasses import asdict, dataclass, fields
 from enum import StrEnum
-from typing import Any
+from typing import Any, TypeVar
 
 from core.errors import InputError
+from core.facts import Fact
 
 PAGEINFO_VERSION = 1
+
+_T = TypeVar("_T")
 
 
 class Outcome(StrEnum):
@@ -32,6 +35,12 @@ class PageResource:
         kept: ``response``, ``revisit``, ``failed``, ``blocked``, or ``missing``.
         reason: why it failed, was blocked or is missing; empty otherwise.
         digest: payload digest of what was kept; empty otherwise.
+        started_ms: when it was made, from the visit's first request on; None when nobody saw it.
+        ttfb_ms: from there to the end of the response's head; None when none came.
+        duration_ms: from there to its end; None when it did not end.
+        wire_bytes: received by the browser, head included; None when it did not count.
+        initiator: what made it: parser, script, preload, preflight, other, …
+        protocol: between browser and proxy: ``http/1.1``, ``h2``, …; empty when not known.
     """
 
     url: str
@@ -42,6 +51,55 @@ class PageResource:
     kept: str = "response"
     reason: str = ""
     digest: str = ""
+    started_ms: float | None = None
+    ttfb_ms: float | None = None
+    duration_ms: float | None = None
+    wire_bytes: int | None = None
+    initiator: str = ""
+    protocol: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PageLink:
+    """A link of the page, and where on it it stands.
+
+    Attributes:
+        url: absolute, http or https, without its fragment unless that names a state (``#!``).
+        text: what a reader sees of it, or its label where it is a picture; shortened.
+        rel: its ``rel``, in lower case; empty when it has none.
+        kind: ``a``, ``area``, ``link`` (in the head) or ``refresh``.
+        place: the part of the page it is in: ``nav``, ``main``, ``article``, ``aside``, ``header``,
+            ``footer``, ``form``, ``dialog``; empty when it is in none.
+        heading: the heading above it; shortened, empty when there is none.
+        visible: whether a reader can see it.
+        frame: whether it stands in a frame of the page.
+    """
+
+    url: str
+    text: str = ""
+    rel: str = ""
+    kind: str = "a"
+    place: str = ""
+    heading: str = ""
+    visible: bool = True
+    frame: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """A picture of the page that was kept.
+
+    Attributes:
+        kind: which artifact it is.
+        width: in pixels of the picture.
+        height: in pixels of the picture.
+        cut_from: how high the page is, in such pixels, when the picture ends before it; else None.
+    """
+
+    kind: str
+    width: int
+    height: int
+    cut_from: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,12 +122,17 @@ class PageInfo:
         resources: every request.
         artifacts: kinds kept beside the captures.
         outlinks: absolute URLs that the page links to.
+        links: the same and those of its head, each with where it stands; the first so many.
         timings: seconds by step.
         console: error lines the page printed, shortened.
         redirects: URLs passed on the way to `final_url`.
         tls_verified: False when the final document's certificate did not verify; None for http.
         text_digest: of the visible text, white space aside; for what has none, of the document's
             payload; empty when neither was kept. Equal ones mean that a reader sees no change.
+        facts: what the page says of itself, for citations; `core.facts` says which.
+        pictures: the pictures that were kept, with their sizes.
+        favicon: URL of the page's icon, which is kept like any part of it; empty when it has none.
+        notes: what is less than whole in an artifact, a sentence each.
     """
 
     page_id: str
@@ -92,6 +155,11 @@ class PageInfo:
     redirects: tuple[str, ...] = ()
     tls_verified: bool | None = None
     text_digest: str = ""
+    facts: tuple[Fact, ...] = ()
+    links: tuple[PageLink, ...] = ()
+    pictures: tuple[Picture, ...] = ()
+    favicon: str = ""
+    notes: tuple[str, ...] = ()
 
     def to_json(self) -> bytes:
         """The manifest as UTF-8 JSON, newline at its end."""
@@ -111,10 +179,21 @@ def parse_pageinfo(data: bytes) -> PageInfo:
             raise InputError(f"A page manifest of version {document.get('version')!r}.")
         known = {f.name for f in fields(PageInfo)}
         values = {key: value for key, value in document.items() if key in known}
-        for name in ("artifacts", "outlinks", "console", "redirects"):
+        for name in ("artifacts", "outlinks", "console", "redirects", "notes"):
             values[name] = tuple(values.get(name, ()))
-        values["resources"] = tuple(PageResource(**each) for each in values.get("resources", ()))
+        values["resources"] = _each(PageResource, values.get("resources", ()))
+        values["facts"] = _each(Fact, values.get("facts", ()))
+        values["links"] = _each(PageLink, values.get("links", ()))
+        values["pictures"] = _each(Picture, values.get("pictures", ()))
         values["outcome"] = Outcome(values["outcome"])
         return PageInfo(**values)
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise InputError(f"Not a page manifest: {error}.") from error
+
+
+def _each(kind: type[_T], entries: Any) -> tuple[_T, ...]:
+    """Values of a dataclass from their JSON; keys that it does not know are left out."""
+    known = {f.name for f in fields(kind)}  # type: ignore[arg-type]
+    return tuple(
+        kind(**{key: value for key, value in entry.items() if key in known}) for entry in entries
+    )

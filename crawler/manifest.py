@@ -62,6 +62,11 @@ def page_info(
         redirects=visit.redirects,
         tls_verified=_tls_verified(main),
         text_digest=_text_digest(visit, main),
+        facts=visit.facts,
+        links=visit.links,
+        pictures=visit.pictures,
+        favicon=visit.favicon,
+        notes=visit.notes,
     )
 
 
@@ -111,6 +116,12 @@ def _resource(request: RequestLog, entry: LedgerEntry | None) -> PageResource:
         kept=kept,
         reason=reason or request.failed,
         digest=digest,
+        started_ms=request.started_ms,
+        ttfb_ms=request.ttfb_ms,
+        duration_ms=request.duration_ms,
+        wire_bytes=request.wire_bytes,
+        initiator=request.initiator,
+        protocol=request.protocol,
     )
 
 

@@ -10,13 +10,14 @@ from datetime import datetime
 
 from core.clock import Clock
 from core.errors import BadUrlError
-from core.pages import Outcome
+from core.facts import Fact
+from core.pages import Outcome, PageLink, Picture
 from core.settings import BehaviourSettings, VisitSettings
 from render.behaviours.running import Behaviours, Done, behave, load_behaviours
 from render.browser import Browser, BrowserContext, ProxyEndpoint
 from render.cdp import CommandError
 from render.flags import user_agent
-from render.gathering import Artifact, Gathered, gather
+from render.gathering import Artifact, Gathered, Source, gather
 from render.identity import PageOptions
 from render.navigation import ABORTED, Arrival, arrive
 from render.network import DocumentResponse, RequestLog
@@ -61,6 +62,11 @@ class Visit:
         robots_meta: name in lower case and content of each ``<meta>`` that robots may go by; one
             that stands for a header has the name ``http-equiv:`` and the header's.
         behaviours: what each of them did, in the order in which they ran.
+        facts: what the page says of itself.
+        links: `outlinks` and those of the head, with where they stand.
+        pictures: sizes of the pictures that were made.
+        favicon: URL of the page's icon; empty when none was loaded.
+        notes: what is less than whole in an artifact, a sentence each.
         timings: seconds by step.
         console: error lines that the page printed, shortened.
         seconds: the whole visit.
@@ -84,6 +90,11 @@ class Visit:
     seconds: float
     robots_meta: tuple[tuple[str, str], ...] = ()
     behaviours: tuple[Done, ...] = ()
+    facts: tuple[Fact, ...] = ()
+    links: tuple[PageLink, ...] = ()
+    pictures: tuple[Picture, ...] = ()
+    favicon: str = ""
+    notes: tuple[str, ...] = ()
 
 
 async def visit(
@@ -183,8 +194,12 @@ class _Run:
         if not self._document_stands(page):
             return
         document = self._document(page)
-        mime = document.mime if document is not None else "text/html"
-        await gather(page, mime, self._settings, self.steps, self._found)
+        source = Source(
+            document.url if document is not None else self._request.url,
+            document.mime if document is not None else "text/html",
+            document.headers if document is not None else {},
+        )
+        await gather(page, source, self._settings, self.steps, self._found)
 
     async def _come_to_rest(self, page: Page) -> None:
         settings, steps = self._settings, self.steps
@@ -280,6 +295,11 @@ class _Run:
             seconds=round(self.steps.spent_s, 4),
             robots_meta=self._found.robots_meta,
             behaviours=self._done,
+            facts=self._found.facts,
+            links=self._found.links,
+            pictures=tuple(self._found.pictures),
+            favicon=self._found.favicon,
+            notes=tuple(self._found.notes),
         )
 
     def _verdict(self, page: Page | None, document: DocumentResponse | None) -> tuple[Outcome, str]:
