@@ -204,8 +204,9 @@ def _meta_name(name: str) -> str:
 
 def _pairs(value: Any) -> Iterator[tuple[str, str]]:
     for entry in _list(value):
-        match entry:
-            case [str(name), str(content)]:
+        if isinstance(entry, list) and len(entry) == 2:
+            name, content = entry
+            if isinstance(name, str) and isinstance(content, str):
                 yield name, content
 
 

@@ -17,12 +17,14 @@ from core.index_url import parse_index_url
 from core.patterns import Patterns
 from core.redis_url import RedisUse, parse_redis_url
 from core.settings import (
+    PICTURE_FORMATS,
     SCOPE_KINDS,
     EgressSettings,
     FrontierSettings,
     PolicySettings,
     ScopeSettings,
     Settings,
+    VisitSettings,
 )
 from core.sheets import NOT_IN_SHEETS, SHEET_GROUPS, Sheet, surt_prefix
 from core.via import parse_via
@@ -183,6 +185,7 @@ def check_settings(settings: Settings, *, source: str) -> None:
             raise ConfigError(f"{source} [proxy] {positive} must be at least 1.")
     if settings.proxy.dedup_url:
         parse_redis_url(settings.proxy.dedup_url, RedisUse.DEDUP)
+    _check_visit(settings.visit, source)
     _check_frontier(settings.frontier, source)
     _check_scope(settings.scope, source)
     _check_policy(settings.policy, source)
@@ -194,6 +197,19 @@ def check_settings(settings: Settings, *, source: str) -> None:
                 " share a dedup index, which is in Redis."
             )
     _check_egress(settings.egress, source)
+
+
+def _check_visit(visit: VisitSettings, source: str) -> None:
+    """Refuse picture formats that no browser writes."""
+    if visit.picture_format not in PICTURE_FORMATS:
+        raise ConfigError(
+            f"{source} [visit] picture_format must be one of {', '.join(PICTURE_FORMATS)},"
+            f" not {visit.picture_format!r}."
+        )
+    if not 1 <= visit.picture_quality <= 100:
+        raise ConfigError(
+            f"{source} [visit] picture_quality must be from 1 to 100, not {visit.picture_quality}."
+        )
 
 
 def _check_frontier(frontier: FrontierSettings, source: str) -> None:

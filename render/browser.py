@@ -78,6 +78,7 @@ class Browser:
         user_agent: what it would call itself.
         visits: contexts lent so far.
         pid: its first process.
+        icons: URLs of icons that its visits have loaded; they need not be loaded again soon.
     """
 
     def __init__(
@@ -90,6 +91,7 @@ class Browser:
         self._started = clock.monotonic()
         self._contexts: dict[str, BrowserContext] = {}
         self._ill = ""
+        self.icons: set[str] = set()
         self.connection = CdpConnection(process.read_fd, process.write_fd)
         self.pid = process.pid
         self.version = ""

@@ -49,6 +49,8 @@ class Page:
         gone: why there is no page any more; empty while there is one.
         console: error lines, shortened.
         login: what answers the proxy.
+        frames: the session of each frame that has a process of its own, by frame id.
+        concealed: selectors of what is hidden while pictures are taken, and only then.
         changed: set whenever one of these, or the log, may have changed.
     """
 
@@ -82,7 +84,8 @@ class Page:
         self.loaded = False
         self.gone = ""
         self.console: list[str] = []
-        self._context = context
+        self.frames: dict[str, str] = {}
+        self.concealed: list[str] = []
         self.login = ProxyLogin(proxy, self.post)
         self.changed = asyncio.Event()
         self._handlers = {
@@ -124,6 +127,22 @@ class Page:
         """Send a command whose result nobody needs."""
         self._connection.post(method, params, self._session)
 
+    async def send_to(self, session: str, method: str, params: dict[str, Any]) -> dict[str, Any]:
+        """The result of a command to the tab or to one of its `frames`, by its session.
+
+        Raises:
+            PageGoneError, BrowserUnavailableError: as `send`.
+            CommandError: as `send`; the frame may be gone.
+        """
+        if self.gone:
+            raise PageGoneError(self.gone)
+        return await self._connection.send(method, params, session)
+
+    @property
+    def session(self) -> str:
+        """The tab's own session."""
+        return self._session
+
     async def call(self, name: str, *arguments: object) -> Any:
         """What our script `name` returns, run where the page's own scripts cannot tamper with it.
 
@@ -149,6 +168,14 @@ class Page:
                     raise
                 self._world = None
         raise AssertionError
+
+    async def refer(self, name: str, source: str, *arguments: object) -> dict[str, Any]:
+        """A reference to what a function expression of ours returns: a `Runtime.RemoteObject`.
+
+        Raises:
+            PageGoneError, BrowserUnavailableError, CommandError: as `call`; there is no second try.
+        """
+        return await self._evaluate(name, source, arguments, by_value=False)
 
     async def wait_changed(self) -> None:
         """Return when anything happened since the last call."""
@@ -228,6 +255,11 @@ class Page:
             self.changed.set()
 
     async def _call(self, name: str, source: str, arguments: tuple[object, ...]) -> Any:
+        return (await self._evaluate(name, source, arguments, by_value=True)).get("value")
+
+    async def _evaluate(
+        self, name: str, source: str, arguments: tuple[object, ...], *, by_value: bool
+    ) -> dict[str, Any]:
         if self._world is None:
             made = await self.send(
                 "Page.createIsolatedWorld", {"frameId": self.target_id, "worldName": WORLD}
@@ -239,7 +271,7 @@ class Page:
                 "functionDeclaration": source,
                 "executionContextId": self._world,
                 "arguments": [{"value": argument} for argument in arguments],
-                "returnByValue": True,
+                "returnByValue": by_value,
                 "awaitPromise": True,
                 "silent": True,
             },
@@ -248,7 +280,8 @@ class Page:
         if failure is not None:
             said = failure.get("exception", {}).get("description", failure.get("text", ""))
             raise CommandError(f"{name}.js", said[:CONSOLE_CHARS])
-        return answer["result"].get("value")
+        result: dict[str, Any] = answer["result"]
+        return result
 
     def _heard(self, method: str, params: dict[str, Any]) -> None:
         handler = self._handlers.get(method)
@@ -299,7 +332,11 @@ class Page:
         self.post("Page.handleJavaScriptDialog", {"accept": accept})
 
     def _child_attached(self, params: dict[str, Any]) -> None:
-        self._adopt(params["sessionId"], params["targetInfo"]["type"])
+        info = params["targetInfo"]
+        if info["type"] == "iframe" and len(self._children) < CHILD_LIMIT:
+            # A target that is a frame has the frame's id.
+            self.frames[info["targetId"]] = params["sessionId"]
+        self._adopt(params["sessionId"], info["type"])
 
     def _adopt(self, session: str, kind: str) -> None:
         post = self._connection.post
@@ -334,6 +371,7 @@ class Page:
     def _child_detached(self, params: dict[str, Any]) -> None:
         session = params["sessionId"]
         self._children.discard(session)
+        self.frames = {frame: owner for frame, owner in self.frames.items() if owner != session}
         self._connection.forget(session, "detached")
         self.log.owner_gone(session)
 

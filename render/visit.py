@@ -150,6 +150,7 @@ class _Run:
         self._behaviours = behaviours
         self._clock = clock
         self._started_at = clock.now()
+        self._icons = browser.icons
         self._arrival: Arrival | None = None
         self._found = Gathered()
         self._done: tuple[Done, ...] = ()
@@ -195,9 +196,11 @@ class _Run:
             return
         document = self._document(page)
         source = Source(
-            document.url if document is not None else self._request.url,
-            document.mime if document is not None else "text/html",
-            document.headers if document is not None else {},
+            url=document.url if document is not None else self._request.url,
+            status=document.status if document is not None else None,
+            mime=document.mime if document is not None else "text/html",
+            headers=document.headers if document is not None else {},
+            icons=self._icons,
         )
         await gather(page, source, self._settings, self.steps, self._found)
 
