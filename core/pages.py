@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass, fields
 from enum import StrEnum
 from typing import Any, TypeVar
 
+from core.classes import PageClass, page_class
 from core.errors import InputError
 from core.facts import Fact
 
@@ -41,6 +42,7 @@ class PageResource:
         wire_bytes: received by the browser, head included; None when it did not count.
         initiator: what made it: parser, script, preload, preflight, other, …
         protocol: between browser and proxy: ``http/1.1``, ``h2``, …; empty when not known.
+        refetched: why it was asked for again, after the browser; empty when it was not.
     """
 
     url: str
@@ -57,6 +59,7 @@ class PageResource:
     wire_bytes: int | None = None
     initiator: str = ""
     protocol: str = ""
+    refetched: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +106,21 @@ class Picture:
 
 
 @dataclass(frozen=True, slots=True)
+class Gap:
+    """Something that the page asked for and that its visit did not bring.
+
+    Attributes:
+        url: without its fragment.
+        reason: why the archive has it not: a constant, and its detail after a colon.
+        kept: how the second request for it ended, as `PageResource.kept`; empty when there was none.
+    """
+
+    url: str
+    reason: str
+    kept: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class PageInfo:
     """The manifest of one page.
 
@@ -124,6 +142,9 @@ class PageInfo:
         outlinks: absolute URLs that the page links to.
         links: the same and those of its head, each with where it stands; the first so many.
         timings: seconds by step.
+        settled: seconds of the step ``settle`` by what held the page; ``quiet`` is the moment for
+            which nothing did.
+        restless: what did not come to rest within its limit, by the same names.
         console: error lines the page printed, shortened.
         redirects: URLs passed on the way to `final_url`.
         tls_verified: False when the final document's certificate did not verify; None for http.
@@ -133,6 +154,17 @@ class PageInfo:
         pictures: the pictures that were kept, with their sizes.
         favicon: URL of the page's icon, which is kept like any part of it; empty when it has none.
         notes: what is less than whole in an artifact, a sentence each.
+        page_class: what sort of page it is; `PageClass.UNJUDGED` when that was not judged.
+        class_score: how sure that is, from 0 to 1.
+        class_evidence: what speaks for it, a sentence each; empty for a page that is ok.
+        login: the name of the login that the page was visited with; empty without.
+        true_type: the final document's media type by its own bytes, where they say otherwise than
+            its header; else the header's.
+        format: the short name that citations have for a type that is no page; empty for pages.
+        size: bytes of its payload, as it came, content coding included.
+        filename: the name that a download was given (RFC 6266); empty otherwise.
+        refetched: what did not come at first and was asked for again, with how that ended.
+        missing: what stays missing.
     """
 
     page_id: str
@@ -151,6 +183,8 @@ class PageInfo:
     artifacts: tuple[str, ...] = ()
     outlinks: tuple[str, ...] = ()
     timings: dict[str, float] | None = None
+    settled: dict[str, float] | None = None
+    restless: tuple[str, ...] = ()
     console: tuple[str, ...] = ()
     redirects: tuple[str, ...] = ()
     tls_verified: bool | None = None
@@ -160,6 +194,16 @@ class PageInfo:
     pictures: tuple[Picture, ...] = ()
     favicon: str = ""
     notes: tuple[str, ...] = ()
+    page_class: PageClass = PageClass.UNJUDGED
+    class_score: float = 0.0
+    class_evidence: tuple[str, ...] = ()
+    login: str = ""
+    true_type: str = ""
+    format: str = ""
+    size: int = 0
+    filename: str = ""
+    refetched: tuple[Gap, ...] = ()
+    missing: tuple[Gap, ...] = ()
 
     def to_json(self) -> bytes:
         """The manifest as UTF-8 JSON, newline at its end."""
@@ -178,17 +222,28 @@ def parse_pageinfo(data: bytes) -> PageInfo:
         if document.get("version") != PAGEINFO_VERSION:
             raise InputError(f"A page manifest of version {document.get('version')!r}.")
         known = {f.name for f in fields(PageInfo)}
-        values = {key: value for key, value in document.items() if key in known}
-        for name in ("artifacts", "outlinks", "console", "redirects", "notes"):
-            values[name] = tuple(values.get(name, ()))
-        values["resources"] = _each(PageResource, values.get("resources", ()))
-        values["facts"] = _each(Fact, values.get("facts", ()))
-        values["links"] = _each(PageLink, values.get("links", ()))
-        values["pictures"] = _each(Picture, values.get("pictures", ()))
+        values: dict[str, Any] = {
+            key: tuple(value) if isinstance(value, list) else value
+            for key, value in document.items()
+            if key in known
+        }
+        for name, kind in _ENTRIES.items():
+            values[name] = _each(kind, values.get(name, ()))
         values["outcome"] = Outcome(values["outcome"])
+        values["page_class"] = page_class(values.get("page_class", ""))
         return PageInfo(**values)
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise InputError(f"Not a page manifest: {error}.") from error
+
+
+_ENTRIES: dict[str, type[Any]] = {
+    "resources": PageResource,
+    "facts": Fact,
+    "links": PageLink,
+    "pictures": Picture,
+    "refetched": Gap,
+    "missing": Gap,
+}
 
 
 def _each(kind: type[_T], entries: Any) -> tuple[_T, ...]:

@@ -25,7 +25,7 @@ async def test_documents_of_other_origins_are_in_the_dom(look: Look, proxy: Any)
 
     once = html.unescape(whole)
     assert (seen.reason, seen.notes) == ("", ())
-    assert "<p>inner <b>words</b> &amp; \"more\"</p>" in once
+    assert '<p>inner <b>words</b> &amp; "more"</p>' in once
     assert "<p>sandboxed words</p>" in once
     assert "by script" in once
     for number in (1, 2, 3, 4):
