@@ -9,11 +9,9 @@ from core.settings import VisitSettings
 from render.frames import Frames
 from render.page import Page
 from render.pictures import (
-    conceal,
     picture_full_page,
     picture_size,
     picture_view,
-    reveal,
     thumbnail,
 )
 from render.printing import print_pdf
@@ -120,9 +118,7 @@ async def gather(
     await _gather_facts(page, source, steps, found)
     view = None
     if settings.view or settings.thumbnail or settings.full_page:
-        await conceal(page)
         view = await steps.make("view", picture_view(page, settings))
-        await reveal(page)
     if view is not None and settings.view:
         found.keep_picture(ArtifactKind.VIEW, view)
     if not source.mime.startswith(("image/", "audio/", "video/")) or source.mime == "image/svg+xml":
@@ -215,10 +211,8 @@ async def _gather_full_page(
         if view is not None:
             found.keep_picture(ArtifactKind.FULL_PAGE, view)
         return
-    await conceal(page)
     picture = picture_full_page(page, height, measured["scale"], settings)
     full = await steps.make("full_page", picture)
-    await reveal(page)
     if full is None:
         return
     found.keep_picture(ArtifactKind.FULL_PAGE, full.data, cut_from=full.cut_from)

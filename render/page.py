@@ -55,7 +55,6 @@ class Page:
         console: error lines, shortened.
         login: what answers the proxy.
         frames: the session of each frame that has a process of its own, by frame id.
-        concealed: selectors of what is hidden while pictures are taken, and only then.
         changed: set whenever one of these, or the log, may have changed.
     """
 
@@ -90,7 +89,6 @@ class Page:
         self.gone = ""
         self.console: list[str] = []
         self.frames: dict[str, str] = {}
-        self.concealed: list[str] = []
         self.login = ProxyLogin(proxy, self.post)
         self.changed = asyncio.Event()
         self._timers: dict[tuple[str, int], float] = {}

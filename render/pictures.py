@@ -78,18 +78,6 @@ async def picture_full_page(
     return FullPage(again.data, again.cut_from, note)
 
 
-async def conceal(page: Page) -> None:
-    """Hide what the page says is not to be in pictures; what cannot be hidden stays."""
-    if page.concealed:
-        await _quietly(page, "on", list(page.concealed))
-
-
-async def reveal(page: Page) -> None:
-    """Show again what `conceal` has hidden."""
-    if page.concealed:
-        await _quietly(page, "off", [])
-
-
 def thumbnail(view: bytes) -> bytes:
     """A JPEG of `THUMBNAIL_WIDTH_PX`, made from the viewport's picture."""
     with Image.open(io.BytesIO(view)) as image:
@@ -187,11 +175,3 @@ async def _capture(page: Page, params: dict[str, object], patience_s: float) -> 
         # The browser forgets the question when the page navigates at that moment: ask again.
         answer = await page.send("Page.captureScreenshot", params)
     return binascii.a2b_base64(answer["data"])
-
-
-async def _quietly(page: Page, how: str, selectors: list[str]) -> None:
-    try:
-        async with asyncio.timeout(VIEW_PATIENCE_S):
-            await page.call("conceal", how, selectors)
-    except (TimeoutError, CommandError):
-        return
