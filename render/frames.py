@@ -1,156 +1,84 @@
-"""Running our scripts in every frame of a page, also in those that the page itself cannot look into.
+"""The frames of a page, in its own process or another's, and running our scripts in them."""
 
-A frame of another origin is a document of its own, most often in another process. A script that
-meets one numbers its element in the world that it runs in and goes on; `Frame.inner` finds the frame
-behind a number.
-"""
-
-import asyncio
+from dataclasses import dataclass
 from typing import Any
 
 from render.cdp import CommandError
-from render.page import WORLD, Page, script
+from render.page import CONSOLE_CHARS, WORLD, Page
 
-FRAME_LIMIT = 100
-FRAME_DEPTH = 10
-# A frame that does not answer by then is left out: one slow advertisement is not the page.
-FRAME_PATIENCE_S = 3.0
-_ELEMENT = "(number) => globalThis.weboidFrames[number]"
+FRAME_LIMIT = 16
 
 
+@dataclass(frozen=True, slots=True)
 class Frame:
-    """One document of a page: the page's own, or that of a frame which it cannot look into."""
+    """A frame: its identifier, and the session that it answers in; empty for the page's own."""
 
-    def __init__(self, page: Page, session: str, frame_id: str, depth: int = 0) -> None:
-        self._page = page
-        self._session = session
-        self._id = frame_id
-        self._world: int | None = None
-        self._inner: dict[int, Frame | None] = {}
-        self.depth = depth
-
-    def __repr__(self) -> str:
-        return f"<Frame {self._id} depth {self.depth}>"
-
-    async def call(self, name: str, *arguments: object) -> Any:
-        """What our script `name` returns here; as `Page.call`.
-
-        Raises:
-            PageGoneError, BrowserUnavailableError, CommandError: as `Page.call`.
-        """
-        if self.depth == 0:
-            return await self._page.call(name, *arguments)
-        answer = await self._run(script(name), arguments, by_value=True)
-        return answer.get("value")
-
-    async def inner(self, number: int) -> "Frame | None":
-        """The frame behind the element that a script numbered here; None when there is none.
-
-        Raises:
-            PageGoneError, BrowserUnavailableError, CommandError: as `Page.send`.
-        """
-        if number not in self._inner:
-            self._inner[number] = await self._find(number)
-        return self._inner[number]
-
-    async def _find(self, number: int) -> "Frame | None":
-        if self.depth >= FRAME_DEPTH:
-            return None
-        if self.depth == 0:
-            element = await self._page.refer("frame", _ELEMENT, number)
-        else:
-            element = await self._run(_ELEMENT, (number,), by_value=False)
-        if "objectId" not in element:
-            return None
-        told = await self._page.send_to(
-            self._session, "DOM.describeNode", {"objectId": element["objectId"]}
-        )
-        frame_id = told["node"].get("frameId")
-        if frame_id is None:
-            return None
-        session = self._page.frames.get(frame_id, self._session)
-        return Frame(self._page, session, frame_id, self.depth + 1)
-
-    async def _run(
-        self, source: str, arguments: tuple[object, ...], *, by_value: bool
-    ) -> dict[str, Any]:
-        if self._world is None:
-            made = await self._page.send_to(
-                self._session,
-                "Page.createIsolatedWorld",
-                {"frameId": self._id, "worldName": WORLD},
-            )
-            self._world = made["executionContextId"]
-        answer = await self._page.send_to(
-            self._session,
-            "Runtime.callFunctionOn",
-            {
-                "functionDeclaration": source,
-                "executionContextId": self._world,
-                "arguments": [{"value": argument} for argument in arguments],
-                "returnByValue": by_value,
-                "awaitPromise": True,
-                "silent": True,
-            },
-        )
-        if "exceptionDetails" in answer:
-            raise CommandError("frame", answer["exceptionDetails"].get("text", ""))
-        result: dict[str, Any] = answer["result"]
-        return result
+    id: str
+    session: str = ""
 
 
-class Frames:
-    """All frames of one page, while it is read.
+def main_frame(page: Page) -> Frame:
+    """The page itself."""
+    return Frame(page.target_id)
 
-    Attributes:
-        root: the page's own document.
-        silent: how many frames did not answer.
+
+async def child_frames(page: Page) -> tuple[Frame, ...]:
+    """All but the page itself, the first `FRAME_LIMIT`.
+
+    Raises:
+        PageGoneError, BrowserUnavailableError: as `Page.send`.
     """
-
-    def __init__(self, page: Page) -> None:
-        self.root = Frame(page, page.session, page.target_id)
-        self._left = FRAME_LIMIT
-        self._silent: set[tuple[int, int]] = set()
-
-    @property
-    def silent(self) -> int:
-        """How many frames did not answer, or were too many."""
-        return len(self._silent)
-
-    def again(self) -> None:
-        """Another reading begins."""
-        self._left = FRAME_LIMIT
-
-    async def each(
-        self, frame: Frame, numbers: list[int], name: str, *arguments: object
-    ) -> dict[int, tuple[Frame, Any]]:
-        """What our script `name` returns in the frames behind the numbers, by number.
-
-        Frames that have nothing, do not answer in time or are too many are left out.
-
-        Raises:
-            PageGoneError, BrowserUnavailableError: as `Page.send`.
-        """
-        wanted = list(dict.fromkeys(numbers))
-        asked, rest = wanted[: self._left], wanted[self._left :]
-        self._left -= len(asked)
-        self._silent |= {(id(frame), number) for number in rest}
-        told = await asyncio.gather(
-            *(self._ask(frame, number, name, arguments) for number in asked)
-        )
-        return {
-            number: answer for number, answer in zip(asked, told, strict=True) if answer is not None
-        }
-
-    async def _ask(
-        self, frame: Frame, number: int, name: str, arguments: tuple[object, ...]
-    ) -> tuple[Frame, Any] | None:
-        if (id(frame), number) in self._silent:
-            return None
+    found: list[Frame] = []
+    for session in page.frame_sessions():
+        if len(found) >= FRAME_LIMIT:
+            break
         try:
-            async with asyncio.timeout(FRAME_PATIENCE_S):
-                inner = await frame.inner(number)
-                return None if inner is None else (inner, await inner.call(name, *arguments))
-        except (TimeoutError, CommandError):
-            self._silent.add((id(frame), number))
-            return None
+            tree = (await page.send("Page.getFrameTree", session=session))["frameTree"]
+        except CommandError:
+            continue  # it ended meanwhile
+        todo = [tree]
+        while todo:
+            node = todo.pop(0)
+            todo += node.get("childFrames", ())
+            if node["frame"]["id"] != page.target_id:
+                found.append(Frame(node["frame"]["id"], session))
+    return tuple(found[:FRAME_LIMIT])
+
+
+async def run_in(
+    page: Page, frame: Frame, source: str, *arguments: object, gesture: bool = False
+) -> Any:
+    """What a function expression of ours returns in that frame, once; our world is made if need be.
+
+    Args:
+        page: it belongs to.
+        frame: where.
+        source: the function.
+        arguments: JSON values.
+        gesture: as if a reader had just clicked: sound and video may start.
+
+    Raises:
+        CommandError: the script failed, or the frame is gone; `detail` is the browser's word.
+        PageGoneError, BrowserUnavailableError: as `Page.send`.
+    """
+    made = await page.send(
+        "Page.createIsolatedWorld", {"frameId": frame.id, "worldName": WORLD}, frame.session
+    )
+    answer = await page.send(
+        "Runtime.callFunctionOn",
+        {
+            "functionDeclaration": source,
+            "executionContextId": made["executionContextId"],
+            "arguments": [{"value": argument} for argument in arguments],
+            "returnByValue": True,
+            "awaitPromise": True,
+            "silent": True,
+            "userGesture": gesture,
+        },
+        frame.session,
+    )
+    failure = answer.get("exceptionDetails")
+    if failure is not None:
+        said = failure.get("exception", {}).get("description", failure.get("text", ""))
+        raise CommandError("behaviour", " ".join(said.split())[:CONSOLE_CHARS])
+    return answer["result"].get("value")

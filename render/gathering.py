@@ -6,7 +6,7 @@ from core.facts import Fact, read_facts
 from core.pages import PageLink, Picture
 from core.records import ArtifactKind
 from core.settings import VisitSettings
-from render.frames import Frames
+from render.documents import Documents
 from render.page import Page
 from render.pictures import (
     picture_full_page,
@@ -170,22 +170,22 @@ async def _gather_facts(page: Page, source: Source, steps: Steps, found: Gathere
 
 
 async def _gather_words(page: Page, settings: VisitSettings, steps: Steps, found: Gathered) -> None:
-    frames = Frames(page)
+    documents = Documents(page)
     if settings.dom:
-        dom = await steps.make("dom", read_dom(page, frames))
+        dom = await steps.make("dom", read_dom(page, documents))
         if dom is not None:
             _keep_dom(dom, steps, found)
     if settings.text:
-        text = await steps.make("text", read_text(frames))
+        text = await steps.make("text", read_text(documents))
         if text is not None:
             found.keep(ArtifactKind.TEXT, "text/plain; charset=utf-8", _utf8(text))
-    links = await steps.make("outlinks", read_links(frames))
+    links = await steps.make("outlinks", read_links(documents))
     found.links = tuple((links or ())[:LINK_LIMIT])
     found.outlinks = tuple(dict.fromkeys(link.url for link in links or () if _leads_on(link)))
     if links is not None and len(links) > LINK_LIMIT:
         found.notes.append(f"links: {LINK_LIMIT} of {len(links)} are told with their place.")
-    if frames.silent:
-        found.notes.append(f"frames: {frames.silent} did not answer and are left out.")
+    if documents.silent:
+        found.notes.append(f"frames: {documents.silent} did not answer and are left out.")
 
 
 def _keep_dom(dom: Dom, steps: Steps, found: Gathered) -> None:

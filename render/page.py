@@ -30,6 +30,7 @@ SCRIPT_ATTEMPTS = 3
 # We read no bodies, so the browser need keep none for us.
 _NETWORK = {"maxTotalBufferSize": 0, "maxResourceBufferSize": 0, "maxPostDataSize": 0}
 _BINDING = "weboidTimer"
+_DOCUMENTS = [{"urlPattern": "*", "resourceType": "Document"}]
 _AUTO_ATTACH = {"autoAttach": True, "waitForDebuggerOnStart": True, "flatten": True}
 
 
@@ -55,6 +56,7 @@ class Page:
         console: error lines, shortened.
         login: what answers the proxy.
         frames: the session of each frame that has a process of its own, by frame id.
+        picture_css: rules that hold in its pictures only; empty for none.
         changed: set whenever one of these, or the log, may have changed.
     """
 
@@ -73,11 +75,13 @@ class Page:
         self._session = session_id
         self._options = options
         self._clock = clock
-        self._children: set[str] = set()
+        self._children: dict[str, str] = {}
         self._world: int | None = None
         self._guard = ""
         self._cut_off = False
         self._halted = False
+        self._held = False
+        self.picture_css = ""
         self.target_id = target_id
         self.log = NetworkLog(target_id)
         self.log.on_change = self._log_changed
@@ -111,8 +115,10 @@ class Page:
     def __repr__(self) -> str:
         return f"<Page {self.url!r} [{self.gone or 'here'}, {len(self._children)} children]>"
 
-    async def send(self, method: str, params: dict[str, Any] | None = None) -> dict[str, Any]:
-        """The result of a command to the page.
+    async def send(
+        self, method: str, params: dict[str, Any] | None = None, session: str = ""
+    ) -> dict[str, Any]:
+        """The result of a command to the page, or to the frame of another site that has `session`.
 
         Raises:
             PageGoneError: the page crashed or closed.
@@ -122,7 +128,7 @@ class Page:
         if self.gone:
             raise PageGoneError(self.gone)
         try:
-            return await self._connection.send(method, params, self._session)
+            return await self._connection.send(method, params, session or self._session)
         except CommandError:
             if self.gone:
                 raise PageGoneError(self.gone) from None
@@ -131,22 +137,6 @@ class Page:
     def post(self, method: str, params: dict[str, Any] | None = None) -> None:
         """Send a command whose result nobody needs."""
         self._connection.post(method, params, self._session)
-
-    async def send_to(self, session: str, method: str, params: dict[str, Any]) -> dict[str, Any]:
-        """The result of a command to the tab or to one of its `frames`, by its session.
-
-        Raises:
-            PageGoneError, BrowserUnavailableError: as `send`.
-            CommandError: as `send`; the frame may be gone.
-        """
-        if self.gone:
-            raise PageGoneError(self.gone)
-        return await self._connection.send(method, params, session)
-
-    @property
-    def session(self) -> str:
-        """The tab's own session."""
-        return self._session
 
     async def call(self, name: str, *arguments: object) -> Any:
         """What our script `name` returns, run where the page's own scripts cannot tamper with it.
@@ -191,6 +181,29 @@ class Page:
         await self.changed.wait()
         self.changed.clear()
 
+    def frame_sessions(self) -> tuple[str, ...]:
+        """The page's own, which is empty, then those of its frames that live in other processes."""
+        return ("", *(session for session, kind in self._children.items() if kind == "iframe"))
+
+    def now(self) -> float:
+        """Seconds of the clock that its requests are noted with."""
+        return self._clock.monotonic()
+
+    def loading_since(self, began: float) -> bool:
+        """Whether it still waits for something that it asked for after that moment of its clock."""
+        return self.log.loading_since(began)
+
+    def hold(self) -> None:
+        """Let the page go nowhere else, until `release`: who presses buttons must not lose it."""
+        self._held = True
+        self.post("Fetch.enable", {"patterns": _DOCUMENTS})
+
+    def release(self) -> None:
+        """The end of `hold`."""
+        self._held = False
+        if not self._halted:
+            self.post("Fetch.disable")
+
     def halt(self) -> None:
         """Stop the page's scripts, even one that never ends, and what is loading; go nowhere else.
 
@@ -198,8 +211,7 @@ class Page:
         it would be replaced by the browser's error page.
         """
         self._halted = True
-        documents = [{"urlPattern": "*", "resourceType": "Document"}]
-        self.post("Fetch.enable", {"patterns": documents})
+        self.post("Fetch.enable", {"patterns": _DOCUMENTS})
         self.post("Emulation.setScriptExecutionDisabled", {"value": True})
         self.post("Runtime.terminateExecution")
         self.post("Page.stopLoading")
@@ -354,7 +366,7 @@ class Page:
     def _adopt(self, session: str, kind: str) -> None:
         post = self._connection.post
         if len(self._children) < CHILD_LIMIT and kind != "service_worker":
-            self._children.add(session)
+            self._children[session] = kind
             self._connection.listen(session, self._child_listener(session))
             post("Network.enable", _NETWORK, session)
             post("Target.setAutoAttach", _AUTO_ATTACH, session)
@@ -387,13 +399,14 @@ class Page:
 
     def _child_detached(self, params: dict[str, Any]) -> None:
         session = params["sessionId"]
-        self._children.discard(session)
         self.frames = {frame: owner for frame, owner in self.frames.items() if owner != session}
+        self._children.pop(session, None)
         self._connection.forget(session, "detached")
         self.log.owner_gone(session)
 
     def _request_paused(self, params: dict[str, Any]) -> None:
-        if self._halted:
+        leaves = self._held and params.get("frameId") == self.target_id
+        if self._halted or leaves:
             facts = {"requestId": params["requestId"], "errorReason": "Aborted"}
             self.post("Fetch.failRequest", facts)
         else:

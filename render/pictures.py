@@ -14,6 +14,7 @@ from PIL import Image
 
 from core.settings import VisitSettings
 from render.cdp import CommandError
+from render.dressing import dressed
 from render.page import Page
 from render.tiles import BadPngError, Joiner
 
@@ -168,10 +169,11 @@ def _packing(settings: VisitSettings) -> dict[str, object]:
 
 
 async def _capture(page: Page, params: dict[str, object], patience_s: float) -> bytes:
-    try:
-        async with asyncio.timeout(patience_s):
+    async with dressed(page):
+        try:
+            async with asyncio.timeout(patience_s):
+                answer = await page.send("Page.captureScreenshot", params)
+        except TimeoutError:
+            # The browser forgets the question when the page navigates at that moment: ask again.
             answer = await page.send("Page.captureScreenshot", params)
-    except TimeoutError:
-        # The browser forgets the question when the page navigates at that moment: ask again.
-        answer = await page.send("Page.captureScreenshot", params)
     return binascii.a2b_base64(answer["data"])

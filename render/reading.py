@@ -1,4 +1,4 @@
-"""What a page says, through all its frames: its final DOM, its text, its links.
+"""What a page says, through all its documents: its final DOM, its text, its links.
 
 A script tells what its own world can read and where others' documents belong; here they are asked,
 and put there. One document that does not answer leaves its place empty.
@@ -9,7 +9,7 @@ from typing import Any
 
 from core.pages import PageLink
 from render.cdp import CommandError
-from render.frames import Frame, Frames
+from render.documents import Document, Documents
 from render.page import Page
 
 DOM_LIMIT_CHARS = 20_000_000
@@ -31,49 +31,51 @@ class Dom:
     truncated: bool
 
 
-async def read_dom(page: Page, frames: Frames) -> Dom:
+async def read_dom(page: Page, documents: Documents) -> Dom:
     """The DOM of the page with those of all its frames in it.
 
     Raises:
         PageGoneError, BrowserUnavailableError, CommandError: as `Page.call`.
     """
-    frames.again()
-    told = await frames.root.call("dom", DOM_LIMIT_CHARS, CANVAS_LIMIT_CHARS)
+    documents.again()
+    told = await documents.root.call("dom", DOM_LIMIT_CHARS, CANVAS_LIMIT_CHARS)
     pictures = [await _picture(page, clip) for clip in told["canvases"]]
-    return await _fill(frames, frames.root, told, pictures)
+    return await _fill(documents, documents.root, told, pictures)
 
 
-async def read_text(frames: Frames) -> str:
+async def read_text(documents: Documents) -> str:
     """The visible text of the page and its frames, in reading order.
 
     Raises:
         PageGoneError, BrowserUnavailableError, CommandError: as `Page.call`.
     """
-    frames.again()
-    told = await frames.root.call("text", TEXT_LIMIT_CHARS)
-    return (await _fill_text(frames, frames.root, told))[:TEXT_LIMIT_CHARS]
+    documents.again()
+    told = await documents.root.call("text", TEXT_LIMIT_CHARS)
+    return (await _fill_text(documents, documents.root, told))[:TEXT_LIMIT_CHARS]
 
 
-async def read_links(frames: Frames) -> tuple[PageLink, ...]:
+async def read_links(documents: Documents) -> tuple[PageLink, ...]:
     """Links of the page and its frames, in document order.
 
     Raises:
         PageGoneError, BrowserUnavailableError, CommandError: as `Page.call`.
     """
-    frames.again()
-    told = await frames.root.call("outlinks", OUTLINK_LIMIT, OUTLINK_URL_LIMIT)
-    entries = await _fill_links(frames, frames.root, told)
+    documents.again()
+    told = await documents.root.call("outlinks", OUTLINK_LIMIT, OUTLINK_URL_LIMIT)
+    entries = await _fill_links(documents, documents.root, told)
     return tuple(PageLink(**entry) for entry in entries[:OUTLINK_LIMIT])
 
 
-async def _fill(frames: Frames, frame: Frame, told: dict[str, Any], pictures: list[str]) -> Dom:
+async def _fill(
+    documents: Documents, frame: Document, told: dict[str, Any], pictures: list[str]
+) -> Dom:
     parts, truncated = told["parts"], told["truncated"]
     numbers = [part[0] for part in parts if isinstance(part, list)]
     answers: dict[int, str] = {}
     if numbers:
-        inner = await frames.each(frame, numbers, "dom", DOM_LIMIT_CHARS, CANVAS_LIMIT_CHARS)
+        inner = await documents.each(frame, numbers, "dom", DOM_LIMIT_CHARS, CANVAS_LIMIT_CHARS)
         for number, (there, said) in inner.items():
-            filled = await _fill(frames, there, said, [])
+            filled = await _fill(documents, there, said, [])
             answers[number] = filled.html
             truncated |= filled.truncated
     html: list[str] = []
@@ -81,7 +83,7 @@ async def _fill(frames: Frames, frame: Frame, told: dict[str, Any], pictures: li
     for part in parts:
         text = _part(part, answers, pictures)
         if length + len(text) > 2 * DOM_LIMIT_CHARS:
-            # Frames of frames: each keeps its limit, together they do not.
+            # Frames of documents: each keeps its limit, together they do not.
             text, truncated = "", True
         html.append(text)
         length += len(text)
@@ -121,13 +123,13 @@ async def _picture(page: Page, clip: list[float]) -> str:
     return f"data:image/png;base64,{data}" if len(data) <= CANVAS_LIMIT_CHARS else ""
 
 
-async def _fill_text(frames: Frames, frame: Frame, told: list[Any]) -> str:
+async def _fill_text(documents: Documents, frame: Document, told: list[Any]) -> str:
     numbers = [part for part in told if not isinstance(part, str)]
     answers: dict[int, str] = {}
     if numbers:
-        inner = await frames.each(frame, numbers, "text", TEXT_LIMIT_CHARS)
+        inner = await documents.each(frame, numbers, "text", TEXT_LIMIT_CHARS)
         for number, (there, said) in inner.items():
-            answers[number] = (await _fill_text(frames, there, said)).strip("\n")
+            answers[number] = (await _fill_text(documents, there, said)).strip("\n")
     text = ""
     for part in told:
         words = part if isinstance(part, str) else answers.get(part, "")
@@ -138,16 +140,20 @@ async def _fill_text(frames: Frames, frame: Frame, told: list[Any]) -> str:
     return text
 
 
-async def _fill_links(frames: Frames, frame: Frame, told: list[Any]) -> list[dict[str, Any]]:
+async def _fill_links(
+    documents: Documents, frame: Document, told: list[Any]
+) -> list[dict[str, Any]]:
     numbers = [part for part in told if not isinstance(part, dict)]
-    inner: dict[int, tuple[Frame, Any]] = {}
+    inner: dict[int, tuple[Document, Any]] = {}
     if numbers:
-        inner = await frames.each(frame, numbers, "outlinks", OUTLINK_LIMIT, OUTLINK_URL_LIMIT)
+        inner = await documents.each(frame, numbers, "outlinks", OUTLINK_LIMIT, OUTLINK_URL_LIMIT)
     entries: list[dict[str, Any]] = []
     for part in told:
         if isinstance(part, dict):
             entries.append({key: value for key, value in part.items() if key in _LINK_FIELDS})
         elif part in inner:
             there, said = inner[part]
-            entries += [entry | {"frame": True} for entry in await _fill_links(frames, there, said)]
+            entries += [
+                entry | {"frame": True} for entry in await _fill_links(documents, there, said)
+            ]
     return entries

@@ -6,7 +6,7 @@
 // because <base> is left out too.
 //
 // What only another world can read is left open: in `parts`, [number, level] stands where the
-// document of the frame of that number (render/frames.py) belongs, escaped `level` times, and
+// document of the frame of that number (render/documents.py) belongs, escaped `level` times, and
 // {canvas} where the picture of a canvas that cannot be read belongs.
 (limit, canvasLimit) => {
   "use strict";

@@ -1,5 +1,5 @@
 // Absolute http(s) targets of links, in order, each once, with where they stand; and the numbers of
-// frames that only their own world can read (render/frames.py). Fragments are gone except "#!" ones.
+// frames that only their own world can read (render/documents.py). Fragments are gone except "#!" ones.
 // Frames of the same origin and shadow roots count as part of the page.
 (limit, urlLimit) => {
   "use strict";

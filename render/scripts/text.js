@@ -1,5 +1,5 @@
 // What a reader sees as text, in the order in which it is read: strings, and the numbers of frames
-// that only their own world can read (render/frames.py).
+// that only their own world can read (render/documents.py).
 //
 // It is innerText, but innerText stops at shadow roots and frames. So the elements on the way to one
 // are walked by hand, through slots as they are shown, and everything else is asked as a whole.
