@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from core.sheets import Sheet
 
+PICTURE_FORMATS = ("png", "jpeg", "webp")
 SCOPE_KINDS = ("page", "prefix", "host", "domain", "any")
 
 
@@ -31,7 +32,11 @@ class VisitSettings:
     thumbnail: bool = True  # keep a small picture for lists
     dom: bool = True  # keep the final DOM, which playback is made from
     text: bool = True  # keep the visible text
-    full_page_limit_px: int = 16_000  # a full-page screenshot is cut at this height
+    pdf: bool = False  # keep the page as it would be printed, as PDF
+    favicon: bool = True  # load the page's icon, which this browser does not do by itself
+    full_page_limit_px: int = 16_000  # a full-page screenshot is cut at this height, in CSS pixels
+    picture_format: str = "png"  # of screenshots: "png", or smaller and lossy "jpeg" or "webp"
+    picture_quality: int = 80  # of "jpeg" and "webp", from 1 to 100
     refetch_requests: int = 30  # parts that did not come are asked for again, so many; 0: none
     refetch_bytes: int = 100_000_000  # … as long as no more than this comes of them
     refetch_s: float = 10.0  # … and no longer than this

@@ -56,6 +56,7 @@ class Page:
         console: error lines, shortened.
         login: what answers the proxy.
         held: True while it may go nowhere else; see `hold`.
+        frames: the session of each frame that has a process of its own, by frame id.
         picture_css: rules that hold in its pictures only; empty for none.
         changed: set whenever one of these, or the log, may have changed.
     """
@@ -92,7 +93,7 @@ class Page:
         self.loaded = False
         self.gone = ""
         self.console: list[str] = []
-        self._context = context
+        self.frames: dict[str, str] = {}
         self.login = ProxyLogin(proxy, self.post)
         self.changed = asyncio.Event()
         self._timers: dict[tuple[str, int, bool], float] = {}
@@ -173,6 +174,14 @@ class Page:
         return max(
             (due for (*_, is_late), due in self._timers.items() if late or not is_late), default=0.0
         )
+
+    async def refer(self, name: str, source: str, *arguments: object) -> dict[str, Any]:
+        """A reference to what a function expression of ours returns: a `Runtime.RemoteObject`.
+
+        Raises:
+            PageGoneError, BrowserUnavailableError, CommandError: as `call`; there is no second try.
+        """
+        return await self._evaluate(name, source, arguments, by_value=False)
 
     async def wait_changed(self) -> None:
         """Return when anything happened since the last call."""
@@ -279,13 +288,18 @@ class Page:
         return self._world
 
     async def _call(self, name: str, source: str, arguments: tuple[object, ...]) -> Any:
+        return (await self._evaluate(name, source, arguments, by_value=True)).get("value")
+
+    async def _evaluate(
+        self, name: str, source: str, arguments: tuple[object, ...], *, by_value: bool
+    ) -> dict[str, Any]:
         answer = await self.send(
             "Runtime.callFunctionOn",
             {
                 "functionDeclaration": source,
                 "executionContextId": await self.world(),
                 "arguments": [{"value": argument} for argument in arguments],
-                "returnByValue": True,
+                "returnByValue": by_value,
                 "awaitPromise": True,
                 "silent": True,
             },
@@ -294,7 +308,8 @@ class Page:
         if failure is not None:
             said = failure.get("exception", {}).get("description", failure.get("text", ""))
             raise CommandError(f"{name}.js", said[:CONSOLE_CHARS])
-        return answer["result"].get("value")
+        result: dict[str, Any] = answer["result"]
+        return result
 
     def _heard(self, method: str, params: dict[str, Any]) -> None:
         handler = self._handlers.get(method)
@@ -358,7 +373,11 @@ class Page:
             self.changed.set()
 
     def _child_attached(self, params: dict[str, Any]) -> None:
-        self._adopt(params["sessionId"], params["targetInfo"]["type"])
+        info = params["targetInfo"]
+        if info["type"] == "iframe" and len(self._children) < CHILD_LIMIT:
+            # A target that is a frame has the frame's id.
+            self.frames[info["targetId"]] = params["sessionId"]
+        self._adopt(params["sessionId"], info["type"])
 
     def _adopt(self, session: str, kind: str) -> None:
         post = self._connection.post
@@ -397,6 +416,7 @@ class Page:
 
     def _child_detached(self, params: dict[str, Any]) -> None:
         session = params["sessionId"]
+        self.frames = {frame: owner for frame, owner in self.frames.items() if owner != session}
         self._children.pop(session, None)
         self._connection.forget(session, "detached")
         self.log.owner_gone(session)

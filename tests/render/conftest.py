@@ -372,7 +372,7 @@ async def browser(authority: Authority, clock: SystemClock) -> AsyncIterator[Bro
 @pytest.fixture
 def settings() -> VisitSettings:
     """A patient deadline, because machines are busy, and short waits, because pages are small."""
-    return VisitSettings(timeout_s=40.0, settle_s=0.2, settle_limit_s=5.0)
+    return VisitSettings(timeout_s=40.0, settle_s=0.2, settle_limit_s=5.0, favicon=False)
 
 
 @pytest.fixture
