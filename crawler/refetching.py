@@ -15,12 +15,15 @@ from core.pages import Gap
 from core.settings import Settings
 from proxy.client import LedgerSoFar, ProxyVisit
 from proxy.ledger import LedgerEntry, Wish
-from render.network import RequestLog
+from render.network import DOWNLOAD, RequestLog
 from render.visit import Visit
 
 # What a reader sees or hears of a page: wanted even when its page did not wait for it.
 PARTS = frozenset(
-    ("Document", "Image", "Stylesheet", "Script", "Font", "Media", "TextTrack", "Manifest")
+    (
+        *("Document", "Image", "Stylesheet", "Script", "Font", "Media", "TextTrack", "Manifest"),
+        DOWNLOAD,
+    )
 )
 _NEVER = frozenset(
     (
@@ -184,7 +187,8 @@ def _downloads(seen: Visit, so_far: LedgerSoFar) -> frozenset[str]:
     turned_down = {
         each.url
         for each in seen.requests
-        if each.resource_type == "Document" and each.status is not None and each.failed
+        if each.resource_type == DOWNLOAD
+        or (each.resource_type == "Document" and each.status is not None and each.failed)
     }
     if not seen.artifacts:
         turned_down.add(seen.final_url)
