@@ -11,10 +11,12 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from email.utils import parsedate_to_datetime
 
+from core.classes import PageClass
 from core.clock import Clock
 from core.pages import Outcome, PageInfo
 from core.records import ArtifactKind, artifact_uri
 from core.settings import Settings
+from crawler.login_file import Login
 from crawler.manifest import page_info
 from crawler.plain import PlainVisits
 from crawler.refetching import Checked, check
@@ -55,12 +57,19 @@ class Wanted:
         page_id: identifies the page in every record.
         last_attempt: keep a failure, too: there will be no other attempt.
         plain: fetches the page instead of a browser; None: it is rendered.
+        login: what the page is rendered with; None: as anybody.
     """
 
     url: str
     page_id: str
     last_attempt: bool
     plain: PlainVisits | None = None
+    login: Login | None = None
+
+    @property
+    def login_name(self) -> str:
+        """The login's name; empty when it is not used."""
+        return self.login.name if self.login is not None and self.plain is None else ""
 
 
 async def capture(
@@ -91,7 +100,12 @@ async def capture(
     """
     async with (
         supervisor.proxy() as proxy,
-        proxy.client.visit(wanted.page_id, bucket=settings.proxy.dedup_bucket) as kept,
+        proxy.client.visit(
+            wanted.page_id,
+            bucket=settings.proxy.dedup_bucket,
+            headers=settings.visit.headers,
+            login=wanted.login_name,
+        ) as kept,
     ):
         seen = await _see(wanted, kept, supervisor, settings, clock)
         again, not_before = _another_chance(seen, now=clock.now())
@@ -104,6 +118,7 @@ async def capture(
         if refused:
             seen = replace(seen, outcome=Outcome.SKIPPED, reason=refused, title="", artifacts=())
         page = await _keep(kept, wanted.page_id, seen, settings)
+        page = replace(page, login=wanted.login_name)
         await before_manifest(page)
         manifest = NewArtifact(
             artifact_uri(ArtifactKind.PAGEINFO, seen.url), "application/json", page.to_json()
@@ -124,7 +139,7 @@ async def _see(
     async with supervisor.browser() as browser:
         return await visit(
             browser,
-            VisitRequest(wanted.url, endpoint),
+            VisitRequest(wanted.url, endpoint, wanted.login.session if wanted.login else None),
             settings.visit,
             behaviours=load_behaviours(settings.behaviours),
             clock=clock,
@@ -160,6 +175,9 @@ async def _keep(kept: ProxyVisit, page_id: str, seen: Visit, settings: Settings)
 def _another_chance(seen: Visit, *, now: datetime) -> tuple[bool, datetime | None]:
     """Whether a later attempt may do better, and when the host wants it."""
     if seen.status in REFUSALS:
+        return True, retry_after(seen.headers.get("retry-after", ""), now=now)
+    if seen.classification.kind is PageClass.CHALLENGE:
+        # A check for robots may let the next visitor pass, or the same one later.
         return True, retry_after(seen.headers.get("retry-after", ""), now=now)
     permanent = seen.reason.startswith(_PERMANENT)
     return seen.outcome is Outcome.FAILED and not permanent, None

@@ -10,6 +10,7 @@ from itertools import chain
 
 from core.digests import sha256_digest
 from core.formats import identified_type
+from core.logins import LOGIN_HEADER
 from core.records import RecordType
 from core.timestamps import warc_date_at
 from proxy.exchange import Recorded
@@ -113,7 +114,7 @@ def _common(kind: RecordType, recorded: Recorded) -> str:
     """The header lines that `response` and `revisit` share; gives the record its id."""
     entry, page_id = recorded.entry, recorded.visit.page_id
     entry.record_id = new_record_id()
-    page = f"WARC-Page-ID: {page_id}\r\n" if page_id else ""
+    page = _page_facts(page_id, recorded.visit.login)
     digest = f"WARC-Payload-Digest: {entry.digest}\r\n" if entry.digest else ""
     # Only a proxy on the way may know where the origin is ([egress] via).
     address = f"WARC-IP-Address: {entry.remote_ip}\r\n" if entry.remote_ip else ""
@@ -146,9 +147,15 @@ def _tls_facts(entry: LedgerEntry) -> str:
     )
 
 
+def _page_facts(page_id: str, login: str) -> str:
+    """Which visit it is of, and that it was made with a login."""
+    page = f"WARC-Page-ID: {page_id}\r\n" if page_id else ""
+    return f"{page}{LOGIN_HEADER}: {login}\r\n" if login else page
+
+
 def _request_member(recorded: Recorded) -> bytes:
     entry, page_id, request = recorded.entry, recorded.visit.page_id, recorded.request
-    page = f"WARC-Page-ID: {page_id}\r\n" if page_id else ""
+    page = _page_facts(page_id, recorded.visit.login)
     front = (
         f"WARC/1.1\r\nWARC-Type: request\r\nWARC-Record-ID: {new_record_id()}\r\n"
         f"WARC-Date: {warc_date_at(entry.started_ms)}\r\nWARC-Target-URI: {entry.url}\r\n"

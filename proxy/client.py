@@ -1,7 +1,7 @@
 """Talking to a proxy's control socket: visits opened, artifacts written, visits sealed."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import asdict, dataclass
 from datetime import datetime
@@ -163,16 +163,35 @@ class ProxyClient:
         self._secret = secret
 
     @asynccontextmanager
-    async def visit(self, page_id: str, *, bucket: str) -> AsyncIterator[ProxyVisit]:
+    async def visit(
+        self,
+        page_id: str,
+        *,
+        bucket: str,
+        headers: Mapping[str, str] | None = None,
+        login: str = "",
+    ) -> AsyncIterator[ProxyVisit]:
         """A visit, over at the end of the block.
 
+        Args:
+            page_id: identifies the page in every record.
+            bucket: of dedup.
+            headers: added to each of its requests (`core.request_headers`).
+            login: the name of the login that it is made with; empty without.
+
         Raises:
+            ConfigError: a header may not be added.
             DiskFullError: less than the reserve is free.
             LimitReachedError: the run has received all that it may.
             ProxyUnavailableError: the proxy is gone.
         """
         async with self._connected() as connection:
-            answer = await connection.ask({"verb": "open", "page_id": page_id, "bucket": bucket})
+            message: Message = {"verb": "open", "page_id": page_id, "bucket": bucket}
+            if headers:
+                message["headers"] = dict(headers)
+            if login:
+                message["login"] = login
+            answer = await connection.ask(message)
             credentials = Credentials(
                 answer["host"], answer["port"], answer["username"], answer["password"]
             )

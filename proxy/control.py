@@ -29,10 +29,13 @@ from core.errors import (
     UnavailableError,
     WeboidError,
 )
+from core.logins import check_login_name, dedup_bucket
+from core.request_headers import check_headers
 from core.timestamps import parse_warc_date
 from proxy.again import ask_again
 from proxy.frames import BODY_LIMIT_BYTES, Message, pack, receive
 from proxy.handshake import Secret, admit
+from proxy.http1 import Headers
 from proxy.jobs import Artifact
 from proxy.ledger import Wish, to_table
 from proxy.server import ArchivingProxy
@@ -185,7 +188,12 @@ class _Conversation(socketserver.BaseRequestHandler):
                 "The run has received all that it may; raise [proxy] crawl_limit_bytes, and go on."
             )
         page_id, bucket = _text(message, "page_id"), _text(message, "bucket")
-        self._visit = visit = proxy.visits.open(page_id, bucket)
+        headers = _headers(message)
+        login = _text(message, "login") if "login" in message else ""
+        if login:
+            check_login_name(login)
+            bucket = dedup_bucket(bucket, login)
+        self._visit = visit = proxy.visits.open(page_id, bucket, headers=headers, login=login)
         host, port = proxy.reached_at
         return {
             "host": host,
@@ -275,6 +283,17 @@ def _text(message: Message, name: str) -> str:
     if not isinstance(text, str) or _CONTROL.search(text):
         raise InputError(f"{name} is no text, or holds control characters.")
     return text
+
+
+def _headers(message: Message) -> Headers:
+    """The headers to add to each request of the visit; those that may not be are refused."""
+    given = message.get("headers", {})
+    if not isinstance(given, dict) or not all(isinstance(each, str) for each in given.values()):
+        raise InputError("headers is no table of texts.")
+    check_headers(given)
+    return tuple(
+        (name.lower().encode(), name.encode(), value.encode()) for name, value in given.items()
+    )
 
 
 def _wish(described: Message) -> Wish:

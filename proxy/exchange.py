@@ -30,6 +30,7 @@ from proxy.http1 import (
 )
 from proxy.ledger import Kept, LedgerEntry
 from proxy.limits import Limits
+from proxy.secrecy import withheld_request, withheld_response
 from proxy.spool import Spool, SpoolSpace
 from proxy.upstream import Connection, Origin, Upstream
 from proxy.visits import Visit
@@ -51,8 +52,8 @@ class Recorded:
     """A finished exchange, for whoever writes it.
 
     Attributes:
-        request: the request as the origin got it.
-        head: the response's.
+        request: the request as the origin got it; of a visit with a login without its secrets.
+        head: the response's; likewise.
         spool: the response's body as it came.
         block: running SHA-256 of head and body.
         payload: running SHA-256 of the body without its transfer coding; None when the coding was
@@ -171,12 +172,15 @@ class Exchange:
         except MalformedMessageError as error:
             connection.close()
             raise NoResponseError(502, f"malformed: {error}") from error
+        kept = head
+        if self.visit.login:
+            request, kept = withheld_request(request), withheld_response(head)
         spool = Spool(self._tools.space)
         relay = _Relay(self, spool, self._browser, coded=framing is Framing.CHUNKED)
         keep_alive = keep_alive and framing is not Framing.CLOSE
         body = Body(framing, length)
         try:
-            relay.start(head, keep_alive=keep_alive)
+            relay.start(head, kept.raw, keep_alive=keep_alive)
             relay.body(body, rest, connection)
         except BaseException:
             spool.close()
@@ -189,7 +193,7 @@ class Exchange:
                 entry=self.entry,
                 visit=self.visit,
                 request=request,
-                head=head,
+                head=kept,
                 spool=spool,
                 block=relay.block,
                 # A chunked body cut short has no payload that two readers would agree on.
@@ -398,8 +402,8 @@ class _Relay:
         self.beginning = b""  # of the payload
         self.surplus = False
 
-    def start(self, head: ResponseHead, *, keep_alive: bool) -> None:
-        self.block = hashlib.sha256(head.raw)
+    def start(self, head: ResponseHead, kept: bytes, *, keep_alive: bool) -> None:
+        self.block = hashlib.sha256(kept)
         self._held = _shown(head, keep_alive=keep_alive)
         if self._exchange.ranged:
             self._held = _as_part(self._held, head)

@@ -26,6 +26,7 @@ from proxy.http1 import (
     keeps_alive,
     parse_request_head,
     request_framing,
+    with_headers,
 )
 from proxy.ledger import Kept, LedgerEntry
 from proxy.targets import TargetTooLongError, absolute, authority, host_header, tunnelled
@@ -132,6 +133,7 @@ class ArchivingHandler(WarcProxyHandler):  # type: ignore[misc]
 
     def _forward(self, head: RequestHead, visit: Visit, *, keep_alive: bool) -> bool:
         origin, target, url = self._locate(head)
+        head = with_headers(head, visit.headers)
         kind = WebSocketExchange if asks_for_websocket(head) else Exchange
         exchange = kind(self.server.exchanges, visit, url, head.method)
         refused = visit.begin(exchange, exchange.entry)

@@ -43,6 +43,9 @@ class Visit:
     Thread-safe. `begin` and `end` frame each exchange; `seal` waits for them.
 
     Attributes:
+        headers: added to each request, in place of what the browser says under that name.
+        login: the name of the login that it is made with; empty without. Then what a session is
+            known by is left out of its records (`proxy.secrecy`).
         received: bytes that came from origins.
         refused: requests over the limit, which nobody notes one by one.
         first_headers: of its first GET, names in lower case, names, values.
@@ -50,9 +53,19 @@ class Visit:
         failure: why the visit as a whole failed; None when it did not.
     """
 
-    def __init__(self, page_id: str, bucket: str, *, limit_requests: int) -> None:
+    def __init__(
+        self,
+        page_id: str,
+        bucket: str,
+        *,
+        limit_requests: int,
+        headers: Headers = (),
+        login: str = "",
+    ) -> None:
         self.page_id = page_id
         self.bucket = bucket
+        self.headers = headers
+        self.login = login
         self.received = 0
         self.refused = 0
         self.first_headers: Headers = ()
@@ -189,9 +202,11 @@ class Visits:
         self._limit_requests = limit_requests
         self._by_authorization: dict[bytes, Visit] = {}
 
-    def open(self, page_id: str, bucket: str) -> Visit:
+    def open(self, page_id: str, bucket: str, *, headers: Headers = (), login: str = "") -> Visit:
         """A new visit, from now on known by its credentials."""
-        visit = Visit(page_id, bucket, limit_requests=self._limit_requests)
+        visit = Visit(
+            page_id, bucket, limit_requests=self._limit_requests, headers=headers, login=login
+        )
         self._by_authorization[_authorization(visit)] = visit
         return visit
 
