@@ -173,9 +173,9 @@ def _unasked(group: list[RequestLog], *, is_part: bool) -> str:
 
 
 def _own_documents(seen: Visit) -> frozenset[str]:
-    """The page itself and the way to it. A page that was shown is not fetched behind its back."""
+    """The page, if it was shown, and the way to it: what was seen must not be fetched behind its back."""
     way = {seen.url.partition("#")[0], *seen.redirects}
-    return frozenset(way if not seen.artifacts else way | {seen.final_url})
+    return frozenset(way | {seen.final_url} if seen.artifacts else way - {seen.final_url})
 
 
 def _parts_of(requests: Iterable[RequestLog]) -> frozenset[str]:

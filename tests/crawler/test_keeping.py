@@ -275,6 +275,18 @@ async def test_what_broke_is_asked_for_again(take: Take, origin: Origin, layout:
     assert resource.refetched.startswith("disconnected:")
 
 
+async def test_a_download_that_broke_is_asked_for_again(
+    take: Take, origin: Origin, layout: Layout
+) -> None:
+    """Nobody has seen it, so its second answer is as good as the first."""
+    answer = ok(PDF, mime="application/pdf")
+    origin.answers["/it"] = once_broken(answer, cut_at=5_000)
+    page = await take("/it")
+
+    assert (page.outcome, page.reason, page.size) == (Outcome.COMPLETE, "", len(PDF))
+    assert [len(each.payload) == len(PDF) for each in kept(layout, "/it")] == [False, True]
+
+
 async def test_what_stays_missing_is_listed_and_makes_the_page_partial(
     take: Take, origin: Origin
 ) -> None:

@@ -17,7 +17,7 @@ from tests.proxy.conftest import check, records
 
 pytestmark = [pytest.mark.proxy, pytest.mark.usefixtures("after")]
 
-VERBS = ("open", "write", "seal", "close", "status")
+VERBS = ("open", "write", "ledger", "seal", "close", "status")
 FIELDS = ("verb", "page_id", "bucket", "artifacts", "grace_s", "await_s", "awaited", "body", "size")
 ERRORS = {"InputError", "BodyTooLargeError"}
 
