@@ -410,20 +410,33 @@ async def test_redirects_of_what_is_asked_again_are_followed(
     assert [each.payload for each in kept(layout, "/b.png")] == [PNG]
 
 
-async def test_the_deadline_leaves_what_nobody_asked_for_to_be_named(
-    take: Take, origin: Origin
+async def test_what_the_deadline_left_unasked_is_asked_for_and_the_rest_named(
+    take: Take, origin: Origin, layout: Layout
 ) -> None:
-    """A page cut at its deadline is partial for that reason; its open parts are in the list."""
+    """Six silent images hold up a seventh (a browser asks a host six at a time): it is not lost."""
 
     def silent(connection: socket.socket, _head: bytes) -> None:
         connection.recv(1)
 
-    origin.answers["/it"] = ok(b"<p>words<img src=/a.png>")
-    origin.answers["/a.png"] = silent
+    names = [f"/{number}.png" for number in range(6)]
+    images = "".join(f"<img src={name}>" for name in (*names, "/good.png"))
+    origin.answers["/it"] = ok(f"<p>words{images}".encode(), more="Set-Cookie: c=1\r\n")
+    origin.answers |= dict.fromkeys(names, silent)
+    origin.answers["/good.png"] = ok(PNG, mime="image/png")
     page = await take("/it", timeout_s=3.0, settle_limit_s=30.0)
+    (head,) = asked(origin, "/good.png")
+    (again,) = page.refetched
 
     assert page.outcome is Outcome.PARTIAL
-    assert [gap.url for gap in page.missing] == [f"{SITE}/a.png"]
+    assert {gap.url: gap.reason for gap in page.missing} == dict.fromkeys(
+        [SITE + name for name in names], "unfinished"
+    )
+    assert (again.url, again.reason, again.kept) == (f"{SITE}/good.png", "unasked", "response")
+    assert [each.payload for each in kept(layout, "/good.png")] == [PNG]
+    assert f"Referer: {SITE}/it\r\n".encode() in head
+    assert b"Accept: image/avif" in head
+    assert b"User-Agent: Mozilla/5.0" in head
+    assert b"Cookie" not in head
 
 
 def tone(seconds: float) -> bytes:
