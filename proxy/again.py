@@ -6,6 +6,7 @@ the visit has, and with no cookie: we do not know what it would have sent. GET o
 an allowance of bytes that all share; redirects are followed as a browser would.
 """
 
+import re
 import threading
 from collections.abc import Sequence
 from dataclasses import replace
@@ -24,6 +25,7 @@ REDIRECTS = 10
 # Of the visit's first request, what any other has as well.
 _COMMON = (b"user-agent", b"accept-language", b"accept-encoding", b"dnt", b"sec-gpc")
 _HINTS = b"sec-ch-ua"
+_SPELLED = re.compile(r"[!-~]+")
 
 
 class Allowance:
@@ -131,6 +133,8 @@ def _made(visit: Visit, wish: Wish) -> tuple[Origin, bytes]:
 
 
 def _located(url: str) -> tuple[Origin, str]:
+    if not _SPELLED.fullmatch(url):
+        raise MalformedMessageError("A browser writes URLs in ASCII without blanks.")
     if url[:8].lower() != "https://":
         origin, target, _ = absolute(url)
         return origin, target

@@ -17,8 +17,24 @@ from tests.proxy.conftest import check, records
 
 pytestmark = [pytest.mark.proxy, pytest.mark.usefixtures("after")]
 
-VERBS = ("open", "write", "seal", "close", "status")
-FIELDS = ("verb", "page_id", "bucket", "artifacts", "grace_s", "await_s", "awaited", "body", "size")
+VERBS = ("open", "write", "ledger", "seal", "close", "status")
+FIELDS = (
+    "verb",
+    "page_id",
+    "bucket",
+    "artifacts",
+    "grace_s",
+    "await_s",
+    "awaited",
+    "body",
+    "size",
+    "again",
+    "limit_bytes",
+    "url",
+    "reason",
+    "accept",
+    "referer",
+)
 ERRORS = {"InputError", "BodyTooLargeError"}
 
 quick = settings(
