@@ -35,7 +35,7 @@ RICH = (
     "<div role=tablist><b role=tab aria-selected=true>1</b><b role=tab>2</b></div>"
     f"{'<details><summary>more</summary>x</details>' * 20}{'<span>word</span> ' * 2000}"
     f"{''.join(f'<img data-src=/l{n}>' for n in range(20))}"
-    "<div id=cookies style='position:fixed;bottom:0'>We use cookies <button>Reject all</button></div>"
+    "<div id=cookies style='position:fixed;bottom:0'>We use cookies <button onclick='parentNode.remove()'>Reject all</button></div>"
 )
 PAGES = {"/simple": f"<title>Simple</title>{TEXT * 3}", "/five": FIVE, "/rich": RICH}
 

@@ -29,7 +29,7 @@ async def child_frames(page: Page) -> tuple[Frame, ...]:
         PageGoneError, BrowserUnavailableError: as `Page.send`.
     """
     found: list[Frame] = []
-    for session in page.frame_sessions():
+    for session in ("", *page.frames.values()):
         if len(found) >= FRAME_LIMIT:
             break
         try:

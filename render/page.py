@@ -76,7 +76,7 @@ class Page:
         self._session = session_id
         self._options = options
         self._clock = clock
-        self._children: dict[str, str] = {}
+        self._children: set[str] = set()
         self._world: int | None = None
         self._guard = ""
         self._cut_off = False
@@ -188,17 +188,9 @@ class Page:
         await self.changed.wait()
         self.changed.clear()
 
-    def frame_sessions(self) -> tuple[str, ...]:
-        """The page's own, which is empty, then those of its frames that live in other processes."""
-        return ("", *(session for session, kind in self._children.items() if kind == "iframe"))
-
     def now(self) -> float:
         """Seconds of the clock that its requests are noted with."""
         return self._clock.monotonic()
-
-    def loading_since(self, began: float) -> bool:
-        """Whether it still waits for something that it asked for after that moment of its clock."""
-        return self.log.loading_since(began)
 
     def hold(self) -> None:
         """Let the page go nowhere else, until `release`: who presses buttons must not lose it."""
@@ -382,7 +374,7 @@ class Page:
     def _adopt(self, session: str, kind: str) -> None:
         post = self._connection.post
         if len(self._children) < CHILD_LIMIT and kind != "service_worker":
-            self._children[session] = kind
+            self._children.add(session)
             self._connection.listen(session, self._child_listener(session))
             post("Network.enable", _NETWORK, session)
             post("Target.setAutoAttach", _AUTO_ATTACH, session)
@@ -417,7 +409,7 @@ class Page:
     def _child_detached(self, params: dict[str, Any]) -> None:
         session = params["sessionId"]
         self.frames = {frame: owner for frame, owner in self.frames.items() if owner != session}
-        self._children.pop(session, None)
+        self._children.discard(session)
         self._connection.forget(session, "detached")
         self.log.owner_gone(session)
 

@@ -54,7 +54,7 @@ async def _grows(page: Page, told: Told, left_s: float) -> bool:
         if await page.run("height", _HEIGHT) > told.number("height"):
             return True
         now = loop.time()
-        if now >= limit or (now >= patience and not page.loading_since(began - 0.5)):
+        if now >= limit or (now >= patience and not page.log.loading_since(began - 0.5)):
             return False
         await asyncio.sleep(LOOK_S)
 

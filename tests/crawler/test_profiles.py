@@ -104,7 +104,7 @@ def test_a_script_is_looked_for_beside_the_profile_that_names_it(tmp_path: Path)
     wrong = written(tmp_path, '[behaviours]\nscripts = ["mine.js"]', "wrong.toml")
 
     assert load_profile(other).behaviours.scripts == (str(script),)
-    with pytest.raises(ConfigError, match="scripts: .*mine.js cannot be read"):
+    with pytest.raises(ConfigError, match=r"scripts: .*mine\.js cannot be read"):
         load_profile(wrong)
 
 
