@@ -45,7 +45,7 @@ class Labelled:
         traits = read_traits(self.html) if self.mime == "text/html" else None
         if traits is not None and self.covered:
             traits = replace(traits, overlay_share=self.covered, overlay_text=self.over)
-        head, _, rest = self.html.partition("<title>")
+        _, _, rest = self.html.partition("<title>")
         title = self.title or (rest.partition("</title>")[0] if rest else "")
         return Evidence(
             self.url, self.final_url or self.url, self.status, self.headers, self.mime, title,
