@@ -33,6 +33,7 @@ class PageResource:
         kept: ``response``, ``revisit``, ``failed``, ``blocked``, or ``missing``.
         reason: why it failed, was blocked or is missing; empty otherwise.
         digest: payload digest of what was kept; empty otherwise.
+        refetched: why it was asked for again, after the browser; empty when it was not.
     """
 
     url: str
@@ -43,6 +44,22 @@ class PageResource:
     kept: str = "response"
     reason: str = ""
     digest: str = ""
+    refetched: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """Something that the page asked for and that its visit did not bring.
+
+    Attributes:
+        url: without its fragment.
+        reason: why the archive has it not: a constant, and its detail after a colon.
+        kept: how the second request for it ended, as `PageResource.kept`; empty when there was none.
+    """
+
+    url: str
+    reason: str
+    kept: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +83,9 @@ class PageInfo:
         artifacts: kinds kept beside the captures.
         outlinks: absolute URLs that the page links to.
         timings: seconds by step.
+        settled: seconds of the step ``settle`` by what held the page; ``quiet`` is the moment for
+            which nothing did.
+        restless: what did not come to rest within its limit, by the same names.
         console: error lines the page printed, shortened.
         redirects: URLs passed on the way to `final_url`.
         tls_verified: False when the final document's certificate did not verify; None for http.
@@ -74,6 +94,14 @@ class PageInfo:
         page_class: what sort of page it is; `PageClass.UNJUDGED` when that was not judged.
         class_score: how sure that is, from 0 to 1.
         class_evidence: what speaks for it, a sentence each; empty for a page that is ok.
+        login: the name of the login that the page was visited with; empty without.
+        true_type: the final document's media type by its own bytes, where they say otherwise than
+            its header; else the header's.
+        format: the short name that citations have for a type that is no page; empty for pages.
+        size: bytes of its payload, as it came, content coding included.
+        filename: the name that a download was given (RFC 6266); empty otherwise.
+        refetched: what did not come at first and was asked for again, with how that ended.
+        missing: what stays missing.
     """
 
     page_id: str
@@ -92,6 +120,8 @@ class PageInfo:
     artifacts: tuple[str, ...] = ()
     outlinks: tuple[str, ...] = ()
     timings: dict[str, float] | None = None
+    settled: dict[str, float] | None = None
+    restless: tuple[str, ...] = ()
     console: tuple[str, ...] = ()
     redirects: tuple[str, ...] = ()
     tls_verified: bool | None = None
@@ -99,6 +129,13 @@ class PageInfo:
     page_class: PageClass = PageClass.UNJUDGED
     class_score: float = 0.0
     class_evidence: tuple[str, ...] = ()
+    login: str = ""
+    true_type: str = ""
+    format: str = ""
+    size: int = 0
+    filename: str = ""
+    refetched: tuple[Gap, ...] = ()
+    missing: tuple[Gap, ...] = ()
 
     def to_json(self) -> bytes:
         """The manifest as UTF-8 JSON, newline at its end."""
@@ -117,10 +154,14 @@ def parse_pageinfo(data: bytes) -> PageInfo:
         if document.get("version") != PAGEINFO_VERSION:
             raise InputError(f"A page manifest of version {document.get('version')!r}.")
         known = {f.name for f in fields(PageInfo)}
-        values = {key: value for key, value in document.items() if key in known}
-        for name in ("artifacts", "outlinks", "console", "redirects", "class_evidence"):
-            values[name] = tuple(values.get(name, ()))
+        values: dict[str, Any] = {
+            key: tuple(value) if isinstance(value, list) else value
+            for key, value in document.items()
+            if key in known
+        }
         values["resources"] = tuple(PageResource(**each) for each in values.get("resources", ()))
+        for name in ("refetched", "missing"):
+            values[name] = tuple(Gap(**each) for each in values.get(name, ()))
         values["outcome"] = Outcome(values["outcome"])
         values["page_class"] = page_class(values.get("page_class", ""))
         return PageInfo(**values)
