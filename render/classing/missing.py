@@ -8,7 +8,7 @@ missing pages, and lists without entries, are pages.
 
 import re2
 
-from render.classing.evidence import Case, Evidence
+from render.classing.evidence import Case, Evidence, plain
 
 # What such pages are called, by language.
 _NAMES = (
@@ -28,12 +28,13 @@ _NAMES = (
     r"(?:die |diese )?(?:angeforderte |gewünschte |gesuchte )?(?:seite|datei|inhalt)"
     r" (?:wurde |konnte |ist |existiert |leider ){0,3}"
     r"(?:nicht (?:gefunden|verfügbar|vorhanden)(?: werden)?|nicht mehr(?: verfügbar)?)"
-    r"|nicht gefunden|seite existiert nicht",
+    r"|nicht gefunden|(?:die |diese )?seite existiert nicht",
     r"(?:la |cette )?(?:page|ressource|article) (?:demandée? |que vous (?:re)?cherchez )?"
     r"(?:est |n'est |n'a |n'existe ){0,2}(?:pas |plus )?(?:été )?"
     r"(?:introuvable|non trouvée?|trouvée?|inexistante?|disponible|pas|plus)",
     r"(?:la )?página (?:solicitada |que buscas )?(?:no (?:se ha |ha sido |fue |se )?"
-    r"(?:encontrad[ao]|encuentra|existe|disponible)|inexistente)|no encontrad[ao]",
+    r"(?:encontrad[ao]|encuentra|existe|disponible)|inexistente)|no encontrad[ao]"
+    r"|no se (?:ha )?(?:encontró|encontrado|pudo encontrar) la página",
     r"(?:la )?pagina (?:richiesta )?non (?:è stata |è )?(?:trovata|disponibile|esiste)|non trovat[ao]",
     r"(?:a )?página (?:solicitada )?não (?:foi )?(?:encontrada|existe)|não encontrad[ao]",
     r"(?:de |deze )?(?:gevraagde )?pagina (?:is |werd |kon )?(?:niet (?:gevonden|beschikbaar)"
@@ -58,7 +59,7 @@ _SAYINGS = re2.compile(
     r"(?:(?:error|http error|fehler|erreur|errore|fout|błąd|erro|ошибка|エラー) ?){0,2}404"
     rf"(?:[ ,:-]{{0,3}}(?:error|fehler|http|page))?[ ,:-]{{0,3}}(?:{_NAME})?"
     rf"|http 404[ ,:-]{{1,3}}(?:{_NAME})"
-    rf"|(?:(?:we(?:'re| are) (?:very |so )?sorry|sorry|oops|ups|oh no|uh[- ]oh|whoops|hmm+|error)[ ,.!:]{{0,4}}(?:but )?){{0,2}}(?:{_NAME})[ (]{{0,2}}(?:404\)?)?"
+    rf"|(?:(?:we(?:'re| are) (?:very |so )?sorry|sorry|o+ps|oups|ups|hoppla|oh no|uh[- ]oh|whoops|hmm+|error)[ ,.!:]{{0,4}}(?:but )?){{0,2}}(?:{_NAME})[ (]{{0,2}}(?:404\)?)?"
 )
 # The apology that stands below it.
 _APOLOGIES = re2.compile(
@@ -85,6 +86,7 @@ _ERROR_PATHS = re2.compile(
 _ERROR_QUERIES = re2.compile(
     r"(?:^|&)(?:(?:e|error|err|status|code|msg)=)?(?:404|not[-_]?found)(?:&|=|$)"
 )
+_WORD_ENDS = re2.compile(r"[^\pL\pN]+")
 _HOMES = re2.compile(
     r"(?:index|home|default|main|welcome|start|accueil|inicio|startseite)(?:\.\w{2,5})?"
 )
@@ -138,11 +140,21 @@ def _led_away(page: Evidence, case: Case) -> None:
     if not to_root or not segments or _HOMES.fullmatch(segments[-1]):
         return
     # A parameter that names a page is as specific as a path that does.
+    if _is_about(page, segments[-1]):
+        return
     specific = len(segments) > 1 and _SPECIFIC.search(segments[-1])
     if specific:
-        case.add(0.7, "Redirects led from a page deep in a site to a home page.")
+        case.add(0.72, "Redirects led from a page deep in a site to a home page.")
     elif len(segments) > 1:
         case.add(0.4, "Redirects led to a home page.")
+
+
+def _is_about(page: Evidence, segment: str) -> bool:
+    """Whether what is shown is called as the segment of an address says: then it has only moved."""
+    words = [each for each in _WORD_ENDS.split(segment) if len(each) > 3 and not each.isdigit()]
+    called = " ".join((*page.title_parts[:1], *(plain(each) for each in page.seen.headings[:3])))
+    found = sum(each in called for each in words)
+    return found > 0 and found >= min(2, len(words))
 
 
 def near_empty(page: Evidence) -> Case:

@@ -79,7 +79,7 @@ _LOGIN_PATHS = re2.compile(
     r"|users/sign_in|accounts?/log-?in|account/signin|servicelogin|i/flow/login|uas/login|adfs"
     r"|authenticate|anmelden|anmeldung|connexion|identification|acceso|iniciar-sesion|accedi|entrar"
     r"|inloggen|logowanie|checkpoint|member/login|cas|idp|signup|register|subscribe|paywall)"
-    r"(?:[/.?_-]|$)|title=special:userlogin"
+    r"(?:[/.?_-]|$)|title=special:userlogin|[?&](?:action|do|view|page|mode|option)=(?:log|sign)-?in(?:&|$)"
 )
 _LOGIN_HOSTS = frozenset(
     {
@@ -97,7 +97,7 @@ _LOGIN_HOSTS = frozenset(
 _LOGIN_NAMES = re2.compile(r"^(?:login|signin|accounts?|auth|sso|idp|id|secure|identity|cas)\.")
 _RETURNS = re2.compile(
     r"(?:^|&)(?:next|return(?:_?url|_?to|path)?|redirect(?:_?ur[li]|_?to)?|continue|goto|dest(?:ination)?"
-    r"|session_?redirect|service|back(?:url)?|ref|target|relaystate|client_id|response_type|samlrequest)="
+    r"|session_?redirect|service|back(?:url)?|relaystate|client_id|response_type|samlrequest)="
 )
 _LOGIN_TITLES = re2.compile(
     r"(?:please )?(?:log|sign)[ -]?[io]n(?: required| to continue| to .{1,40})?|login(?: required| page)?"
