@@ -98,7 +98,7 @@ _WAITING = re2.compile(
     r"|(?:please |you need to |we're sorry but .{0,60})?enable javascript.{0,80}|.{0,60}requires? javascript.{0,60}"
     r"|javascript (?:is|must be) (?:disabled|required|enabled).{0,80}"
 )
-_EMPTY_CHARS = 10
+_EMPTY_CHARS = 6
 
 
 def missing(page: Evidence) -> Case:

@@ -202,7 +202,9 @@ def login_wall(page: Evidence) -> Case:
     )
     viewing, words = _VIEWING_WORDS.search(page.words), _LOGIN_WORDS.search(page.words)
     if thin and page.seen.passwords:
-        case.add(0.5, "There is a password to enter, and little to read.")
+        # Of a source it is not known whether the field is shown.
+        weight = 0.5 if page.is_rendered else 0.3
+        case.add(weight, "There is a password to enter, and little to read.")
     if thin and called:
         case.add(0.45, f"It is called “{called[:100]}”.")
     if viewing and (page.volume < 1_500 or page.seen.is_paywalled):
