@@ -123,9 +123,7 @@
   return {
     text: wantText && body ? short(innerText(body), 50000) : "",
     headings,
-    elements: all("*").length,
     links: all("a[href]").length,
-    forms: all("form").length,
     passwords: first(all("input[type=password i]"), (node) => seen(node, 1)),
     fields: first(all("input:not([type=hidden]), textarea, select, button"), (node) => seen(node, 1)),
     pictures,

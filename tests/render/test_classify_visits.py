@@ -138,3 +138,27 @@ async def test_a_page_that_shadows_everything_is_judged_all_the_same(
     seen = await look(http(labelled.url), proxy.endpoint(), **LEAN)
 
     assert seen.classification.kind is PageClass.SOFT_404
+
+
+async def test_a_page_whose_text_is_not_kept_is_judged_by_it(
+    look: Look, site: Site, proxy: StrictProxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a profile keeps is one matter, what is looked at another."""
+    (gone,) = chosen(MISSINGS, "english")
+    monkeypatch.setattr(site, "serve", web_of(gone, site))
+    seen = await look(http(gone.url), proxy.endpoint(), text=False, dom=False, **LEAN)
+
+    assert seen.artifacts == ()
+    assert seen.classification.kind is PageClass.SOFT_404
+    assert len(seen.classification.evidence) == 3
+
+
+async def test_what_stands_in_frames_of_the_site_is_read(
+    look: Look, site: Site, proxy: StrictProxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A page of frames is neither empty nor parked."""
+    (frames,) = chosen(ORDINARY, "frames")
+    monkeypatch.setattr(site, "serve", web_of(frames, site))
+    seen = await look(http(frames.url), proxy.endpoint(), **LEAN)
+
+    assert seen.classification.kind is PageClass.OK
