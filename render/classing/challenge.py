@@ -252,4 +252,6 @@ def _captcha(page: Evidence, case: Case) -> None:
     loaded = any(each in asked for each in _CAPTCHAS for asked in page.asked)
     alone = page.volume < 400 and page.seen.fields <= 2 and not page.seen.passwords
     if (boxes or loaded) and alone and page.seen.links <= 8 and page.seen.pictures <= 2:
-        case.add(0.75 if boxes else 0.45, "There is a captcha, and nearly nothing else.")
+        # A field beside the button is a form that a reader fills in.
+        weight = 0.75 if boxes and page.seen.fields <= 1 else 0.45
+        case.add(weight, "There is a captcha, and nearly nothing else.")

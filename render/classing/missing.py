@@ -112,10 +112,10 @@ def missing(page: Evidence) -> Case:
         case.add(0.4 if title.isdigit() else 0.6, f"Its title is “{title}”.")
     heading = next((part for part in page.heading_parts if _SAYINGS.fullmatch(part)), "")
     if heading:
-        case.add(0.3 if heading.isdigit() else 0.5, f"Its heading is “{heading}”.")
+        case.add(0.4 if heading.isdigit() else 0.5, f"Its heading is “{heading}”.")
     apology = _APOLOGIES.search(page.words) if page.prose < 900 else None
     if apology and (title or heading or case.score):
-        case.add(0.45, f"It says “{apology[0][:100]}”.")
+        case.add(0.52, f"It says “{apology[0][:100]}”.")
     elif apology and page.volume < 250 and page.seen.links < 8:
         case.add(0.6, f"It says little more than “{apology[0][:100]}”.")
     elif not heading and _SAYINGS.fullmatch(page.words.strip(" .!")):

@@ -18,6 +18,7 @@ _HOSTS = frozenset(
         "bodiscdn.com",
         "parklogic.com",
         "above.com",
+        "parking.above.com",
         "abovedomains.com",
         "afternic.com",
         "dan.com",
@@ -85,7 +86,11 @@ _PATHS = (
     ("/cgi-sys/defaultwebpage.cgi", "The server's default page was shown"),
 )
 _NOT_ALONE = frozenset({"godaddy.com", "sedo.com", "dan.com", "atom.com", "above.com", "epik.com"})
-NEEDLES = {"window.park =": "a parking service", "window.LANDER_SYSTEM": "GoDaddy's parking page"}
+NEEDLES = {
+    "window.park =": "a parking service",
+    "window.park=": "a parking service",
+    "window.LANDER_SYSTEM": "GoDaddy's parking page",
+}
 # Titles and headings of pages that no site has made.
 _DEFAULTS = re2.compile(
     r"welcome to nginx(?: on .{1,40})?|welcome to openresty|apache2? (?:\w+ )?default page(?:: it works)?"
