@@ -24,6 +24,7 @@ from crawler.supervisor import Supervisor
 from proxy.client import NewArtifact, ProxyVisit
 from render.behaviours.running import load_behaviours
 from render.browser import ProxyEndpoint
+from render.classify import NOT_JUDGED
 from render.visit import Visit, VisitRequest, visit
 
 # RFC 9110 10.2.3; a site cannot send us away for longer.
@@ -117,6 +118,7 @@ async def capture(
         refused = "" if seen.outcome is Outcome.FAILED else forbids(seen)
         if refused:
             seen = replace(seen, outcome=Outcome.SKIPPED, reason=refused, title="", artifacts=())
+            seen = replace(seen, classification=NOT_JUDGED)
         page = await _keep(kept, wanted.page_id, seen, settings, clock)
         page = replace(page, login=wanted.login_name)
         await before_manifest(page)
