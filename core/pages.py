@@ -70,6 +70,7 @@ class PageInfo:
         tls_verified: False when the final document's certificate did not verify; None for http.
         text_digest: of the visible text, white space aside; for what has none, of the document's
             payload; empty when neither was kept. Equal ones mean that a reader sees no change.
+        tried: what the page tried that no visit allows, by kind, and how often: ``popup``, ….
     """
 
     page_id: str
@@ -92,6 +93,7 @@ class PageInfo:
     redirects: tuple[str, ...] = ()
     tls_verified: bool | None = None
     text_digest: str = ""
+    tried: dict[str, int] | None = None
 
     def to_json(self) -> bytes:
         """The manifest as UTF-8 JSON, newline at its end."""

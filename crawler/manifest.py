@@ -62,6 +62,7 @@ def page_info(
         redirects=visit.redirects,
         tls_verified=_tls_verified(main),
         text_digest=_text_digest(visit, main),
+        tried=visit.tried,
     )
 
 

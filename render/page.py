@@ -5,6 +5,7 @@ end; here each of these becomes a fact that the visit reads.
 """
 
 import asyncio
+from collections import Counter
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -49,6 +50,7 @@ class Page:
         gone: why there is no page any more; empty while there is one.
         console: error lines, shortened.
         login: what answers the proxy.
+        tried: what it tried that no visit allows, by kind: ``alert``, ``popup``, ``download``, ….
         changed: set whenever one of these, or the log, may have changed.
     """
 
@@ -82,7 +84,7 @@ class Page:
         self.loaded = False
         self.gone = ""
         self.console: list[str] = []
-        self._context = context
+        self.tried: Counter[str] = Counter()
         self.login = ProxyLogin(proxy, self.post)
         self.changed = asyncio.Event()
         self._handlers = {
@@ -91,6 +93,8 @@ class Page:
             "Page.loadEventFired": self._load_fired,
             "Page.frameStoppedLoading": self._stopped,
             "Page.javascriptDialogOpening": self._dialog,
+            "Page.fileChooserOpened": self._file_asked,
+            "Page.downloadWillBegin": self._download,
             "Target.attachedToTarget": self._child_attached,
             "Target.detachedFromTarget": self._child_detached,
             "Inspector.targetCrashed": self._crashed,
@@ -178,6 +182,7 @@ class Page:
         self._connection.listen(self._session, self._heard)
         options = self._options
         self.post("Page.enable")
+        self.post("Page.setInterceptFileChooserDialog", {"enabled": True})
         self.post("Inspector.enable")
         self.post("Runtime.enable")
         self.post("Network.enable", _NETWORK)
@@ -209,6 +214,7 @@ class Page:
         if info["type"] == "shared_worker":
             self._adopt(session_id, info["type"])
         else:
+            self.tried["popup"] += info["type"] == "page"
             self._connection.post("Target.closeTarget", {"targetId": info["targetId"]})
 
     def target_gone(self, session_id: str) -> None:
@@ -296,7 +302,15 @@ class Page:
     def _dialog(self, params: dict[str, Any]) -> None:
         # "Leave this page?" is agreed to, everything else is dismissed.
         accept = params.get("type") == "beforeunload"
+        self.tried[str(params.get("type"))] += 1
         self.post("Page.handleJavaScriptDialog", {"accept": accept})
+
+    def _file_asked(self, _: dict[str, Any]) -> None:
+        # Intercepted, the dialog never opens, and nothing is chosen.
+        self.tried["file"] += 1
+
+    def _download(self, _: dict[str, Any]) -> None:
+        self.tried["download"] += 1
 
     def _child_attached(self, params: dict[str, Any]) -> None:
         self._adopt(params["sessionId"], params["targetInfo"]["type"])
@@ -325,6 +339,7 @@ class Page:
             elif method == "Target.detachedFromTarget":
                 self._child_detached(params)
             elif method == "Page.javascriptDialogOpening":
+                self.tried[str(params.get("type"))] += 1
                 self._connection.post("Page.handleJavaScriptDialog", {"accept": False}, session)
             else:
                 self.log.heard(method, params, owner=session, now=self._clock.monotonic())

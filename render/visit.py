@@ -64,6 +64,7 @@ class Visit:
         timings: seconds by step.
         console: error lines that the page printed, shortened.
         seconds: the whole visit.
+        tried: what the page tried that no visit allows, by kind, and how often.
     """
 
     url: str
@@ -84,6 +85,7 @@ class Visit:
     seconds: float
     robots_meta: tuple[tuple[str, str], ...] = ()
     behaviours: tuple[Done, ...] = ()
+    tried: dict[str, int] | None = None
 
 
 async def visit(
@@ -282,6 +284,7 @@ class _Run:
             seconds=round(self.steps.spent_s, 4),
             robots_meta=self._found.robots_meta,
             behaviours=self._done,
+            tried=dict(page.tried) if page is not None else None,
         )
 
     def _verdict(self, page: Page | None, document: DocumentResponse | None) -> tuple[Outcome, str]:
