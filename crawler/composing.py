@@ -18,6 +18,7 @@ from crawler.following import ScopeRule
 from crawler.frontier.base import Frontier, FrontierItem
 from crawler.jobs import Jobs
 from crawler.linklog import LinkLog
+from crawler.logins import NO_LOGINS, Logins
 from crawler.memory import free_bytes
 from crawler.network import Network
 from crawler.patience import Patience
@@ -47,6 +48,7 @@ class Stores:
         name: of this process, for the books.
         reports: the folder for what was decided on links; None where there is no collection.
         ca: the certificate authority of the proxies, for what is fetched without a browser.
+        logins: opened.
     """
 
     frontier: Frontier
@@ -56,6 +58,7 @@ class Stores:
     name: str = ""
     reports: Path | None = None
     ca: Path | None = None
+    logins: Logins = NO_LOGINS
 
 
 def compose(
@@ -132,6 +135,7 @@ def compose(
         patience=patience,
         clock=clock,
         report=report,
+        logins=stores.logins,
     )
 
 

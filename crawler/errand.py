@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import TypeVar
 
+from core.classes import WITHHELD
 from core.clock import Clock
 from core.errors import (
     BrowserUnavailableError,
@@ -31,6 +32,7 @@ from core.pages import Outcome, PageInfo
 from core.settings import Settings
 from crawler.events import Event, LinksAdded, PageDone, PagePutOff, PageSkipped, PageTriedAgain
 from crawler.frontier.base import Frontier, FrontierItem, ItemState, NewItem
+from crawler.logins import NO_LOGINS, Logins
 from crawler.network import Network, NetworkAwayError
 from crawler.patience import Patience
 from crawler.plain import PlainVisits, is_rendered
@@ -77,6 +79,7 @@ class Means:
         room: this machine's memory.
         plain: fetches pages that are not rendered; None: all are.
         network: tells a dead host from a dead network.
+        logins: what pages of some hosts are visited with.
         report: told what happens, as it happens.
     """
 
@@ -95,6 +98,7 @@ class Means:
     plain: PlainVisits | None
     clock: Clock
     report: Callable[[Event], None]
+    logins: Logins = NO_LOGINS
     deaths: Counter[str] = field(default_factory=Counter)
 
 
@@ -188,7 +192,13 @@ class Errand:
         last_attempt = item.attempts >= self._settings.frontier.attempts
         rendered = not item.hops or is_rendered(item.url, self._settings.visit.rendered_share)
         captured = await capture(
-            Wanted(item.url, item.id, last_attempt, None if rendered else means.plain),
+            Wanted(
+                item.url,
+                item.id,
+                last_attempt,
+                None if rendered else means.plain,
+                means.logins.of(item.url),
+            ),
             supervisor=means.supervisor,
             settings=self._settings,
             clock=means.clock,
@@ -198,7 +208,7 @@ class Errand:
         page = captured.page
         if captured.again:
             await self._carry_out(captured)
-            await self._retry(page.reason or f"status {page.status}", page)
+            await self._retry(page.reason or _refused_how(page), page)
         elif page.outcome is Outcome.FAILED:
             await self._fail(page.reason, page=page, delay=self._aftermath.delay)
         elif page.outcome is Outcome.SKIPPED:
@@ -358,6 +368,11 @@ def give_back(item: FrontierItem, means: Means, reason: str) -> None:
     rest = timedelta(seconds=means.settings_for(item).politeness.min_delay_s)
     means.frontier.rest({item.host: now + rest}, now=now)
     means.frontier.release(item, now=now, reason=reason)
+
+
+def _refused_how(page: PageInfo) -> str:
+    """Why a page that came is visited again."""
+    return str(page.page_class) if page.page_class in WITHHELD else f"status {page.status}"
 
 
 def _duration(page: PageInfo | None) -> timedelta | None:

@@ -12,7 +12,7 @@ import shutil
 import signal
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import psutil
@@ -128,6 +128,8 @@ def _is_setuid(path: Path) -> bool:
 class BrowserProcess:
     """A running browser and all its processes; `close` ends and reaps every one of them.
 
+    Its environment is `child_environment`, and what `more` says.
+
     Attributes:
         pid: the first process; it leads a session of its own, which holds all the others.
         read_fd: where its messages come from; whoever takes it closes it.
@@ -135,7 +137,9 @@ class BrowserProcess:
         died: set when the first process has ended, whoever ended it.
     """
 
-    def __init__(self, command: list[str], *, home: Path) -> None:
+    def __init__(
+        self, command: list[str], *, home: Path, more: Mapping[str, str] | None = None
+    ) -> None:
         loop = asyncio.get_running_loop()
         command_read, self.write_fd = _pipe()
         self.read_fd, answer_write = _pipe()
@@ -148,7 +152,7 @@ class BrowserProcess:
                 stderr=errors_write,
                 start_new_session=True,
                 cwd=home,
-                env=child_environment(home),
+                env={**child_environment(home), **(more or {})},
             )
         except OSError as error:
             for fd in (self.write_fd, self.read_fd, errors_read):
