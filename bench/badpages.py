@@ -234,6 +234,7 @@ async def main() -> None:
             bad = next((e for url, e in told.done.items() if "bad.test" in url), None)
             said = bad.page.reason if bad is not None and bad.page is not None else "no page"
             rows.append((f"{kind} ({said})", f"{own:.1f}", f"{alone:.2f}", f"{beside:.2f}"))
+            print(*rows[-1], f"{whole} good", sep="  ", flush=True)
     report.table(rows)
     print(f"deadline {DEADLINE_S:g} s; good pages not complete: {incomplete}")
     report.figures("badpages", {"overrun": overrun, "incomplete": incomplete, "slowdown": slowdown})
