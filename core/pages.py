@@ -187,6 +187,7 @@ class PageInfo:
         filename: the name that a download was given (RFC 6266); empty otherwise.
         refetched: what did not come at first and was asked for again, with how that ended.
         missing: what stays missing.
+        tried: what the page tried that no visit allows, by kind, and how often: ``popup``, ….
     """
 
     page_id: str
@@ -227,6 +228,7 @@ class PageInfo:
     filename: str = ""
     refetched: tuple[Gap, ...] = ()
     missing: tuple[Gap, ...] = ()
+    tried: dict[str, int] | None = None
 
     def to_json(self) -> bytes:
         """The manifest as UTF-8 JSON, newline at its end."""
