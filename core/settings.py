@@ -17,8 +17,9 @@ class VisitSettings:
     """One visit: what the browser does with a page, and for how long."""
 
     timeout_s: float = 60.0  # the deadline of the whole visit, from navigation to artifacts
-    settle_s: float = 0.5  # the page is quiet when no request was in flight for so long
-    settle_limit_s: float = 15.0  # stop waiting for quiet after so long, and go on
+    settle_s: float = 0.25  # a page with scripts is at rest when nothing happened for so long
+    settle_limit_s: float = 15.0  # stop waiting for rest after so long, and go on
+    patience_s: float = 2.0  # wait so long for timers, and for what goes on changing on one spot
     viewport_width: int = 1280  # CSS pixels
     viewport_height: int = 800  # CSS pixels
     device_scale: float = 1.0  # device pixels to a CSS pixel: 2 is a sharp screen
@@ -31,6 +32,9 @@ class VisitSettings:
     dom: bool = True  # keep the final DOM, which playback is made from
     text: bool = True  # keep the visible text
     full_page_limit_px: int = 16_000  # a full-page screenshot is cut at this height
+    refetch_requests: int = 30  # parts that did not come are asked for again, so many; 0: none
+    refetch_bytes: int = 100_000_000  # … as long as no more than this comes of them
+    refetch_s: float = 10.0  # … and no longer than this
     rendered_share: float = (
         1.0  # of pages that are no seeds, so many are rendered, the rest fetched
     )
@@ -61,6 +65,13 @@ class BrowserSettings:
     recycle_rss_mb: int = 3_000  # … or when its processes hold so much memory
     recycle_age_s: float = 3_600.0  # … or when it is so old
     start_timeout_s: float = 30.0  # a browser that does not answer by then is given up
+    visits_per_browser: int = 8  # when more visits run at the same time there are more browsers
+    drain_limit_s: float = 600.0  # visits in a browser that is replaced may take so long
+    hang_limit_s: float = 30.0  # a browser that does not answer for so long is killed
+    page_memory_mb: int = 2_000  # a process of a page that holds more is killed
+    memory_reserve_mb: int = (
+        500  # a visit is begun when it will leave so much memory; one may always
+    )
 
 
 @dataclass(frozen=True, slots=True)

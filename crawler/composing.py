@@ -19,11 +19,13 @@ from crawler.frontier.base import Frontier, FrontierItem
 from crawler.jobs import Jobs
 from crawler.linklog import LinkLog
 from crawler.logins import NO_LOGINS, Logins
+from crawler.memory import free_bytes
 from crawler.network import Network
 from crawler.patience import Patience
 from crawler.plain import PlainVisits
 from crawler.policy.making import make_policy
 from crawler.recrawl import RecrawlRule
+from crawler.room import Room
 from crawler.rules import Rule
 from crawler.sitemap_rule import SitemapRule
 from crawler.space import Space
@@ -121,6 +123,13 @@ def compose(
         recrawl=recrawl,
         turns=turns,
         space=space,
+        room=Room(
+            free_bytes,
+            stores.supervisor.visits_bytes,
+            reserve_bytes=settings.browser.memory_reserve_mb * 1_000_000,
+            clock=clock,
+            report=report,
+        ),
         network=network,
         plain=None if fetch is None else PlainVisits(fetch, clock),
         patience=patience,

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import TypeVar
 
+from core.classes import WITHHELD
 from core.clock import Clock
 from core.errors import (
     BrowserUnavailableError,
@@ -37,6 +38,7 @@ from crawler.patience import Patience
 from crawler.plain import PlainVisits, is_rendered
 from crawler.policy.rule import PolicyRule
 from crawler.recrawl import RecrawlRule
+from crawler.room import Room
 from crawler.rules import VISIT, Action, Aftermath, BackOff, Rule, Verdict
 from crawler.space import Space
 from crawler.supervisor import Supervisor
@@ -74,6 +76,7 @@ class Means:
         recrawl: the one of the rules that says when a page is due again.
         turns: says whose turn a link takes.
         space: the collection's disk; None when proxies elsewhere look after theirs.
+        room: this machine's memory.
         plain: fetches pages that are not rendered; None: all are.
         network: tells a dead host from a dead network.
         logins: what pages of some hosts are visited with.
@@ -89,6 +92,7 @@ class Means:
     recrawl: RecrawlRule
     turns: Turns
     space: Space | None
+    room: Room
     network: Network
     patience: Patience
     plain: PlainVisits | None
@@ -204,7 +208,7 @@ class Errand:
         page = captured.page
         if captured.again:
             await self._carry_out(captured)
-            await self._retry(page.reason or f"status {page.status}", page)
+            await self._retry(page.reason or _refused_how(page), page)
         elif page.outcome is Outcome.FAILED:
             await self._fail(page.reason, page=page, delay=self._aftermath.delay)
         elif page.outcome is Outcome.SKIPPED:
@@ -364,6 +368,11 @@ def give_back(item: FrontierItem, means: Means, reason: str) -> None:
     rest = timedelta(seconds=means.settings_for(item).politeness.min_delay_s)
     means.frontier.rest({item.host: now + rest}, now=now)
     means.frontier.release(item, now=now, reason=reason)
+
+
+def _refused_how(page: PageInfo) -> str:
+    """Why a page that came is visited again."""
+    return str(page.page_class) if page.page_class in WITHHELD else f"status {page.status}"
 
 
 def _duration(page: PageInfo | None) -> timedelta | None:

@@ -1,6 +1,7 @@
 """One page from claim to manifest: browser, proxy and index brought together for one visit.
 
-    open at the proxy ─> render through it ─> write artifacts ─> seal ─> write the manifest
+    open at the proxy ─> render through it ─> ask again for what broke ─> write artifacts ─> seal
+    ─> write the manifest
 
 Done means durable: `capture` returns when everything it reports is on disk and in the index.
 """
@@ -10,6 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from email.utils import parsedate_to_datetime
 
+from core.classes import PageClass
 from core.clock import Clock
 from core.pages import Outcome, PageInfo
 from core.records import ArtifactKind, artifact_uri
@@ -17,6 +19,7 @@ from core.settings import Settings
 from crawler.login_file import Login
 from crawler.manifest import page_info
 from crawler.plain import PlainVisits
+from crawler.refetching import Checked, check
 from crawler.supervisor import Supervisor
 from proxy.client import NewArtifact, ProxyVisit
 from render.behaviours.running import load_behaviours
@@ -144,8 +147,11 @@ async def _see(
 
 
 async def _keep(kept: ProxyVisit, page_id: str, seen: Visit, settings: Settings) -> PageInfo:
-    """Write the artifacts and seal; the manifest that is still to be written."""
+    """Look for gaps, write the artifacts and seal; the manifest that is still to be written."""
     written = []
+    fails = seen.outcome in (Outcome.FAILED, Outcome.SKIPPED)
+    grace_s = settings.proxy.seal_grace_s
+    checked = Checked(grace_s=grace_s) if fails else await check(kept, seen, settings)
     if seen.artifacts:
         written = await kept.write(
             [
@@ -158,17 +164,20 @@ async def _keep(kept: ProxyVisit, page_id: str, seen: Visit, settings: Settings)
         )
     download = not seen.artifacts and seen.outcome is not Outcome.SKIPPED
     ledger = await kept.seal(
-        grace_s=settings.proxy.seal_grace_s,
+        grace_s=checked.grace_s,
         # A download goes on after the browser has turned it down.
-        awaited=(seen.final_url,) if download else (),
+        awaited=(*checked.awaited, seen.final_url) if download else checked.awaited,
         await_s=max(settings.visit.timeout_s - seen.seconds, 0.0),
     )
-    return page_info(page_id, seen, ledger, written, refused=kept.refused)
+    return page_info(page_id, seen, ledger, written, refused=kept.refused, gaps=checked.gaps)
 
 
 def _another_chance(seen: Visit, *, now: datetime) -> tuple[bool, datetime | None]:
     """Whether a later attempt may do better, and when the host wants it."""
     if seen.status in REFUSALS:
+        return True, retry_after(seen.headers.get("retry-after", ""), now=now)
+    if seen.classification.kind is PageClass.CHALLENGE:
+        # A check for robots may let the next visitor pass, or the same one later.
         return True, retry_after(seen.headers.get("retry-after", ""), now=now)
     permanent = seen.reason.startswith(_PERMANENT)
     return seen.outcome is Outcome.FAILED and not permanent, None

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from itertools import chain
 
 from core.digests import sha256_digest
+from core.formats import identified_type
 from core.logins import LOGIN_HEADER
 from core.records import RecordType
 from core.timestamps import warc_date_at
@@ -75,6 +76,7 @@ def response_members(recorded: Recorded) -> tuple[Iterable[Part], bytes]:
     spool, head = recorded.spool, recorded.head.raw
     front = (
         f"{_common(RecordType.RESPONSE, recorded)}"
+        f"{_identified(recorded.entry)}"
         f"Content-Type: {RESPONSE_TYPE}\r\n"
         f"WARC-Block-Digest: {sha256_digest(recorded.block)}\r\n"
         f"Content-Length: {len(head) + spool.size}\r\n\r\n"
@@ -128,6 +130,12 @@ def _common(kind: RecordType, recorded: Recorded) -> str:
         f"WARC-Date: {warc_date_at(entry.started_ms)}\r\nWARC-Target-URI: {entry.url}\r\n"
         f"{address}{page}{digest}{truncated}{tls}"
     )
+
+
+def _identified(entry: LedgerEntry) -> str:
+    """What the payload is by itself (WARC/1.1, 5.17), where there is one that all readers agree on."""
+    mime = identified_type(entry.identified, entry.mime) if entry.digest else ""
+    return f"WARC-Identified-Payload-Type: {mime}\r\n" if mime else ""
 
 
 def _tls_facts(entry: LedgerEntry) -> str:

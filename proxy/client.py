@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from core.errors import ProxyUnavailableError, WeboidError
 from core.timestamps import warc_date
 from proxy.frames import HEAD_LIMIT_BYTES, Message, pack, receive_async
 from proxy.handshake import Secret, introduce
-from proxy.ledger import LedgerEntry, from_table
+from proxy.ledger import LedgerEntry, Wish, from_table
 from proxy.silence import watch
 
 CONNECT_LIMIT_S = 5.0
@@ -39,6 +39,19 @@ class NewArtifact:
     uri: str
     content_type: str
     data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerSoFar:
+    """The ledger of a visit that goes on.
+
+    Attributes:
+        entries: of requests that ended it says all but how they were kept.
+        in_flight: the URLs of the others.
+    """
+
+    entries: list[LedgerEntry]
+    in_flight: frozenset[str]
 
 
 class ProxyVisit:
@@ -84,6 +97,38 @@ class ProxyVisit:
         body = b"".join(each.data for each in artifacts)
         answer = await self._connection.ask({"verb": "write", "artifacts": described}, body)
         return [RecordLocation(*each) for each in answer["locations"]]
+
+    async def ledger(
+        self,
+        *,
+        grace_s: float = 0.0,
+        awaited: Sequence[str] = (),
+        await_s: float = 0.0,
+        again: Sequence[Wish] = (),
+        limit_bytes: int = 0,
+    ) -> LedgerSoFar:
+        """What became of each request so far. It goes on: nothing is refused or cut.
+
+        Args:
+            grace_s: wait so long for what is in flight.
+            awaited: wait for these URLs for `await_s`, as for what is asked again.
+            await_s: see `awaited`.
+            again: what to ask for a second time, before the waiting.
+            limit_bytes: what may come of that, all together.
+
+        Raises:
+            ProxyUnavailableError: the proxy is gone.
+        """
+        message = {
+            "verb": "ledger",
+            "grace_s": grace_s,
+            "awaited": list(awaited),
+            "await_s": await_s,
+            "again": [asdict(each) for each in again],
+            "limit_bytes": limit_bytes,
+        }
+        answer = await self._connection.ask(message, more_s=grace_s + await_s)
+        return LedgerSoFar(from_table(answer["entries"]), frozenset(answer["in_flight"]))
 
     async def seal(
         self, *, grace_s: float, awaited: Sequence[str] = (), await_s: float = 0.0

@@ -5,29 +5,32 @@ One deadline rules every step. What was gathered before it is kept, and the outc
 
 import asyncio
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from core.clock import Clock
-from core.errors import BadUrlError
+from core.errors import BadUrlError, BrowserUnavailableError
 from core.pages import Outcome
 from core.settings import BehaviourSettings, VisitSettings
 from render.behaviours.running import Behaviours, Done, behave, load_behaviours
-from render.browser import Browser, BrowserContext, ProxyEndpoint
+from render.browser import DISPOSE_WAIT_S, Browser, BrowserContext, ProxyEndpoint
 from render.cdp import CommandError
+from render.classify import NOT_JUDGED, Classification, classify
+from render.classing.evidence import Evidence, Traits
+from render.classing.looking import look
 from render.gathering import Artifact, Gathered, gather
 from render.identity import page_options
 from render.navigation import ABORTED, Arrival, arrive
 from render.network import DocumentResponse, RequestLog
 from render.page import COMMIT_LIMIT, Page, PageGoneError, open_page
 from render.session import Session, carry_in
-from render.settle import settle
+from render.settle import Limits, Rest, settle
 from render.steps import Steps
 
 # After behaviours, what came into sight loads within this.
 RESETTLE_LIMIT_S = 5.0
 # A page that does not answer a question for so long is in a loop that never ends.
-PULSE_LIMIT_S = 8.0
+ANSWER_LIMIT_S = 8.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +71,9 @@ class Visit:
         robots_meta: name in lower case and content of each ``<meta>`` that robots may go by; one
             that stands for a header has the name ``http-equiv:`` and the header's.
         behaviours: what each of them did, in the order in which they ran.
+        settled: seconds that it took to come to rest, by what held it; see `render.settle.Rest`.
+        restless: what did not come to rest within its limit, by the same names.
+        classification: what sort of page it is, and why.
         timings: seconds by step.
         console: error lines that the page printed, shortened.
         seconds: the whole visit.
@@ -91,6 +97,9 @@ class Visit:
     seconds: float
     robots_meta: tuple[tuple[str, str], ...] = ()
     behaviours: tuple[Done, ...] = ()
+    settled: dict[str, float] = field(default_factory=dict)
+    restless: tuple[str, ...] = ()
+    classification: Classification = NOT_JUDGED
 
 
 async def visit(
@@ -112,7 +121,7 @@ async def visit(
 
     Raises:
         BadUrlError: the URL is not http or https.
-        BrowserUnavailableError: the browser died; the visit may be tried in another.
+        BrowserUnavailableError: the browser died or hung; the visit may be tried in another.
     """
     if not request.url.lower().startswith(("http://", "https://")):
         raise BadUrlError(f"Only http and https are visited, not {request.url!r}.", reason="scheme")
@@ -121,12 +130,15 @@ async def visit(
     )
     try:
         async with AsyncExitStack() as stack:
-            context = await stack.enter_async_context(browser.context(request.proxy))
+            with run.steps.step("open"):
+                context = await stack.enter_async_context(browser.context(request.proxy))
             await run.within_deadline(context)
             with run.steps.step("close"):
                 await stack.aclose()
     except CommandError as error:
         run.steps.fall_short(f"browser: {error.method}")
+    if run.steps.shortfall.startswith("deadline") and browser.is_stuck(DISPOSE_WAIT_S):
+        raise BrowserUnavailableError("The browser hung; the page is not to blame.")
     return run.result()
 
 
@@ -149,6 +161,8 @@ class _Run:
         self._arrival: Arrival | None = None
         self._found = Gathered()
         self._done: tuple[Done, ...] = ()
+        self._rest = Rest()
+        self._traits: Traits | None = None
         self.steps = Steps(settings.timeout_s, clock)
         self.page: Page | None = None
         self._options = page_options(
@@ -190,25 +204,28 @@ class _Run:
         document = self._document(page)
         mime = document.mime if document is not None else "text/html"
         await gather(page, mime, self._settings, self.steps, self._found)
+        with self.steps.step("classify"):
+            self._traits = await look(page, mime, self._found, self.steps)
 
     async def _come_to_rest(self, page: Page) -> None:
+        """Settle, behave, and settle again; a page that is ill is stopped and kept as it is."""
         settings, steps = self._settings, self.steps
-        with steps.step("settle"):
-            limit_s = steps.share_s(settings.settle_limit_s)
-            await settle(page, quiet_s=settings.settle_s, limit_s=limit_s, clock=self._clock)
-        with steps.step("pulse"):
-            await self._feel_pulse(page)
+        await self._settle(page, settings.settle_limit_s)
+        self._examine(page)
         if steps.shortfall:
             return
         self._done = await behave(page, self._behaviours, steps)
         if any(each.again for each in self._done):
-            with steps.step("settle"):
-                limit_s = steps.share_s(RESETTLE_LIMIT_S)
-                quiet_s = settings.settle_s / 2
-                await settle(page, quiet_s=quiet_s, limit_s=limit_s, clock=self._clock)
+            await self._settle(page, RESETTLE_LIMIT_S)
 
-    async def _feel_pulse(self, page: Page) -> None:
-        """Find out whether the page still lives; one that does not is stopped and kept as it is."""
+    async def _settle(self, page: Page, limit_s: float) -> None:
+        share_s = self.steps.share_s
+        answer_s = share_s(ANSWER_LIMIT_S)
+        limits = Limits.of(self._settings, limit_s=share_s(limit_s), answer_s=answer_s)
+        with self.steps.step("settle"):
+            await settle(page, limits, self._rest, clock=self._clock)
+
+    def _examine(self, page: Page) -> None:
         fall_short = self.steps.fall_short
         if page.log.overflowed:
             fall_short("too-many-requests")
@@ -216,22 +233,12 @@ class _Run:
         elif len(page.commits) > COMMIT_LIMIT:
             fall_short("redirect-loop")
             page.halt()
-        elif not await self._answers(page):
+        elif self._rest.hung:
             fall_short("hung")
             page.halt()
         elif not page.dom_ready:
             fall_short("unfinished")
             page.post("Page.stopLoading")
-
-    async def _answers(self, page: Page) -> bool:
-        try:
-            async with asyncio.timeout(self.steps.share_s(PULSE_LIMIT_S)):
-                await page.call("measure")
-        except TimeoutError:
-            return False
-        except CommandError:
-            return True
-        return True
 
     def _document_stands(self, page: Page) -> bool:
         """Whether there is a page to keep; a script may have led to where there is none."""
@@ -285,6 +292,27 @@ class _Run:
             seconds=round(self.steps.spent_s, 4),
             robots_meta=self._found.robots_meta,
             behaviours=self._done,
+            settled={name: round(spent, 4) for name, spent in self._rest.held.items()},
+            restless=tuple(self._rest.restless),
+            classification=self._classified(document, page)
+            if outcome is not Outcome.FAILED
+            else NOT_JUDGED,
+        )
+
+    def _classified(self, document: DocumentResponse | None, page: Page | None) -> Classification:
+        if document is None or page is None:
+            return NOT_JUDGED
+        return classify(
+            Evidence(
+                url=self._request.url,
+                final_url=document.url,
+                status=document.status,
+                headers=document.headers,
+                mime=document.mime,
+                title=self._found.title,
+                requests=tuple(each.url for each in page.log.entries()),
+                traits=self._traits,
+            )
         )
 
     def _verdict(self, page: Page | None, document: DocumentResponse | None) -> tuple[Outcome, str]:

@@ -1,7 +1,6 @@
 """`weboid archive`: a list of URLs into a collection."""
 
 import asyncio
-import os
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -22,6 +21,7 @@ from crawler.cli.options import (
     json_option,
     profile_option,
     shared_settings,
+    workers_option,
 )
 from crawler.cli.params import DURATION
 from crawler.cli.show import choose
@@ -41,13 +41,7 @@ from crawler.urllist import UrlList, parse_lines, read_list
 @database_option
 @dedup_option
 @profile_option
-@click.option(
-    "--workers",
-    type=click.IntRange(1, 64),
-    default=lambda: min(2 * (os.cpu_count() or 1), 8),
-    show_default="two a core, at most 8",
-    help="Pages at the same time.",
-)
+@workers_option
 @click.option("--again", is_flag=True, help="Archive also what the collection already has.")
 @click.option(
     "--older-than",

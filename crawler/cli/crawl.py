@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -24,6 +23,7 @@ from crawler.cli.options import (
     json_option,
     profile_option,
     shared_settings,
+    workers_option,
 )
 from crawler.cli.params import DURATION, SIZE
 from crawler.cli.show import choose, size
@@ -119,13 +119,7 @@ def _scope_options(command: Callable[..., Any]) -> Callable[..., Any]:
 @database_option
 @dedup_option
 @profile_option
-@click.option(
-    "--workers",
-    type=click.IntRange(1, 64),
-    default=lambda: min(2 * (os.cpu_count() or 1), 8),
-    show_default="two a core, at most 8",
-    help="Pages at the same time.",
-)
+@workers_option
 @click.option(
     "--continuous",
     is_flag=True,

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.sites import hosts
+from tests.sites.acid import acid
 from tests.sites.gallery import gallery
 from tests.sites.http1 import LOG_LIMIT, Answer, Connection, Request, Seen, Site, response
 from tests.sites.pages import page
@@ -47,6 +48,7 @@ def sites(config: Config) -> dict[str, Site]:
     rules = RuleSites(Path(config.typeface).read_bytes() if config.typeface else b"")
     ours: dict[str, Site] = dict.fromkeys(hosts.SERVED, rules)
     ours[hosts.GALLERY] = gallery
+    ours.update(dict.fromkeys((hosts.ACID, hosts.APART), acid))
     for host in (hosts.WIKI, hosts.DOCS, hosts.SPA):
         ours[host] = _absent
     ours.update({host: StaticSite(Path(folder)) for host, folder in config.folders.items()})

@@ -1,0 +1,56 @@
+"""The acid pages, archived and played back: a table of what is in the WARC, was seen, and is played.
+
+``python -m bench.acid [profile-group.key=value …]`` prints it, and beneath it what is missing.
+"""
+
+import sys
+from pathlib import Path
+
+if not __package__:  # run as a file: its folder must not hide our packages
+    sys.path[0] = str(Path(__file__).resolve().parents[1])
+
+import asyncio
+import tempfile
+import time
+import tomllib
+from typing import Any
+
+from tests.crawler.acid_run import archive, play, served, table
+from tests.crawler.conftest import Weboid, profile_for
+from tests.sites.acid import CELLS
+from tests.sites.web import TestWeb
+
+
+def main() -> None:
+    """Run it once and print."""
+    groups: dict[str, Any] = {}
+    for each in sys.argv[1:]:
+        for name, group in tomllib.loads(each).items():
+            groups.setdefault(name, {}).update(group)
+    with TestWeb.start(real=False) as web, tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        weboid = Weboid(folder, profile_for(web, folder / "profile.toml", **groups))
+        start = time.perf_counter()
+        ran, results = archive(weboid, CELLS)
+        archived = time.perf_counter() - start
+        start = time.perf_counter()
+        with served(weboid) as address:
+            asyncio.run(play(address, results))
+        played = time.perf_counter() - start
+    print(table(results))
+    print(f"\nArchived in {archived:.1f} s, played back in {played:.1f} s; exit code {ran.code}.")
+    for each in results:
+        outcome = f"{each.page.outcome} {each.page.reason}" if each.page else "no manifest"
+        if each.missing or each.kept or min(each.seen or [0]) < 0.9 or outcome[:8] != "complete":
+            print(
+                f"{each.cell.name}: {outcome}; missing {each.missing}; seen {each.seen}", each.kept
+            )
+        if min(each.played or [0]) < 0.9 or each.strays:
+            print(f"{each.cell.name}: played {each.played}", each.strays)
+        for text in (each.text, each.played_text):
+            if each.cell.text not in text:
+                print(f"{each.cell.name}: text {text[:100]!r}")
+
+
+if __name__ == "__main__":
+    main()
