@@ -108,7 +108,12 @@ class SignIn:
                 each.cancel()
             if self._connection.closed.is_set():
                 self.over.set()
-        await self.look()  # a browser whose last tab is closed may still be there
+        # One whose last window is closed may still answer for a moment, but forgets, as it ends,
+        # the cookies that last as long as it does.
+        before = self.cookies
+        await self.look()
+        now = {_identity(each) for each in self.cookies}
+        self.cookies += tuple(each for each in before if _identity(each) not in now)
 
     async def look(self) -> None:
         """Note what it holds now; what it does not say any more stays as it was."""
@@ -197,6 +202,11 @@ async def open_sign_in(
             await asyncio.shield(process.close())
     finally:
         home.close()
+
+
+def _identity(cookie: Cookie) -> tuple[object, ...]:
+    """What makes a cookie one (RFC 6265, 5.3)."""
+    return cookie.get("name"), cookie.get("domain"), cookie.get("path")
 
 
 def _command_line(executable: BrowserExecutable, profile: Path, *, visible: bool) -> list[str]:
