@@ -7,6 +7,7 @@ is looked at once a second, so that closing the last window, which ends a browse
 
 import asyncio
 import os
+from collections import deque
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -26,6 +27,7 @@ from render.process import (
 from render.session import STORAGE_LIMIT_CHARS, Cookie
 
 LOOK_S = 1.0
+LOOKS_KEPT = 4
 ANSWER_LIMIT_S = 30.0
 ORIGINS_LIMIT = 50
 # What a window needs to find its screen; nothing else of our environment reaches the browser.
@@ -74,6 +76,9 @@ class SignIn:
     def __init__(self, connection: CdpConnection, url: str) -> None:
         self._connection = connection
         self._url = url
+        # One whose last window is closed may still answer for a moment, but forgets, as it ends,
+        # the cookies that last as long as it does: what it held just before counts.
+        self._looks: deque[tuple[Cookie, ...]] = deque(maxlen=LOOKS_KEPT)
         self._tabs: dict[str, str] = {}  # target id -> session id, empty until it is attached
         self.over = asyncio.Event()
         self.cookies: tuple[Cookie, ...] = ()
@@ -108,12 +113,9 @@ class SignIn:
                 each.cancel()
             if self._connection.closed.is_set():
                 self.over.set()
-        # One whose last window is closed may still answer for a moment, but forgets, as it ends,
-        # the cookies that last as long as it does.
-        before = self.cookies
         await self.look()
-        now = {_identity(each) for each in self.cookies}
-        self.cookies += tuple(each for each in before if _identity(each) not in now)
+        found = {_identity(each): each for look in self._looks for each in look}
+        self.cookies = tuple(found.values())
 
     async def look(self) -> None:
         """Note what it holds now; what it does not say any more stays as it was."""
@@ -121,6 +123,7 @@ class SignIn:
             async with asyncio.timeout(ANSWER_LIMIT_S):
                 found = await self._connection.send("Storage.getCookies")
                 self.cookies = tuple(found["cookies"])
+                self._looks.append(self.cookies)
                 for tab in list(self._tabs):
                     await self._look_at(tab)
 
