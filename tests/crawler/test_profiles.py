@@ -94,6 +94,17 @@ def test_what_no_part_could_work_with_is_refused_and_the_next_step_is_said(
         load_profile(written(tmp_path, text))
 
 
+def test_a_profile_s_own_files_are_seen_from_its_folder(tmp_path: Path) -> None:
+    """Wherever the command is started; a whole path stays."""
+    (tmp_path / "below").mkdir()
+    base = written(tmp_path / "below", 'login.key_file = "my.key"')
+    mine = written(tmp_path, 'extends = "below/mine.toml"')
+
+    assert load_profile(mine).login.key_file == str(tmp_path / "below" / "my.key")
+    Path(base).write_text('login.key_file = "/etc/my.key"')
+    assert load_profile(mine).login.key_file == "/etc/my.key"
+
+
 def test_check_says_every_fault_at_once_with_its_line(tmp_path: Path) -> None:
     """One fault does not hide the next; the exit code is 2."""
     text = """extends = "wiki"
