@@ -160,7 +160,7 @@ via = { "*" = "socks5://me:secret@a.example:1080" }
     assert "+ mobile = true  # profile mobile; default false" in output
     assert f"  timeout_s = 60.0  # {file}; as by default" in output
     assert '+ headers = {"DNT" = "1"}' in output
-    assert "  settle_s = 0.5\n" in output
+    assert "  min_delay_s = 1.0\n" in output
     assert "secret" not in output + json.dumps(told)
     of = {(row["group"], row["key"]): row for row in told["settings"]}
     assert of["visit", "mobile"] == {
