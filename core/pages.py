@@ -63,6 +63,27 @@ class Gap:
 
 
 @dataclass(frozen=True, slots=True)
+class PageBehaviour:
+    """What one behaviour did on the page (docs/behaviours.md).
+
+    Attributes:
+        name: its name; of a user's own, that of its file.
+        found: how many things it met.
+        done: how many it acted on.
+        seconds: how long it took.
+        error: why it did not come to its end; empty when it did.
+        notes: what else there is to say, e.g. ``OneTrust: refused``.
+    """
+
+    name: str
+    found: int = 0
+    done: int = 0
+    seconds: float = 0.0
+    error: str = ""
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class PageInfo:
     """The manifest of one page.
 
@@ -91,6 +112,7 @@ class PageInfo:
         tls_verified: False when the final document's certificate did not verify; None for http.
         text_digest: of the visible text, white space aside; for what has none, of the document's
             payload; empty when neither was kept. Equal ones mean that a reader sees no change.
+        behaviours: what was done on the page, in this order.
         page_class: what sort of page it is; `PageClass.UNJUDGED` when that was not judged.
         class_score: how sure that is, from 0 to 1.
         class_evidence: what speaks for it, a sentence each; empty for a page that is ok.
@@ -126,6 +148,7 @@ class PageInfo:
     redirects: tuple[str, ...] = ()
     tls_verified: bool | None = None
     text_digest: str = ""
+    behaviours: tuple[PageBehaviour, ...] = ()
     page_class: PageClass = PageClass.UNJUDGED
     class_score: float = 0.0
     class_evidence: tuple[str, ...] = ()
@@ -160,6 +183,10 @@ def parse_pageinfo(data: bytes) -> PageInfo:
             if key in known
         }
         values["resources"] = tuple(PageResource(**each) for each in values.get("resources", ()))
+        values["behaviours"] = tuple(
+            PageBehaviour(**{**each, "notes": tuple(each.get("notes", ()))})
+            for each in values.get("behaviours", ())
+        )
         for name in ("refetched", "missing"):
             values[name] = tuple(Gap(**each) for each in values.get(name, ()))
         values["outcome"] = Outcome(values["outcome"])

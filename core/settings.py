@@ -52,8 +52,22 @@ class VisitSettings:
 class BehaviourSettings:
     """What is done on a page, as a reader would do it, so that everything loads that it has."""
 
-    run: tuple[str, ...] = ("scroll",)  # names, in this order; an empty list: none
+    run: tuple[str, ...] = (
+        "consent",
+        "scroll",
+        "lazy",
+        "details",
+        "media",
+    )  # names (docs/behaviours.md), in this order; an empty list: none
     limit_s: float = 10.0  # all of them together may take so long
+    scripts: tuple[str, ...] = ()  # your own, run after these: files beside the profile
+    accept_cookies: bool = False  # agree where a banner offers no way to refuse
+    scroll_rounds: int = 10  # a page that grows when its end is in sight may do so so often
+    scroll_px: int = 60_000  # … and is scrolled no further than this
+    clicks: int = 30  # expand and more press so many things each
+    fetches: int = 200  # lazy and candidates ask for so many pictures each
+    hovers: int = 30  # hover leads the pointer to so many places
+    routes: int = 20  # routes visits so many
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from typing import Any
 
 from core.captures import RecordLocation
 from core.formats import format_name, true_type
-from core.pages import Gap, Outcome, PageInfo, PageResource
+from core.pages import Gap, Outcome, PageBehaviour, PageInfo, PageResource
 from core.records import ArtifactKind
 from core.timestamps import warc_date
 from crawler.dispositions import attachment_name
@@ -71,6 +71,10 @@ def page_info(
         redirects=visit.redirects,
         tls_verified=_tls_verified(main),
         text_digest=_text_digest(visit, main),
+        behaviours=tuple(
+            PageBehaviour(each.name, each.found, each.done, each.seconds, each.error, each.notes)
+            for each in visit.behaviours
+        ),
         page_class=visit.classification.kind,
         class_score=visit.classification.score,
         class_evidence=visit.classification.evidence,

@@ -78,9 +78,8 @@ def check_world(settings: Settings, source: str) -> None:
     """
     try:
         load_behaviours(settings.behaviours)
-    except (ConfigError, OSError) as error:
-        why = error if isinstance(error, ConfigError) else "there is no behaviour of such a name."
-        raise ConfigError(f"{source} [behaviours] run: {why}") from error
+    except ConfigError as error:
+        raise ConfigError(f"{source} {error}") from error
     zone = settings.visit.timezone
     known = _timezones()
     if zone and known and zone not in known:
@@ -105,7 +104,7 @@ def layers(name: str) -> tuple[Layer, ...]:
         except tomllib.TOMLDecodeError as error:
             raise ConfigError(f"{source} is no TOML: {error}.") from error
         parent = document.pop(EXTENDS, None)
-        _place_files(document, path.parent)
+        _place_files(document, path.resolve().parent)
         chain.append(Layer(source, text, document))
         if parent is None:
             return tuple(chain)

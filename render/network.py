@@ -193,6 +193,13 @@ class NetworkLog:
                 until = end if until is None else max(until, end)
         return until
 
+    def loading_since(self, began: float) -> bool:
+        """Whether something is in flight that was asked for after `began` and is waited for."""
+        return any(
+            request.started >= began and request.resource_type not in _NEVER_HOLD
+            for request in self._open.values()
+        )
+
     def entries(self) -> tuple[RequestLog, ...]:
         """Every request so far, in the order in which they were made."""
         return tuple(request.frozen() for request in self._requests)

@@ -6,6 +6,7 @@ import io
 
 from PIL import Image
 
+from render.dressing import dressed
 from render.page import Page
 
 # A hundred times what a picture takes when nothing is in its way.
@@ -54,10 +55,11 @@ def thumbnail(view: bytes) -> bytes:
 
 
 async def _capture(page: Page, params: dict[str, object], patience_s: float) -> bytes:
-    try:
-        async with asyncio.timeout(patience_s):
+    async with dressed(page):
+        try:
+            async with asyncio.timeout(patience_s):
+                answer = await page.send("Page.captureScreenshot", params)
+        except TimeoutError:
+            # The browser forgets the question when the page navigates at that moment: ask again.
             answer = await page.send("Page.captureScreenshot", params)
-    except TimeoutError:
-        # The browser forgets the question when the page navigates at that moment: ask again.
-        answer = await page.send("Page.captureScreenshot", params)
     return binascii.a2b_base64(answer["data"])
