@@ -61,6 +61,10 @@ def screen_of(environment: Mapping[str, str]) -> dict[str, str]:
             "make the login on a machine with one, in a collection of its own, and copy its "
             "file from logins/."
         )
+    # The browser has another home than its person, so what was left to be found is named.
+    ticket = Path(environment.get("HOME", "")) / ".Xauthority"
+    if "XAUTHORITY" not in screen and ticket.is_absolute() and ticket.is_file():
+        screen["XAUTHORITY"] = str(ticket)
     return screen
 
 
@@ -189,7 +193,8 @@ async def open_sign_in(
     home = BrowserHome(owner=NOBODY if root else None)
     try:
         line = _command_line(executable, home.profile, visible=screen is not None)
-        process = BrowserProcess([*prefix, *line], home=home.inside, more=screen)
+        more = _with_ticket(screen or {}, home, owner=NOBODY if root else None)
+        process = BrowserProcess([*prefix, *line], home=home.inside, more=more)
         connection = CdpConnection(process.read_fd, process.write_fd)
         try:
             opened = SignIn(connection, url)
@@ -205,6 +210,23 @@ async def open_sign_in(
             await asyncio.shield(process.close())
     finally:
         home.close()
+
+
+def _with_ticket(
+    screen: Mapping[str, str], home: BrowserHome, *, owner: int | None
+) -> dict[str, str]:
+    """The screen's variables; its ticket is copied to where another user may read it."""
+    ticket = screen.get("XAUTHORITY")
+    if ticket is None or owner is None:
+        return dict(screen)
+    copy = home.inside / "Xauthority"
+    try:
+        copy.write_bytes(Path(ticket).read_bytes())
+        os.chown(copy, owner, owner)
+        copy.chmod(0o600)
+    except OSError:
+        return dict(screen)  # a screen that needs none
+    return {**screen, "XAUTHORITY": str(copy)}
 
 
 def _identity(cookie: Cookie) -> tuple[object, ...]:

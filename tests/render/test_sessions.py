@@ -199,6 +199,9 @@ async def test_without_a_screen_or_windows_nobody_can_log_in(tmp_path: Any) -> N
     with pytest.raises(BrowserUnavailableError, match="DISPLAY"):
         screen_of({"HOME": "x", "DISPLAY": ""})
     assert screen_of({"DISPLAY": ":0", "SECRET": "x"}) == {"DISPLAY": ":0"}
+    (tmp_path / ".Xauthority").touch()
+    found = screen_of({"DISPLAY": ":0", "HOME": str(tmp_path)})
+    assert found["XAUTHORITY"] == str(tmp_path / ".Xauthority")
     shell = BrowserExecutable(tmp_path / "none", BrowserKind.HEADLESS_SHELL, "1")
     with pytest.raises(BrowserUnavailableError, match="apt-get install chromium"):
         async with open_sign_in("http://a.example/", shell, screen={"DISPLAY": ":0"}):
