@@ -94,9 +94,9 @@ def document(
     )
 
 
-def html(text: str, **more: tuple[tuple[str, str], ...]) -> Reply:
+def html(text: str) -> Reply:
     """An answer of HTML."""
-    return response(body=text, **more)
+    return response(body=text)
 
 
 def css(text: str) -> Reply:
