@@ -158,7 +158,7 @@ def table(results: Sequence[Result]) -> str:
         lines.append(
             f"| {each.cell.name} | {urls - len(each.missing)} of {urls} "
             f"| {_green(each.seen)} of {each.cell.marks} | {_green(each.played)} of {each.cell.marks}"
-            f"{': ' + each.cell.short if each.cell.short else ''} |"
+            f"{'; ' + each.cell.short if each.cell.short else ''} |"
         )
     return "\n".join(lines)
 
