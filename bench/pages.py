@@ -4,8 +4,13 @@ Both load the same pages of the same web with the same settings, as many at a ti
 pictures; ours also writes every response and artifact, seals, and completes. Starting browser and
 proxies is in neither. The ratio is taken within a round; the figure is the median of the rounds.
 
-``real``: MediaWiki, Debian's manuals and applications, with the default artifacts.
-``gallery``: 91 small subresources over TLS, a viewport screenshot, no scrolling: the worst case.
+``real``: MediaWiki, Debian's manuals and applications.
+``gallery``: 91 small subresources over TLS.
+Both with what the default profile does and keeps.
+``view``: galleries with nothing but a viewport screenshot, the worst case: the browser does the least.
+
+CPU seconds a page are told by role as measured meanwhile, and by step for a few more pages that are
+visited one at a time, because several at a time share their browser's processes.
 """
 
 import sys
@@ -18,9 +23,10 @@ import asyncio
 import tempfile
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from unittest.mock import patch
 
-from bench import report
+from bench import cpu, report
 from core.clock import SystemClock
 from core.pages import Outcome
 from core.settings import (
@@ -59,8 +65,16 @@ class Load:
     behaviours: BehaviourSettings
 
 
-async def unarchived(load: Load, web: TestWeb) -> float:
-    """Seconds for the pages in the same browser, straight from the web."""
+@dataclass(slots=True)
+class Took:
+    """What a load took: seconds, and CPU seconds by role."""
+
+    seconds: float
+    cpu: dict[str, float]
+
+
+async def unarchived(load: Load, web: TestWeb, at_a_time: int = AT_A_TIME) -> Took:
+    """What the pages take in the same browser, straight from the web."""
     settings = Settings()
     executable = find_browser()
     todo = iter(load.urls)
@@ -76,19 +90,19 @@ async def unarchived(load: Load, web: TestWeb) -> float:
                 )
                 assert seen.outcome is Outcome.COMPLETE, (url, seen.outcome, seen.reason)
 
-        start = time.perf_counter()
-        await asyncio.gather(*(work() for _ in range(AT_A_TIME)))
-        return time.perf_counter() - start
+        before, start = cpu.used(), time.perf_counter()
+        await asyncio.gather(*(work() for _ in range(at_a_time)))
+        return Took(time.perf_counter() - start, cpu.since(before))
 
 
-async def archived(load: Load, web: TestWeb, processes: int) -> float:
-    """Seconds for the pages through frontier, browser, proxy, disk and index."""
+async def archived(load: Load, web: TestWeb, at_a_time: int = AT_A_TIME) -> Took:
+    """What the pages take through frontier, browser, proxy, disk and index."""
     settings = Settings(
         visit=load.visit,
         behaviours=load.behaviours,
         egress=EgressSettings(allow=("127.0.0.0/8",), resolve=web.resolve, ca_file=web.ca_file),
-        proxy=ProxySettings(disk_reserve_bytes=0, processes=processes),
-        politeness=PolitenessSettings(min_delay_s=0.0, max_delay_s=0.0, visits_per_host=AT_A_TIME),
+        proxy=ProxySettings(disk_reserve_bytes=0, processes=1),
+        politeness=PolitenessSettings(min_delay_s=0.0, max_delay_s=0.0, visits_per_host=at_a_time),
     )
     done: list[PageDone] = []
 
@@ -111,70 +125,126 @@ async def archived(load: Load, web: TestWeb, processes: int) -> float:
                 stores = Stores(frontier, supervisor, index, disk=None)
                 means = compose(stores, settings, clock=CLOCK, report=note)
                 crew = Crew(means, lease_s=settings.frontier.lease_s, name="bench")
-                start = time.perf_counter()
+                before, start = cpu.used(), time.perf_counter()
                 frontier.add((NewItem(url) for url in load.urls), now=CLOCK.now())
-                await crew.run(AT_A_TIME)
-                seconds = time.perf_counter() - start
+                await crew.run(at_a_time)
+                took = Took(time.perf_counter() - start, cpu.since(before))
             index.close()
     assert len(done) == len(load.urls)
-    return seconds
+    return took
 
 
-async def compare(
-    loads: Sequence[Load], web: TestWeb, processes: int
-) -> tuple[float, float, float]:
-    """(pages a minute archived, unarchived, ratio): medians over one round a load."""
-    ours, plain, ratios = [], [], []
-    for load in loads:
-        count = len(load.urls)
-        bare = await unarchived(load, web)
-        kept = await archived(load, web, processes)
-        plain.append(count / bare * 60)
-        ours.append(count / kept * 60)
-        ratios.append(bare / kept)
-    return report.median(ours), report.median(plain), report.median(ratios)
+@dataclass(slots=True)
+class Compared:
+    """Both sides of some rounds."""
+
+    pages: int = 0
+    ours: list[Took] = field(default_factory=list)
+    plain: list[Took] = field(default_factory=list)
+
+    @property
+    def ratio(self) -> float:
+        """Of pages a minute, the median of the rounds."""
+        pairs = zip(self.ours, self.plain, strict=True)
+        return report.median([plain.seconds / ours.seconds for ours, plain in pairs])
+
+    def per_minute(self, side: Sequence[Took]) -> float:
+        """Pages a minute, the median of the rounds."""
+        return report.median([self.pages / took.seconds * 60 for took in side])
+
+    def cpu_s(self, side: Sequence[Took], role: str) -> float:
+        """CPU seconds a page of that role."""
+        return sum(took.cpu[role] for took in side) / (self.pages * len(side))
 
 
-def galleries(web: TestWeb, rounds: int, pages: int) -> list[Load]:
+async def compare(loads: Sequence[Load], web: TestWeb) -> Compared:
+    """One round a load; every other one begins with the other side."""
+    found = Compared(len(loads[0].urls))
+    for number, load in enumerate(loads):
+        for archiving in (True, False) if number % 2 else (False, True):
+            if archiving:
+                found.ours.append(await archived(load, web))
+            else:
+                found.plain.append(await unarchived(load, web))
+    return found
+
+
+async def by_step(load: Load, web: TestWeb) -> tuple[cpu.Meter, cpu.Meter]:
+    """CPU seconds by step, archived and not, of pages visited one at a time."""
+    meters = (cpu.Meter(), cpu.Meter())
+    for meter, make in zip(meters, (archived, unarchived), strict=True):
+        with cpu.metered(meter) as steps, patch("render.visit.Steps", steps):
+            await make(load, web, 1)
+        meter.visits = len(load.urls)
+    return meters
+
+
+def galleries(web: TestWeb, rounds: range, pages: int, *, view_only: bool = False) -> list[Load]:
     """Loads of galleries; no page is used twice, so nothing is cached or known."""
+    visiting = VIEW_ONLY if view_only else VisitSettings()
+    behaviours = BehaviourSettings(run=()) if view_only else BehaviourSettings()
     return [
-        Load(
-            [web.gallery(number * pages + each) for each in range(pages)],
-            VIEW_ONLY,
-            BehaviourSettings(run=()),
-        )
-        for number in range(rounds)
+        Load([web.gallery(number * pages + each) for each in range(pages)], visiting, behaviours)
+        for number in rounds
     ]
+
+
+def tell(kinds: dict[str, Compared]) -> None:
+    """Print speed and CPU of each kind."""
+    rows = [("pages a minute, 4 at a time", "archived", "not archived", "ratio")]
+    for name, found in kinds.items():
+        ours, plain = found.per_minute(found.ours), found.per_minute(found.plain)
+        rows.append((name, f"{ours:.0f}", f"{plain:.0f}", f"{found.ratio:.2f}"))
+    rows.append(("CPU seconds a page", "archived", "not archived", "ratio"))
+    for name, found in kinds.items():
+        for role in cpu.ROLES:
+            ours, plain = found.cpu_s(found.ours, role), found.cpu_s(found.plain, role)
+            share = f"{ours / plain:.2f}" if plain > 0 else "-"
+            rows.append((f"{name}: {role}", f"{ours:.3f}", f"{plain:.3f}", share))
+    report.table(rows)
+
+
+def tell_steps(ours: cpu.Meter, plain: cpu.Meter) -> None:
+    """Print CPU by step."""
+    rows = [("CPU ms a page by step", "archived: worker", "browser + proxy", "not: browser")]
+    for step in sorted(ours.steps, key=lambda each: -sum(ours.steps[each].values())):
+        worker, browser, proxy = (ours.per_page(step, role) for role in cpu.ROLES)
+        bare = plain.per_page(step, "browser")
+        rows.append((step, f"{worker:.0f}", f"{browser:.0f} + {proxy:.0f}", f"{bare:.0f}"))
+    report.table(rows)
 
 
 async def main() -> None:
     """Run, print, tell."""
     quick = report.arguments(__doc__ or "").quick
-    rounds, pages = (3, 8) if quick else (5, 60)
+    rounds, pages = (2, 8) if quick else (5, 60)
     with TestWeb.start(real=True) as web:
         urls = web.urls.real_pages[: 12 if quick else None]
-        real = Load(urls, VisitSettings(), BehaviourSettings(limit_s=2.0))
+        real = Load(urls, VisitSettings(), BehaviourSettings())
         warm = Load(urls[:4], VisitSettings(), BehaviourSettings())
         await unarchived(warm, web)  # the wiki's own caches fill on the first view
-        r_ours, r_plain, r_ratio = await compare([real] * (1 if quick else 3), web, 1)
-        g_ours, g_plain, g_ratio = await compare(galleries(web, rounds, pages), web, 1)
-    report.table(
-        [
-            ("pages a minute, 4 at a time", "archived", "not archived", "ratio"),
-            ("real sites, default artifacts", f"{r_ours:.0f}", f"{r_plain:.0f}", f"{r_ratio:.2f}"),
-            ("gallery of 91 over TLS", f"{g_ours:.0f}", f"{g_plain:.0f}", f"{g_ratio:.2f}"),
-        ]
-    )
-    report.figures(
-        "pages",
-        {
-            "archived_ratio": r_ratio,
-            "gallery_ratio": g_ratio,
-            "pages_per_minute": g_ours,
-            "unarchived_pages_per_minute": g_plain,
-            "real_pages_per_minute": r_ours,
-        },
-    )
+        kinds = {"real": await compare([real] * (1 if quick else 3), web)}
+        kinds["gallery"] = await compare(galleries(web, range(rounds), pages), web)
+        views = galleries(web, range(rounds, 2 * rounds), pages, view_only=True)
+        kinds["view"] = await compare(views[: 1 if quick else None], web)
+        few = galleries(web, range(2 * rounds, 2 * rounds + 1), pages)[0].urls[:2]
+        sample = Load([*urls[:: 4 if quick else 1], *few], VisitSettings(), BehaviourSettings())
+        meters = await by_step(sample, web)
+    tell(kinds)
+    tell_steps(*meters)
+    found = kinds["gallery"]
+    figures = {
+        "archived_ratio": kinds["real"].ratio,
+        "gallery_ratio": found.ratio,
+        "view_ratio": kinds["view"].ratio,
+        "pages_per_minute": found.per_minute(found.ours),
+        "unarchived_pages_per_minute": found.per_minute(found.plain),
+        "real_pages_per_minute": kinds["real"].per_minute(kinds["real"].ours),
+        "view_pages_per_minute": kinds["view"].per_minute(kinds["view"].ours),
+    }
+    for role in cpu.ROLES:
+        figures[f"{role}_cpu_s"] = kinds["real"].cpu_s(kinds["real"].ours, role)
+    report.figures("pages", figures)
 
 
 if __name__ == "__main__":

@@ -65,6 +65,9 @@ class PageInfo:
         artifacts: kinds kept beside the captures.
         outlinks: absolute URLs that the page links to.
         timings: seconds by step.
+        settled: seconds of the step ``settle`` by what held the page; ``quiet`` is the moment for
+            which nothing did.
+        restless: what did not come to rest within its limit, by the same names.
         console: error lines the page printed, shortened.
         redirects: URLs passed on the way to `final_url`.
         tls_verified: False when the final document's certificate did not verify; None for http.
@@ -88,6 +91,8 @@ class PageInfo:
     artifacts: tuple[str, ...] = ()
     outlinks: tuple[str, ...] = ()
     timings: dict[str, float] | None = None
+    settled: dict[str, float] | None = None
+    restless: tuple[str, ...] = ()
     console: tuple[str, ...] = ()
     redirects: tuple[str, ...] = ()
     tls_verified: bool | None = None
@@ -111,7 +116,7 @@ def parse_pageinfo(data: bytes) -> PageInfo:
             raise InputError(f"A page manifest of version {document.get('version')!r}.")
         known = {f.name for f in fields(PageInfo)}
         values = {key: value for key, value in document.items() if key in known}
-        for name in ("artifacts", "outlinks", "console", "redirects"):
+        for name in ("artifacts", "outlinks", "console", "redirects", "restless"):
             values[name] = tuple(values.get(name, ()))
         values["resources"] = tuple(PageResource(**each) for each in values.get("resources", ()))
         values["outcome"] = Outcome(values["outcome"])

@@ -17,8 +17,9 @@ class VisitSettings:
     """One visit: what the browser does with a page, and for how long."""
 
     timeout_s: float = 60.0  # the deadline of the whole visit, from navigation to artifacts
-    settle_s: float = 0.5  # the page is quiet when no request was in flight for so long
-    settle_limit_s: float = 15.0  # stop waiting for quiet after so long, and go on
+    settle_s: float = 0.25  # a page with scripts is at rest when nothing happened for so long
+    settle_limit_s: float = 15.0  # stop waiting for rest after so long, and go on
+    patience_s: float = 2.0  # wait so long for timers, and for what goes on changing on one spot
     viewport_width: int = 1280  # CSS pixels
     viewport_height: int = 800  # CSS pixels
     view: bool = True  # keep a viewport screenshot

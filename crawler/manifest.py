@@ -58,6 +58,8 @@ def page_info(
         artifacts=tuple(str(artifact.kind) for artifact in visit.artifacts),
         outlinks=visit.outlinks,
         timings={step: round(seconds, 3) for step, seconds in visit.timings.items()},
+        settled={name: round(seconds, 3) for name, seconds in visit.settled.items()},
+        restless=visit.restless,
         console=visit.console,
         redirects=visit.redirects,
         tls_verified=_tls_verified(main),

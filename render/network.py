@@ -9,6 +9,12 @@ REQUEST_LIMIT = 5_000
 URL_LIMIT_CHARS = 65_536
 # Long polls never answer; one that is silent for so long no longer counts as loading.
 PATIENCE_S = 5.0
+# A script that does not read its answer leaves it open; that one came is what counts.
+UNREAD_S = 1.5
+# What is asked for more often than this at one path is a poll, and soon holds nothing any more.
+POLL_TIMES = 5
+POLL_HELD_TIMES = 40
+POLL_PATIENCE_S = 0.5
 ERROR_HEADER = "weboid-proxy-error"
 HEADERS_KEPT = 100
 
@@ -17,6 +23,7 @@ _LOGGED_SCHEMES = ("http://", "https://", "ws://", "wss://")
 _NEVER_HOLD = frozenset(
     {"EventSource", "WebSocket", "Ping", "CSPViolationReport", "Prefetch", "SignedExchange"}
 )
+_SCRIPTS = frozenset({"Script", "XHR", "Fetch", "EventSource", "WebSocket"})
 _HOLD_FOR_A_WHILE = frozenset({"XHR", "Fetch", "Media", "Other", "Preflight", "TextTrack"})
 
 
@@ -72,8 +79,8 @@ class _Request:
     """A request that is being made; becomes a `RequestLog`."""
 
     __slots__ = (
-        "failed", "from_cache", "loader", "main", "method", "mime", "owner", "resource_type",
-        "started", "status", "url",
+        "answered_at", "failed", "from_cache", "loader", "main", "method", "mime", "owner",
+        "resource_type", "started", "status", "times", "url",
     )  # fmt: skip
 
     def __init__(self, params: dict[str, Any], owner: str, now: float, *, main: bool) -> None:
@@ -85,6 +92,8 @@ class _Request:
         self.loader: str = params.get("loaderId", "")
         self.owner = owner
         self.started = now
+        self.answered_at: float | None = None
+        self.times = 0
         self.status: int | None = None
         self.mime = ""
         self.from_cache = False
@@ -95,6 +104,19 @@ class _Request:
         self.mime = response.get("mimeType", "")
         if response.get("fromDiskCache") or response.get("fromPrefetchCache"):
             self.from_cache = True
+
+    def holds_until(self) -> float:
+        """Up to when it is waited for; infinite without an end, 0.0 not at all."""
+        if self.resource_type in _NEVER_HOLD or self.times > POLL_HELD_TIMES:
+            return 0.0
+        if self.resource_type not in _HOLD_FOR_A_WHILE:
+            return float("inf")
+        if self.times > POLL_TIMES:
+            return self.started + POLL_PATIENCE_S
+        end = self.started + PATIENCE_S
+        if self.resource_type in _SCRIPTS and self.answered_at is not None:
+            return min(end, self.answered_at + UNREAD_S)
+        return end
 
     def frozen(self) -> RequestLog:
         return RequestLog(
@@ -112,6 +134,8 @@ class NetworkLog:
         document_errors: why a main document failed, by loader id.
         hops: URLs that redirected on the way to a main document, by its loader id.
         overflowed: True once the page asked for more than the limit.
+        news: requests so far that quiet begins anew after: not those of a poll.
+        scripted: True once a script, or a worker, was asked for.
     """
 
     def __init__(self, main_frame: str, *, limit: int = REQUEST_LIMIT) -> None:
@@ -124,6 +148,9 @@ class NetworkLog:
         self.hops: dict[str, list[str]] = {}
         self.document_errors: dict[str, str] = {}
         self.overflowed = False
+        self.news = 0
+        self.scripted = False
+        self._times: dict[str, int] = {}
         self._now = 0.0
         self._handlers: dict[str, Callable[[dict[str, Any], str], None]] = {
             "Network.requestWillBeSent": self._will_be_sent,
@@ -161,14 +188,9 @@ class NetworkLog:
         """
         until: float | None = None
         for request in self._open.values():
-            if request.resource_type in _NEVER_HOLD:
-                continue
-            end = float("inf")
-            if request.resource_type in _HOLD_FOR_A_WHILE:
-                end = request.started + PATIENCE_S
-                if end <= now:
-                    continue
-            until = end if until is None else max(until, end)
+            end = request.holds_until()
+            if end > now:
+                until = end if until is None else max(until, end)
         return until
 
     def entries(self) -> tuple[RequestLog, ...]:
@@ -195,13 +217,27 @@ class NetworkLog:
             return
         self._requests.append(request)
         self._open[identifier] = request
+        self._judge(request)
         self.on_change()
+
+    def _judge(self, request: _Request) -> None:
+        """Count it among the news, unless it is one that is made for ever."""
+        if request.resource_type in _NEVER_HOLD:
+            return
+        self.scripted = self.scripted or request.resource_type in _SCRIPTS
+        if request.resource_type in _HOLD_FOR_A_WHILE:
+            place = request.url.partition("?")[0]
+            request.times = self._times[place] = self._times.get(place, 0) + 1
+            if request.times > POLL_TIMES:
+                return
+        self.news += 1
 
     def _received(self, params: dict[str, Any], _: str) -> None:
         response = params["response"]
         request = self._open.get(params["requestId"])
         if request is not None:
             request.answered(response)
+            request.answered_at = self._now
             request.resource_type = params.get("type", request.resource_type)
             if request.resource_type in _NEVER_HOLD:
                 self.on_change()

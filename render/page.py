@@ -21,10 +21,15 @@ WORLD = "weboid"
 CHILD_LIMIT = 200
 COMMIT_LIMIT = 20
 CONSOLE_LINES = 50
+# A timer that fires later than this is not waited for.
+LONGEST_TIMER_MS = 5_000
+# Frames whose timers are heard of.
+TIMERS_LIMIT = 500
 CONSOLE_CHARS = 300
 SCRIPT_ATTEMPTS = 3
 # We read no bodies, so the browser need keep none for us.
 _NETWORK = {"maxTotalBufferSize": 0, "maxResourceBufferSize": 0, "maxPostDataSize": 0}
+_BINDING = "weboidTimer"
 _AUTO_ATTACH = {"autoAttach": True, "waitForDebuggerOnStart": True, "flatten": True}
 
 
@@ -85,6 +90,7 @@ class Page:
         self._context = context
         self.login = ProxyLogin(proxy, self.post)
         self.changed = asyncio.Event()
+        self._timers: dict[tuple[str, int], float] = {}
         self._handlers = {
             "Page.frameNavigated": self._navigated,
             "Page.domContentEventFired": self._parsed,
@@ -98,6 +104,7 @@ class Page:
             "Fetch.authRequired": self.login.asked,
             "Runtime.exceptionThrown": self._exception,
             "Runtime.consoleAPICalled": self._console_called,
+            "Runtime.bindingCalled": self._timer_set,
         }
 
     def __repr__(self) -> str:
@@ -150,6 +157,10 @@ class Page:
                 self._world = None
         raise AssertionError
 
+    def timers_until(self) -> float:
+        """When the last timer fires that is known and worth waiting for; 0.0 when there is none."""
+        return max(self._timers.values(), default=0.0)
+
     async def wait_changed(self) -> None:
         """Return when anything happened since the last call."""
         await self.changed.wait()
@@ -182,6 +193,7 @@ class Page:
         self.post("Runtime.enable")
         self.post("Network.enable", _NETWORK)
         self.post("Network.setBypassServiceWorker", {"bypass": True})
+        self.post("Runtime.addBinding", {"name": _BINDING})
         self.post("Page.addScriptToEvaluateOnNewDocument", {"source": guard})
         self.post("Emulation.setUserAgentOverride", options.identity())
         self.post(
@@ -270,6 +282,7 @@ class Page:
         if frame.get("parentId") or blank:
             return
         self._world = None
+        self._timers.clear()
         self.commits.append(frame["loaderId"])
         self.url = frame["url"]
         self.unreachable = bool(frame.get("unreachableUrl"))
@@ -298,6 +311,17 @@ class Page:
         accept = params.get("type") == "beforeunload"
         self.post("Page.handleJavaScriptDialog", {"accept": accept})
 
+    def _timer_set(self, params: dict[str, Any], session: str = "") -> None:
+        # A page might call the binding, too: what it says can only make us wait a little longer.
+        frame = (session, params["executionContextId"])
+        wait_ms = params["payload"]
+        if len(wait_ms) > 6 or not (wait_ms.isascii() and wait_ms.isdigit()):
+            return
+        if frame in self._timers or len(self._timers) < TIMERS_LIMIT:
+            wait_s = min(int(wait_ms), LONGEST_TIMER_MS) / 1000
+            self._timers[frame] = self._clock.monotonic() + wait_s
+            self.changed.set()
+
     def _child_attached(self, params: dict[str, Any]) -> None:
         self._adopt(params["sessionId"], params["targetInfo"]["type"])
 
@@ -314,6 +338,8 @@ class Page:
             if kind == "iframe":
                 post("Network.setBypassServiceWorker", {"bypass": True}, session)
                 post("Page.enable", {}, session)
+                post("Runtime.enable", {}, session)
+                post("Runtime.addBinding", {"name": _BINDING}, session)
                 post("Page.addScriptToEvaluateOnNewDocument", {"source": self._guard}, session)
         if kind != "service_worker":
             post("Runtime.runIfWaitingForDebugger", {}, session)
@@ -324,6 +350,8 @@ class Page:
                 self._child_attached(params)
             elif method == "Target.detachedFromTarget":
                 self._child_detached(params)
+            elif method == "Runtime.bindingCalled":
+                self._timer_set(params, session)
             elif method == "Page.javascriptDialogOpening":
                 self._connection.post("Page.handleJavaScriptDialog", {"accept": False}, session)
             else:
@@ -393,5 +421,6 @@ async def open_page(
     session_id, info = await arrived
     page = Page(context, info["targetId"], session_id, proxy=proxy, options=options, clock=clock)
     context.on_detached = page.target_gone
-    await page.start(f"({script('guard')})()")
+    timers = f'({script("timers")})("{_BINDING}", {LONGEST_TIMER_MS})'
+    await page.start(f"({script('guard')})();{timers}")
     return page

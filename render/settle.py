@@ -1,44 +1,191 @@
-"""Is the page quiet yet?"""
+"""Has the page come to rest? As soon as it has, and not after any limit.
+
+A page is at rest when it has loaded, waits for no request and no timer, and what it shows has not
+changed for a moment (``scripts/rest.js``). Long polls, streams and clocks do not hold it.
+"""
 
 import asyncio
 import contextlib
+from dataclasses import dataclass, field
+from typing import Any
 
 from core.clock import Clock
+from core.settings import VisitSettings
+from render.cdp import CommandError
 from render.page import COMMIT_LIMIT, Page
 
+# The page is asked for so long at a time; the network is looked at in between.
+SLICE_S = 1.0
+# Of what it does besides loading, no more is waited for than this.
+SHOW_LIMIT_S = 8.0
+# A page that was left again each time it was asked is not asked for ever.
+ASK_LIMIT = 100
 
-async def settle(page: Page, *, quiet_s: float, limit_s: float, clock: Clock) -> bool:
-    """Wait until the page has loaded and asked for nothing for `quiet_s`, or `limit_s` are over.
 
-    Returns:
-        True when it became quiet.
+@dataclass(slots=True)
+class Rest:
+    """How a page came to rest, or did not; filled in as it is waited for.
+
+    Attributes:
+        held: seconds by what it was waited for: ``load``, ``network``, ``timers``, ``dom``,
+            ``fonts``, ``images``, ``layout``, ``refresh``, and ``quiet``, the moment for which it
+            was only looked at.
+        restless: what did not come to rest, by the same names, each once.
+        hung: True when it did not answer any more.
+    """
+
+    held: dict[str, float] = field(default_factory=dict)
+    restless: list[str] = field(default_factory=list)
+    hung: bool = False
+
+    def add(self, name: str, seconds: float) -> None:
+        """Count what something took."""
+        self.held[name] = self.held.get(name, 0.0) + seconds
+
+    def give_up(self, *names: str) -> None:
+        """Note what does not come to rest."""
+        self.restless += [name for name in names if name and name not in self.restless]
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How long to wait, in seconds.
+
+    Attributes:
+        quiet_s: what must have been still for so long is at rest.
+        limit_s: all of the waiting.
+        patience_s: waiting for timers and for what changes on the same spot.
+        answer_s: a page that does not answer for so long hangs.
+    """
+
+    quiet_s: float
+    limit_s: float
+    patience_s: float
+    answer_s: float
+
+    @classmethod
+    def of(cls, settings: VisitSettings, *, limit_s: float, answer_s: float) -> "Limits":
+        """As the settings say."""
+        return cls(settings.settle_s, limit_s, settings.patience_s, answer_s)
+
+
+async def settle(page: Page, limits: Limits, rest: Rest, *, clock: Clock) -> None:
+    """Wait until the page is at rest, or a limit is reached; what came of it is in `rest`.
 
     Raises:
-        PageGoneError: it crashed or closed; raised by the next command, not from here.
+        PageGoneError: it crashed or closed.
+        BrowserUnavailableError: the browser is gone.
     """
-    end = clock.monotonic() + limit_s
-    quiet_since: float | None = None
-    while not page.gone and not page.log.overflowed and len(page.commits) <= COMMIT_LIMIT:
-        now = clock.monotonic()
-        if now >= end:
-            return False
-        wake, quiet_since = next_look(page, now=now, quiet_since=quiet_since, quiet_s=quiet_s)
-        if wake <= now:
-            return True
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(min(wake, end) - now):
-                await page.wait_changed()
-    return False
+    await _Settling(page, limits, rest, clock).run()
 
 
-def next_look(
-    page: Page, *, now: float, quiet_since: float | None, quiet_s: float
-) -> tuple[float, float | None]:
-    """When to look again, and since when it has been quiet; `now` itself when it is quiet enough."""
-    if not page.loaded:
-        return float("inf"), None
-    held = page.log.holding_until(now)
-    if held is not None:
-        return held, None
-    since = now if quiet_since is None else quiet_since
-    return max(now, since + quiet_s), since
+class _Settling:
+    """The waiting for one page."""
+
+    def __init__(self, page: Page, limits: Limits, rest: Rest, clock: Clock) -> None:
+        self._page = page
+        self._limits = limits
+        self._rest = rest
+        self._clock = clock
+        self._end = clock.monotonic() + limits.limit_s
+        self._timers_left_s = limits.patience_s
+        self._show_left_s = SHOW_LIMIT_S
+        self._asked = False
+
+    async def run(self) -> None:
+        """Wait."""
+        for _ in range(ASK_LIMIT):
+            name = await self._until_loaded()
+            if self._disturbed():
+                return
+            seen = self._signs()
+            told = await self._ask(final=bool(name))
+            if self._rest.hung:
+                return
+            if name:
+                self._rest.give_up(name, *_still_moving(told))
+                return
+            if told is None or seen != self._signs():
+                continue
+            if told["rested"] or self._show_left_s <= 0:
+                self._rest.give_up(*told["restless"], *_still_moving(told))
+                return
+        self._rest.give_up("dom")
+
+    def _disturbed(self) -> bool:
+        page = self._page
+        return page.log.overflowed or len(page.commits) > COMMIT_LIMIT
+
+    def _signs(self) -> tuple[int, int, float]:
+        """Differ when something happened that is to be followed by another look."""
+        page = self._page
+        timers = page.timers_until() if self._timers_left_s > 0 else 0.0
+        return len(page.commits), page.log.news, timers
+
+    async def _until_loaded(self) -> str:
+        """Wait for what the browser tells us of; what there is to wait for when time is up."""
+        page, clock = self._page, self._clock
+        while not page.gone and not self._disturbed():
+            now = clock.monotonic()
+            name, until = self._holder(now)
+            if not name:
+                return ""
+            if now >= self._end:
+                return name
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(min(until, self._end) - now):
+                    await page.wait_changed()
+            spent = clock.monotonic() - now
+            self._rest.add(name, spent)
+            if name == "timers":
+                self._timers_left_s -= spent
+        return ""
+
+    def _holder(self, now: float) -> tuple[str, float]:
+        """What must be waited for, and until when at most; empty when there is nothing."""
+        page = self._page
+        if not page.loaded:
+            return "load", float("inf")
+        held = page.log.holding_until(now)
+        if held is not None:
+            return "network", held
+        due = page.timers_until()
+        if due > now and self._timers_left_s > 0 and due - now <= self._timers_left_s:
+            return "timers", due
+        return "", now
+
+    async def _ask(self, *, final: bool) -> dict[str, Any] | None:
+        """What the page says of itself; None when it was left meanwhile.
+
+        It is asked even when time is up: whether it answers is worth knowing.
+        """
+        limits, page = self._limits, self._page
+        left_s = min(self._end - self._clock.monotonic(), self._show_left_s)
+        slice_s = 0.0 if final else max(0.0, min(limits.quiet_s + SLICE_S, left_s))
+        began = self._clock.monotonic()
+        anew, self._asked = not self._asked, True
+        try:
+            async with asyncio.timeout(slice_s + limits.answer_s):
+                told: dict[str, Any] = await page.call(
+                    "rest",
+                    limits.quiet_s * 1000,
+                    slice_s * 1000,
+                    limits.patience_s * 1000,
+                    page.log.scripted,
+                    anew,
+                )
+        except TimeoutError:
+            self._rest.hung = True
+            return None
+        except CommandError:
+            return None
+        finally:
+            spent = self._clock.monotonic() - began
+            self._show_left_s -= spent
+        for name, milliseconds in told["held"].items():
+            self._rest.add(name, milliseconds / 1000)
+        return told
+
+
+def _still_moving(told: dict[str, Any] | None) -> tuple[str, ...]:
+    return () if told is None or told["rested"] else (told["now"],)

@@ -5,7 +5,7 @@ One deadline rules every step. What was gathered before it is kept, and the outc
 
 import asyncio
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from core.clock import Clock
@@ -21,13 +21,13 @@ from render.identity import PageOptions
 from render.navigation import ABORTED, Arrival, arrive
 from render.network import DocumentResponse, RequestLog
 from render.page import COMMIT_LIMIT, Page, PageGoneError, open_page
-from render.settle import settle
+from render.settle import Limits, Rest, settle
 from render.steps import Steps
 
 # After behaviours, what came into sight loads within this.
 RESETTLE_LIMIT_S = 5.0
 # A page that does not answer a question for so long is in a loop that never ends.
-PULSE_LIMIT_S = 8.0
+ANSWER_LIMIT_S = 8.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +61,8 @@ class Visit:
         robots_meta: name in lower case and content of each ``<meta>`` that robots may go by; one
             that stands for a header has the name ``http-equiv:`` and the header's.
         behaviours: what each of them did, in the order in which they ran.
+        settled: seconds that it took to come to rest, by what held it; see `render.settle.Rest`.
+        restless: what did not come to rest within its limit, by the same names.
         timings: seconds by step.
         console: error lines that the page printed, shortened.
         seconds: the whole visit.
@@ -84,6 +86,8 @@ class Visit:
     seconds: float
     robots_meta: tuple[tuple[str, str], ...] = ()
     behaviours: tuple[Done, ...] = ()
+    settled: dict[str, float] = field(default_factory=dict)
+    restless: tuple[str, ...] = ()
 
 
 async def visit(
@@ -114,7 +118,8 @@ async def visit(
     )
     try:
         async with AsyncExitStack() as stack:
-            context = await stack.enter_async_context(browser.context(request.proxy))
+            with run.steps.step("open"):
+                context = await stack.enter_async_context(browser.context(request.proxy))
             await run.within_deadline(context)
             with run.steps.step("close"):
                 await stack.aclose()
@@ -142,6 +147,7 @@ class _Run:
         self._arrival: Arrival | None = None
         self._found = Gathered()
         self._done: tuple[Done, ...] = ()
+        self._rest = Rest()
         self.steps = Steps(settings.timeout_s, clock)
         self.page: Page | None = None
         self._options = PageOptions(
@@ -187,23 +193,24 @@ class _Run:
         await gather(page, mime, self._settings, self.steps, self._found)
 
     async def _come_to_rest(self, page: Page) -> None:
+        """Settle, behave, and settle again; a page that is ill is stopped and kept as it is."""
         settings, steps = self._settings, self.steps
-        with steps.step("settle"):
-            limit_s = steps.share_s(settings.settle_limit_s)
-            await settle(page, quiet_s=settings.settle_s, limit_s=limit_s, clock=self._clock)
-        with steps.step("pulse"):
-            await self._feel_pulse(page)
+        await self._settle(page, settings.settle_limit_s)
+        self._examine(page)
         if steps.shortfall:
             return
         self._done = await behave(page, self._behaviours, steps)
         if any(each.again for each in self._done):
-            with steps.step("settle"):
-                limit_s = steps.share_s(RESETTLE_LIMIT_S)
-                quiet_s = settings.settle_s / 2
-                await settle(page, quiet_s=quiet_s, limit_s=limit_s, clock=self._clock)
+            await self._settle(page, RESETTLE_LIMIT_S)
 
-    async def _feel_pulse(self, page: Page) -> None:
-        """Find out whether the page still lives; one that does not is stopped and kept as it is."""
+    async def _settle(self, page: Page, limit_s: float) -> None:
+        share_s = self.steps.share_s
+        answer_s = share_s(ANSWER_LIMIT_S)
+        limits = Limits.of(self._settings, limit_s=share_s(limit_s), answer_s=answer_s)
+        with self.steps.step("settle"):
+            await settle(page, limits, self._rest, clock=self._clock)
+
+    def _examine(self, page: Page) -> None:
         fall_short = self.steps.fall_short
         if page.log.overflowed:
             fall_short("too-many-requests")
@@ -211,22 +218,12 @@ class _Run:
         elif len(page.commits) > COMMIT_LIMIT:
             fall_short("redirect-loop")
             page.halt()
-        elif not await self._answers(page):
+        elif self._rest.hung:
             fall_short("hung")
             page.halt()
         elif not page.dom_ready:
             fall_short("unfinished")
             page.post("Page.stopLoading")
-
-    async def _answers(self, page: Page) -> bool:
-        try:
-            async with asyncio.timeout(self.steps.share_s(PULSE_LIMIT_S)):
-                await page.call("measure")
-        except TimeoutError:
-            return False
-        except CommandError:
-            return True
-        return True
 
     def _document_stands(self, page: Page) -> bool:
         """Whether there is a page to keep; a script may have led to where there is none."""
@@ -280,6 +277,8 @@ class _Run:
             seconds=round(self.steps.spent_s, 4),
             robots_meta=self._found.robots_meta,
             behaviours=self._done,
+            settled={name: round(spent, 4) for name, spent in self._rest.held.items()},
+            restless=tuple(self._rest.restless),
         )
 
     def _verdict(self, page: Page | None, document: DocumentResponse | None) -> tuple[Outcome, str]:

@@ -5,7 +5,16 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from render.network import PATIENCE_S, DocumentResponse, NetworkLog, RequestLog, without_fragment
+from render.network import (
+    PATIENCE_S,
+    POLL_HELD_TIMES,
+    POLL_TIMES,
+    UNREAD_S,
+    DocumentResponse,
+    NetworkLog,
+    RequestLog,
+    without_fragment,
+)
 
 MAIN = "main-frame"
 
@@ -214,3 +223,50 @@ def test_a_fragment_is_everything_behind_the_first_hash(url: str, fragment: str)
     plain = url.replace("#", "")
 
     assert without_fragment(f"{plain}#{fragment}") == plain
+
+
+def test_an_answered_fetch_holds_only_for_a_moment() -> None:
+    """Whoever does not read the body leaves it open for ever."""
+    story = Story()
+    story.ask("1", "http://a/", "Fetch")
+    assert story.log.holding_until(1.0) == PATIENCE_S
+
+    story.answer("1", kind="Fetch", now=2.0)
+
+    assert story.log.holding_until(2.0) == 2.0 + UNREAD_S
+    assert story.log.holding_until(2.0 + UNREAD_S) is None
+
+
+def test_a_poll_is_no_news_and_soon_holds_nothing() -> None:
+    """What is asked for at one path again and again, whatever its query."""
+    story = Story()
+    for number in range(POLL_HELD_TIMES):
+        story.ask(f"{number}", f"http://a/poll?{number}", "XHR")
+        story.tell("loadingFinished", requestId=f"{number}")
+    assert story.log.news == POLL_TIMES
+
+    story.ask("next", "http://a/poll?next", "XHR")
+
+    assert story.log.holding_until(0.0) is None
+
+
+def test_many_images_of_one_path_are_no_poll() -> None:
+    """A page asks for them once each, however alike their URLs are."""
+    story = Story()
+    for number in range(2 * POLL_HELD_TIMES):
+        story.ask(f"{number}", f"http://a/image?{number}")
+
+    assert story.log.news == 2 * POLL_HELD_TIMES
+    assert story.log.holding_until(0.0) == float("inf")
+
+
+def test_only_scripts_make_a_page_scripted() -> None:
+    """Images and style sheets can do nothing by themselves."""
+    story = Story()
+    story.ask("1", "http://a/image")
+    story.ask("2", "http://a/style", "Stylesheet")
+    assert not story.log.scripted
+
+    story.ask("3", "http://a/script", "Script")
+
+    assert story.log.scripted

@@ -1,0 +1,82 @@
+// Runs in the page's own world before its first script: what a timer will do is still to be seen.
+//
+// Tells through a binding in how many milliseconds the last timer that is worth waiting for fires; the
+// binding is gone before the page could call it. What a page changes later, prototypes above all, is
+// never used here. A timer that is set again and again is a clock, and waits for nobody.
+(binding, longest) => {
+  "use strict";
+  const tell = globalThis[binding];
+  if (typeof tell !== "function") return;
+  delete globalThis[binding];
+  const SHORTEST = 20; // a quiet page is looked at for longer than this
+  const REPEATS = 5;
+  const PENDING = 500;
+  const STEP = 25;
+  const { apply } = Reflect;
+  const { create } = Object;
+  const { max, round } = Math;
+  const source = Function.prototype.toString;
+  const clock = performance;
+  const read = Performance.prototype.now;
+  const now = () => apply(read, clock, []);
+  const pending = create(null);
+  const repeats = create(null);
+  let count = 0;
+  let told = 0;
+  let left = 200; // messages that a document may cost
+  const say = (due) => {
+    told = due;
+    left -= 1;
+    if (left >= 0) tell(`${round(max(due - now(), 0))}`);
+  };
+  const latest = () => {
+    const moment = now();
+    let due = 0;
+    for (const id in pending) {
+      if (pending[id] > moment) due = max(due, pending[id]);
+      else {
+        delete pending[id];
+        count -= 1;
+      }
+    }
+    return due;
+  };
+  const set = (id, handler, wait) => {
+    const delay = typeof wait === "string" ? +wait : wait;
+    if (typeof delay !== "number" || !(delay >= SHORTEST && delay <= longest)) return;
+    const text = typeof handler === "function" ? apply(source, handler, []) : `${typeof handler}`;
+    const key = `${delay} ${text.length}`;
+    repeats[key] = (repeats[key] || 0) + 1;
+    if (repeats[key] > REPEATS) return;
+    if (count >= PENDING) latest();
+    if (count >= PENDING) return;
+    const due = now() + delay;
+    pending[id] = due;
+    count += 1;
+    if (due > told + STEP) say(due);
+  };
+  const cleared = (id) => {
+    if (typeof id !== "number" || pending[id] === undefined) return;
+    const due = pending[id];
+    delete pending[id];
+    count -= 1;
+    if (due >= told - STEP && due > now()) say(latest());
+  };
+  const setting = {
+    apply: (target, self, given) => {
+      const id = apply(target, self, given);
+      set(id, given[0], given[1]);
+      return id;
+    },
+  };
+  const clearing = {
+    apply: (target, self, given) => {
+      cleared(given[0]);
+      return apply(target, self, given);
+    },
+  };
+  globalThis.setTimeout = new Proxy(setTimeout, setting);
+  globalThis.setInterval = new Proxy(setInterval, setting);
+  globalThis.clearTimeout = new Proxy(clearTimeout, clearing);
+  globalThis.clearInterval = new Proxy(clearInterval, clearing);
+}

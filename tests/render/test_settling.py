@@ -1,0 +1,140 @@
+"""When a page counts as being at rest: as soon as it is, and no later."""
+
+import io
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+from PIL import Image
+
+from core.pages import Outcome
+from core.records import ArtifactKind
+from render.visit import Visit
+
+pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
+
+Look = Callable[..., Awaitable[Visit]]
+# Whoever waits this long in vain runs into a limit, and says so.
+FOR_EVER_S = 60.0
+
+
+def text(seen: Visit) -> str:
+    return next(a.data for a in seen.artifacts if a.kind is ArtifactKind.TEXT).decode()
+
+
+async def test_a_page_that_can_do_nothing_is_at_rest_at_once(look: Look) -> None:
+    """Without scripts nothing is to be expected, however long quiet should last; CSS may turn."""
+    seen = await look("/rest-still.html", settle_s=FOR_EVER_S)
+
+    assert (seen.outcome, seen.restless) == (Outcome.COMPLETE, ())
+    assert seen.settled["quiet"] < FOR_EVER_S / 10
+
+
+async def test_a_page_with_scripts_is_watched_for_a_moment(look: Look) -> None:
+    """Nothing holds it, but something might come."""
+    seen = await look("/stream.html", settle_s=0.4)
+
+    assert seen.settled["quiet"] >= 0.4
+    assert seen.restless == ()
+
+
+@pytest.mark.parametrize("path", ["/rest-late.html", "/rest-nested.html"])
+async def test_what_a_timer_fetches_is_seen(look: Look, path: str) -> None:
+    """A timer that fires soon is waited for, in the page and in its frames, and what follows too."""
+    seen = await look(path)
+
+    assert "Here: only <text>" in text(seen)
+
+
+async def test_what_a_timer_fetches_in_a_foreign_frame_is_asked_for(
+    look: Look, site: Any, proxy: Any
+) -> None:
+    """The same in a frame of another site, which has a process of its own."""
+    seen = await look("http://one.test/rest-outer.html", proxy.endpoint())
+
+    assert seen.outcome is Outcome.COMPLETE
+    assert "/text.txt" in site.paths()
+
+
+async def test_timers_look_as_they_always_do(look: Look) -> None:
+    """Watching them takes nothing from a page, gives it nothing, and survives what it overwrites."""
+    seen = await look("/rest-timers.html")
+
+    assert text(seen) == "function () { [native code] }|undefined|setTimeout|1|given|true"
+    assert seen.console == ()
+
+
+async def test_a_cleared_timer_is_not_waited_for(look: Look) -> None:
+    """The page above clears one of 900 ms; the one of 400 ms is what it is waited for."""
+    seen = await look("/rest-timers.html")
+
+    assert 0 < seen.settled["timers"] < 0.85
+
+
+async def test_a_clock_does_not_hold_the_page(look: Look) -> None:
+    """What only goes on changing the same few nodes is still enough, and named."""
+    seen = await look("/rest-clock.html", settle_limit_s=FOR_EVER_S, timeout_s=3 * FOR_EVER_S)
+
+    assert (seen.outcome, seen.restless) == (Outcome.COMPLETE, ("dom",))
+    assert seen.settled["dom"] < FOR_EVER_S / 2
+
+
+@pytest.mark.parametrize(
+    ("path", "last"),
+    [
+        ("/rest-list.html", "the last row"),
+        ("/rest-loader.html", "all there"),
+        ("/rest-shadow.html", "written"),
+    ],
+)
+async def test_a_page_that_goes_on_writing_is_waited_for(look: Look, path: str, last: str) -> None:
+    """What is new counts, for longer than a clock would; in shadow trees as well."""
+    seen = await look(path, settle_limit_s=FOR_EVER_S, timeout_s=3 * FOR_EVER_S)
+
+    assert text(seen).endswith(last)
+
+
+async def test_a_poll_does_not_hold_the_page(look: Look) -> None:
+    """Requests that are made again and again are waited for some times, not for ever."""
+    seen = await look("/rest-poll.html", settle_limit_s=FOR_EVER_S, timeout_s=3 * FOR_EVER_S)
+
+    assert (seen.outcome, seen.restless) == (Outcome.COMPLETE, ())
+
+
+async def test_an_answer_that_nobody_reads_does_not_hold_the_page(look: Look) -> None:
+    """The browser never calls it finished; that it came is enough."""
+    seen = await look("/rest-unread.html", settle_limit_s=4.0)
+
+    assert (seen.outcome, seen.restless) == (Outcome.COMPLETE, ())
+
+
+async def test_a_fade_has_ended_before_the_picture_is_taken(look: Look) -> None:
+    """An animation that comes to an end is waited for: the cover over the page is gone."""
+    seen = await look("/rest-fade.html")
+
+    view = next(a.data for a in seen.artifacts if a.kind is ArtifactKind.VIEW)
+    with Image.open(io.BytesIO(view)) as picture:
+        assert picture.convert("RGB").getpixel((100, 100)) == (255, 255, 255)
+
+
+async def test_a_refresh_soon_is_followed(look: Look, site: Any) -> None:
+    """A page that says where to go in a second is left for that, though it has no script."""
+    seen = await look("/rest-refresh.html")
+
+    assert (seen.outcome, seen.final_url) == (Outcome.COMPLETE, site.url("/plain.html"))
+
+
+async def test_the_times_are_parts_of_the_whole(look: Look) -> None:
+    """What held a page adds up to no more than its settling, and the steps to no more than the visit."""
+    seen = await look("/rest-late.html")
+
+    assert sum(seen.settled.values()) <= seen.timings["settle"] + 0.01
+    assert sum(seen.timings.values()) <= seen.seconds + 0.01
+    assert sum(seen.timings.values()) >= seen.seconds / 2
+
+
+async def test_what_does_not_load_is_named(look: Look) -> None:
+    """A document without an end never loads, and the visit says what it waited for."""
+    seen = await look("/endless", settle_limit_s=0.5)
+
+    assert seen.restless == ("load",)
