@@ -5,6 +5,8 @@ COLLECTION ?= ./collection
 ARGS ?=
 TESTS ?=
 FAST := not browser and not proxy and not playback and not real and not slow
+# Files side by side: much of the suite is waiting. Each process has servers of its own.
+SIDE_BY_SIDE := -n auto --maxprocesses 3 --dist loadfile
 PYTHON := .venv/bin/python
 SOURCES := bench core crawler links playback proxy render scripts tests wiki
 
@@ -28,7 +30,7 @@ serve:  ## serve a collection to readers: make serve [COLLECTION=folder] [ARGS=â
 
 test:  ## install what is missing and run every test: make test [TESTS=path]
 	@scripts/setup test
-	@$(PYTHON) -m pytest $(TESTS)
+	@$(PYTHON) -m pytest $(SIDE_BY_SIDE) $(TESTS)
 
 check:  ## everything that needs neither browser nor network: style, types, contracts, fast tests
 	@scripts/setup dev
@@ -37,7 +39,7 @@ check:  ## everything that needs neither browser nor network: style, types, cont
 	@.venv/bin/mypy .
 	@.venv/bin/lint-imports
 	@.venv/bin/codespell $(SOURCES) docs Makefile
-	@$(PYTHON) -m pytest -q -m "$(FAST)"
+	@$(PYTHON) -m pytest -q $(SIDE_BY_SIDE) -m "$(FAST)"
 
 format:  ## put the code in order
 	@scripts/setup dev

@@ -6,6 +6,8 @@ milliseconds since 1970 UTC (``captured_ms``); `timestamp` is the same moment in
 captures  one row a record that can be played back. `page_id` joins it to its page. For a revisit
           ``orig_*`` locate the payload, so that playback needs one look-up.
 pages     one row a page: what its ``urn:pageinfo:`` record says, for lists and statistics.
+          `page_class` decides which of several captures is offered; `class_evidence` is a sentence
+          a line.
 payloads  one row a payload and dedup bucket: the first `response`. Its row is committed only after
           its record is on disk, so that a digest never refers to nothing. `digest` is of the payload
           without its transfer coding; `spelled` is the record's WARC-Payload-Digest
@@ -18,7 +20,7 @@ Two texts, the same tables: for SQLite, the index of one collection, and for Pos
 several machines (docs/decisions/016-index-on-postgresql.md).
 """
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 
 CAPTURES_DDL = """
 CREATE TABLE IF NOT EXISTS captures (
@@ -58,7 +60,10 @@ CREATE TABLE IF NOT EXISTS pages (
     title TEXT NOT NULL,
     records INTEGER NOT NULL,
     stored_bytes INTEGER NOT NULL,
-    seconds REAL NOT NULL
+    seconds REAL NOT NULL,
+    page_class TEXT NOT NULL,
+    class_score REAL NOT NULL,
+    class_evidence TEXT NOT NULL
 ) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS pages_by_key ON pages (urlkey, captured_ms);
 CREATE INDEX IF NOT EXISTS pages_by_time ON pages (captured_ms);
@@ -127,7 +132,10 @@ CREATE TABLE pages (
     title TEXT COLLATE "C" NOT NULL,
     records BIGINT NOT NULL,
     stored_bytes BIGINT NOT NULL,
-    seconds DOUBLE PRECISION NOT NULL
+    seconds DOUBLE PRECISION NOT NULL,
+    page_class TEXT COLLATE "C" NOT NULL,
+    class_score DOUBLE PRECISION NOT NULL,
+    class_evidence TEXT COLLATE "C" NOT NULL
 );
 CREATE INDEX pages_by_key ON pages (left(urlkey, WIDTH), captured_ms);
 CREATE INDEX pages_by_time ON pages (captured_ms);

@@ -59,6 +59,11 @@ class Layout:
         return self.root / "ca"
 
     @property
+    def logins(self) -> Path:
+        """What `weboid login` made, a file each, encrypted."""
+        return self.root / "logins"
+
+    @property
     def reports(self) -> Path:
         """What commands write for people."""
         return self.root / "reports"

@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass, fields
 from enum import StrEnum
 from typing import Any
 
+from core.classes import PageClass, page_class
 from core.errors import InputError
 
 PAGEINFO_VERSION = 1
@@ -32,6 +33,7 @@ class PageResource:
         kept: ``response``, ``revisit``, ``failed``, ``blocked``, or ``missing``.
         reason: why it failed, was blocked or is missing; empty otherwise.
         digest: payload digest of what was kept; empty otherwise.
+        refetched: why it was asked for again, after the browser; empty when it was not.
     """
 
     url: str
@@ -42,6 +44,22 @@ class PageResource:
     kept: str = "response"
     reason: str = ""
     digest: str = ""
+    refetched: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """Something that the page asked for and that its visit did not bring.
+
+    Attributes:
+        url: without its fragment.
+        reason: why the archive has it not: a constant, and its detail after a colon.
+        kept: how the second request for it ended, as `PageResource.kept`; empty when there was none.
+    """
+
+    url: str
+    reason: str
+    kept: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +91,17 @@ class PageInfo:
         tls_verified: False when the final document's certificate did not verify; None for http.
         text_digest: of the visible text, white space aside; for what has none, of the document's
             payload; empty when neither was kept. Equal ones mean that a reader sees no change.
+        page_class: what sort of page it is; `PageClass.UNJUDGED` when that was not judged.
+        class_score: how sure that is, from 0 to 1.
+        class_evidence: what speaks for it, a sentence each; empty for a page that is ok.
+        login: the name of the login that the page was visited with; empty without.
+        true_type: the final document's media type by its own bytes, where they say otherwise than
+            its header; else the header's.
+        format: the short name that citations have for a type that is no page; empty for pages.
+        size: bytes of its payload, as it came, content coding included.
+        filename: the name that a download was given (RFC 6266); empty otherwise.
+        refetched: what did not come at first and was asked for again, with how that ended.
+        missing: what stays missing.
     """
 
     page_id: str
@@ -97,6 +126,16 @@ class PageInfo:
     redirects: tuple[str, ...] = ()
     tls_verified: bool | None = None
     text_digest: str = ""
+    page_class: PageClass = PageClass.UNJUDGED
+    class_score: float = 0.0
+    class_evidence: tuple[str, ...] = ()
+    login: str = ""
+    true_type: str = ""
+    format: str = ""
+    size: int = 0
+    filename: str = ""
+    refetched: tuple[Gap, ...] = ()
+    missing: tuple[Gap, ...] = ()
 
     def to_json(self) -> bytes:
         """The manifest as UTF-8 JSON, newline at its end."""
@@ -115,11 +154,16 @@ def parse_pageinfo(data: bytes) -> PageInfo:
         if document.get("version") != PAGEINFO_VERSION:
             raise InputError(f"A page manifest of version {document.get('version')!r}.")
         known = {f.name for f in fields(PageInfo)}
-        values = {key: value for key, value in document.items() if key in known}
-        for name in ("artifacts", "outlinks", "console", "redirects", "restless"):
-            values[name] = tuple(values.get(name, ()))
+        values: dict[str, Any] = {
+            key: tuple(value) if isinstance(value, list) else value
+            for key, value in document.items()
+            if key in known
+        }
         values["resources"] = tuple(PageResource(**each) for each in values.get("resources", ()))
+        for name in ("refetched", "missing"):
+            values[name] = tuple(Gap(**each) for each in values.get(name, ()))
         values["outcome"] = Outcome(values["outcome"])
+        values["page_class"] = page_class(values.get("page_class", ""))
         return PageInfo(**values)
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise InputError(f"Not a page manifest: {error}.") from error

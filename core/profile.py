@@ -9,25 +9,38 @@ import tomllib
 import typing
 from collections.abc import Iterable, Mapping
 from dataclasses import fields, replace
+from difflib import get_close_matches
 from typing import Any
 
-from core.errors import ConfigError
+from core.errors import ConfigError, InputError
 from core.hosts import HostPatterns, parse_endpoint, resolve_key
 from core.index_url import parse_index_url
+from core.logins import check_login_name
 from core.patterns import Patterns
 from core.redis_url import RedisUse, parse_redis_url
+from core.request_headers import check_headers
 from core.settings import (
     SCOPE_KINDS,
     EgressSettings,
     FrontierSettings,
+    LoginSettings,
     PolicySettings,
     ScopeSettings,
     Settings,
+    VisitSettings,
 )
 from core.sheets import NOT_IN_SHEETS, SHEET_GROUPS, Sheet, surt_prefix
 from core.via import parse_via
 
 _PRODUCT_TOKEN = re.compile("[A-Za-z_-]+")
+_LOCALE = re.compile("[A-Za-z]{2,8}(?:[-_][A-Za-z0-9]{1,8}){0,6}")  # BCP 47, roughly
+_TIMEZONE = re.compile("[A-Za-z][A-Za-z0-9_+-]*(?:/[A-Za-z0-9_+-]+){0,2}")
+_LANGUAGE = re.compile(r"[A-Za-z0-9*;=., _-]{0,200}")
+_CONTACT = re.compile(r"https?://[!-'*-~]{1,500}|[!-'*-~]{1,100}@[!-'*-~]{1,200}")
+_AGENT = re.compile("[ -~]{0,1000}")
+VIEWPORT_LIMIT_PX = 10_000
+DEVICE_SCALE_LIMIT = 5.0
+COLOUR_SCHEMES = ("light", "dark")
 
 
 def parse_settings(text: str, *, source: str = "profile") -> Settings:
@@ -145,8 +158,10 @@ def _group(group: type, table: object, where: str) -> Any:
 def _refuse_unknown(table: dict[str, Any], known: dict[str, Any], where: str) -> None:
     unknown = sorted(table.keys() - known.keys())
     if unknown:
+        near = get_close_matches(unknown[0], known, n=1)
+        meant = f" Did you mean {near[0]}?" if near else ""
         raise ConfigError(
-            f"{where} has unknown keys: {', '.join(unknown)}. Known are: {', '.join(known)}."
+            f"{where} has unknown keys: {', '.join(unknown)}.{meant} Known are: {', '.join(known)}."
         )
 
 
@@ -183,6 +198,8 @@ def check_settings(settings: Settings, *, source: str) -> None:
             raise ConfigError(f"{source} [proxy] {positive} must be at least 1.")
     if settings.proxy.dedup_url:
         parse_redis_url(settings.proxy.dedup_url, RedisUse.DEDUP)
+    _check_visit(settings.visit, source)
+    _check_logins(settings.login, source)
     _check_frontier(settings.frontier, source)
     _check_scope(settings.scope, source)
     _check_policy(settings.policy, source)
@@ -194,6 +211,44 @@ def check_settings(settings: Settings, *, source: str) -> None:
                 " share a dedup index, which is in Redis."
             )
     _check_egress(settings.egress, source)
+
+
+def _check_visit(visit: VisitSettings, source: str) -> None:
+    """Refuse what no browser could be, and what would put a line of its own into a request."""
+    where = f"{source} [visit]"
+    for name in ("viewport_width", "viewport_height"):
+        if not 1 <= getattr(visit, name) <= VIEWPORT_LIMIT_PX:
+            raise ConfigError(f"{where} {name} must be from 1 to {VIEWPORT_LIMIT_PX} pixels.")
+    if not 0.1 <= visit.device_scale <= DEVICE_SCALE_LIMIT:
+        raise ConfigError(f"{where} device_scale must be from 0.1 to {DEVICE_SCALE_LIMIT:g}.")
+    if visit.colour_scheme not in COLOUR_SCHEMES:
+        raise ConfigError(
+            f'{where} colour_scheme must be "light" or "dark", not {visit.colour_scheme!r}.'
+        )
+    forms = (
+        ("locale", _LOCALE, "be a language tag such as de-DE"),
+        ("timezone", _TIMEZONE, "be a name such as Europe/Berlin"),
+        ("contact", _CONTACT, "be an address such as https://example.org/bot or crawl@example.org"),
+        ("language", _LANGUAGE, "be a list of languages such as de-DE,de;q=0.8"),
+        ("user_agent", _AGENT, "be printable ASCII on one line"),
+    )
+    for name, form, right in forms:
+        value = getattr(visit, name)
+        if value and not form.fullmatch(value):
+            raise ConfigError(f"{where} {name} must {right}, not {value[:100]!r}.")
+    try:
+        check_headers(visit.headers)
+    except ConfigError as error:
+        raise ConfigError(f"{where} headers: {error}") from error
+
+
+def _check_logins(login: LoginSettings, source: str) -> None:
+    """Refuse names that no login can have."""
+    for name in login.names:
+        try:
+            check_login_name(name)
+        except InputError as error:
+            raise ConfigError(f"{source} [login] names: {error}") from error
 
 
 def _check_frontier(frontier: FrontierSettings, source: str) -> None:

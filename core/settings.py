@@ -22,17 +22,30 @@ class VisitSettings:
     patience_s: float = 2.0  # wait so long for timers, and for what goes on changing on one spot
     viewport_width: int = 1280  # CSS pixels
     viewport_height: int = 800  # CSS pixels
+    device_scale: float = 1.0  # device pixels to a CSS pixel: 2 is a sharp screen
+    mobile: bool = False  # be a phone: touch, viewport meta, mobile User-Agent and client hints
+    colour_scheme: str = "light"  # what prefers-color-scheme says: "light" or "dark"
+    reduced_motion: bool = False  # prefers-reduced-motion: sites leave animations out
     view: bool = True  # keep a viewport screenshot
     full_page: bool = True  # keep a screenshot of the whole page
     thumbnail: bool = True  # keep a small picture for lists
     dom: bool = True  # keep the final DOM, which playback is made from
     text: bool = True  # keep the visible text
     full_page_limit_px: int = 16_000  # a full-page screenshot is cut at this height
+    refetch_requests: int = 30  # parts that did not come are asked for again, so many; 0: none
+    refetch_bytes: int = 100_000_000  # … as long as no more than this comes of them
+    refetch_s: float = 10.0  # … and no longer than this
     rendered_share: float = (
         1.0  # of pages that are no seeds, so many are rendered, the rest fetched
     )
-    language: str = "en-US,en"  # Accept-Language
+    language: str = "en-US,en"  # Accept-Language, and what scripts are told
+    locale: str = ""  # of dates and numbers, "de-DE"; empty: the first of `language`
+    timezone: str = ""  # "Europe/Berlin"; empty: UTC
     user_agent: str = ""  # empty: the browser's own, without the word Headless
+    contact: str = ""  # a page or mail address, added to the User-Agent as "(+…)"
+    headers: dict[str, str] = field(
+        default_factory=dict
+    )  # name -> value, sent with every request of a page, to every host: no place for secrets
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +65,13 @@ class BrowserSettings:
     recycle_rss_mb: int = 3_000  # … or when its processes hold so much memory
     recycle_age_s: float = 3_600.0  # … or when it is so old
     start_timeout_s: float = 30.0  # a browser that does not answer by then is given up
+    visits_per_browser: int = 8  # when more visits run at the same time there are more browsers
+    drain_limit_s: float = 600.0  # visits in a browser that is replaced may take so long
+    hang_limit_s: float = 30.0  # a browser that does not answer for so long is killed
+    page_memory_mb: int = 2_000  # a process of a page that holds more is killed
+    memory_reserve_mb: int = (
+        500  # a visit is begun when it will leave so much memory; one may always
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,10 +210,18 @@ class RecrawlSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class LoginSettings:
+    """Which logins are used, of those that `weboid login` made; each for the hosts it names alone."""
+
+    names: tuple[str, ...] = ()  # of two that name one host, the first is used
+    key_file: str = ""  # what they are encrypted with; empty: a passphrase, which is asked for
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     """Everything a profile can say."""
 
-    visit: VisitSettings = VisitSettings()
+    visit: VisitSettings = field(default_factory=VisitSettings)
     behaviours: BehaviourSettings = BehaviourSettings()
     browser: BrowserSettings = BrowserSettings()
     proxy: ProxySettings = ProxySettings()
@@ -204,4 +232,5 @@ class Settings:
     scope: ScopeSettings = ScopeSettings()
     policy: PolicySettings = PolicySettings()
     recrawl: RecrawlSettings = RecrawlSettings()
+    login: LoginSettings = LoginSettings()
     sheets: tuple[Sheet, ...] = ()  # changes for a part of the web; see `core.sheets`

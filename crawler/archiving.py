@@ -10,6 +10,7 @@ from core.settings import Settings
 from crawler.composing import turns_for
 from crawler.events import Event
 from crawler.frontier.base import AddResult, Frontier, NewItem
+from crawler.logins import NO_LOGINS, Logins
 from crawler.running import Account, Run, perform
 
 
@@ -23,6 +24,7 @@ class Order:
         settings: the profile.
         workers: visits at the same time.
         again: archive also what was archived at least so long ago (zero: all; A02); None: nothing.
+        logins: opened.
     """
 
     urls: Sequence[str]
@@ -30,6 +32,7 @@ class Order:
     settings: Settings
     workers: int
     again: timedelta | None = None
+    logins: Logins = NO_LOGINS
 
 
 async def archive(
@@ -46,7 +49,7 @@ async def archive(
         items = await turns_for(order.settings).assign(NewItem(url) for url in order.urls)
         return frontier.add(items, now=clock.now(), again=order.again)
 
-    run = Run(order.root, order.settings, order.workers)
+    run = Run(order.root, order.settings, order.workers, logins=order.logins)
     return await perform(
         run, prepare, clock=clock, started=started, report=report, stopping=stopping
     )

@@ -1,12 +1,15 @@
-"""Browsers: one that all visits of a process share, replaced when it dies, ages or knows too little.
+"""Browsers: a pool that all visits of a process share, each replaced when it dies, ages or hangs.
 
-A visit borrows it for as long as it lasts. One that was replaced is ended when its last visit is.
+A visit borrows one for as long as it lasts. A browser that is to be replaced takes no more visits; it
+ends with its last one, or after a limit, whatever still runs in it. So there are never more browsers
+at the same time than visits need, and those that drain.
 """
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 
 from core.clock import Clock
 from core.errors import BrowserUnavailableError
@@ -18,6 +21,24 @@ from render.executable import BrowserExecutable
 log = logging.getLogger(__name__)
 
 LAUNCHES = 3
+
+
+@dataclass(eq=False, slots=True)
+class _Member:
+    """A browser of the pool.
+
+    Attributes:
+        known: what it was told when it started.
+        visits: that run in it.
+        empty_bytes: what it held before its first visit.
+        draining: ends it in the end, once it takes no more visits.
+    """
+
+    browser: Browser
+    known: Needs
+    visits: int = 0
+    empty_bytes: int = 0
+    draining: "asyncio.Task[None] | None" = None
 
 
 class Browsers:
@@ -34,7 +55,7 @@ class Browsers:
         """Start nothing yet.
 
         Args:
-            settings: when a browser is replaced.
+            settings: how many visits a browser bears, and when it is replaced.
             executable: which one.
             clock: the time.
             needs: what a browser must know now.
@@ -43,10 +64,14 @@ class Browsers:
         self._executable = executable
         self._clock = clock
         self._needs = needs
-        self._known = Needs()
-        self._browser: Browser | None = None
-        self._borrowed: dict[Browser, int] = {}
-        self._launching = asyncio.Lock()
+        self._taking: list[_Member] = []
+        self._all: set[_Member] = set()
+        self._choosing = asyncio.Lock()
+        self._ending: set[asyncio.Task[None]] = set()
+
+    def __repr__(self) -> str:
+        visits = sum(each.visits for each in self._all)
+        return f"<Browsers [{len(self._taking)} of {len(self._all)} take visits, {visits} run]>"
 
     async def start(self) -> None:
         """Start the first one.
@@ -54,12 +79,14 @@ class Browsers:
         Raises:
             BrowserUnavailableError: none starts.
         """
-        await self._current()
+        async with self._choosing:
+            await self._launch()
 
     async def stop(self) -> None:
         """End all of them."""
-        browsers = set(self._borrowed) | ({self._browser} if self._browser else set())
-        await asyncio.gather(*(browser.close() for browser in browsers))
+        self._taking.clear()
+        await asyncio.gather(*(self._end(each) for each in list(self._all)))
+        await asyncio.gather(*self._ending, return_exceptions=True)
 
     @asynccontextmanager
     async def lend(self) -> AsyncIterator[Browser]:
@@ -68,34 +95,68 @@ class Browsers:
         Raises:
             BrowserUnavailableError: none starts.
         """
-        browser = await self._current()
-        self._borrowed[browser] = self._borrowed.get(browser, 0) + 1
+        async with self._choosing:
+            member = self._choose() or await self._launch()
+            member.visits += 1
         try:
-            yield browser
+            yield member.browser
         finally:
-            self._borrowed[browser] -= 1
-            if self._borrowed[browser] == 0:
-                del self._borrowed[browser]
-                if browser is not self._browser:
-                    await browser.close()
+            member.visits -= 1
+            if member not in self._taking and not member.visits:
+                # Shielded: whoever gives up his visit leaves no half-ended browser.
+                await asyncio.shield(self._in_background(self._end(member)))
 
-    async def _current(self) -> Browser:
-        async with self._launching:
-            browser = self._browser
-            if browser is not None:
-                due = browser.recycle_due()
-                if not due and not self._needs().are_met_by(self._known):
-                    due = "proxies"
-                if not due:
-                    return browser
-                log.info("browser.replaced reason=%s", due)
-                self._browser = None
-                if browser not in self._borrowed:
-                    await browser.close()
-            self._browser = await self._launch()
-            return self._browser
+    def visits_bytes(self) -> int:
+        """Memory that the visits under way hold, as it was at most a second ago."""
+        return sum(
+            max(0, each.browser.held_bytes() - each.empty_bytes)
+            for each in self._all
+            if not each.browser.died.is_set()
+        )
 
-    async def _launch(self) -> Browser:
+    def _choose(self) -> _Member | None:
+        """The browser with the fewest visits, once those that are due were let go; None if all are full."""
+        for member in list(self._taking):
+            due = member.browser.recycle_due()
+            if not due and not self._needs().are_met_by(member.known):
+                due = "proxies"
+            if due:
+                self._let_go(member, due)
+        fewest = min(self._taking, key=lambda each: each.visits, default=None)
+        if fewest is None or fewest.visits >= max(1, self._settings.visits_per_browser):
+            return None
+        return fewest
+
+    def _let_go(self, member: _Member, due: str) -> None:
+        """No more visits for this one; it ends in the background."""
+        log.info("browser.replaced reason=%s visits=%d", due, member.visits)
+        self._taking.remove(member)
+        if member.visits:
+            member.draining = self._in_background(self._drain(member))
+        else:
+            self._in_background(self._end(member))
+
+    def _in_background(self, work: Coroutine[None, None, None]) -> "asyncio.Task[None]":
+        task = asyncio.create_task(work)
+        self._ending.add(task)
+        task.add_done_callback(self._ending.discard)
+        return task
+
+    async def _drain(self, member: _Member) -> None:
+        await asyncio.sleep(self._settings.drain_limit_s)
+        log.warning("browser.cut-off visits=%d", member.visits)
+        member.draining = None
+        await self._end(member)
+
+    async def _end(self, member: _Member) -> None:
+        if member.draining is not None:
+            member.draining.cancel()
+        try:
+            await member.browser.close()
+        finally:
+            self._all.discard(member)
+
+    async def _launch(self) -> _Member:
         for attempt in range(LAUNCHES):
             needs = self._needs()
             try:
@@ -111,6 +172,8 @@ class Browsers:
                     raise
                 log.warning("browser.failed attempt=%d", attempt + 1)
             else:
-                self._known = needs
-                return browser
+                member = _Member(browser, needs, empty_bytes=browser.held_bytes())
+                self._all.add(member)
+                self._taking.append(member)
+                return member
         raise BrowserUnavailableError("No browser started.")

@@ -18,11 +18,14 @@ from crawler.following import ScopeRule
 from crawler.frontier.base import Frontier, FrontierItem
 from crawler.jobs import Jobs
 from crawler.linklog import LinkLog
+from crawler.logins import NO_LOGINS, Logins
+from crawler.memory import free_bytes
 from crawler.network import Network
 from crawler.patience import Patience
 from crawler.plain import PlainVisits
 from crawler.policy.making import make_policy
 from crawler.recrawl import RecrawlRule
+from crawler.room import Room
 from crawler.rules import Rule
 from crawler.sitemap_rule import SitemapRule
 from crawler.space import Space
@@ -45,6 +48,7 @@ class Stores:
         name: of this process, for the books.
         reports: the folder for what was decided on links; None where there is no collection.
         ca: the certificate authority of the proxies, for what is fetched without a browser.
+        logins: opened.
     """
 
     frontier: Frontier
@@ -54,6 +58,7 @@ class Stores:
     name: str = ""
     reports: Path | None = None
     ca: Path | None = None
+    logins: Logins = NO_LOGINS
 
 
 def compose(
@@ -118,11 +123,19 @@ def compose(
         recrawl=recrawl,
         turns=turns,
         space=space,
+        room=Room(
+            free_bytes,
+            stores.supervisor.visits_bytes,
+            reserve_bytes=settings.browser.memory_reserve_mb * 1_000_000,
+            clock=clock,
+            report=report,
+        ),
         network=network,
         plain=None if fetch is None else PlainVisits(fetch, clock),
         patience=patience,
         clock=clock,
         report=report,
+        logins=stores.logins,
     )
 
 

@@ -3,7 +3,7 @@
 A visit asks more hosts than the page's own: those of its pictures, scripts and frames rest, too, so
 that a page of theirs is not asked for at once (the frontier knows hosts only by the pages that wait
 for them; the proxy holds what a visit does at one time to `egress.connections_per_host`). A host that
-answers 429 or 503, to a page or to a part of one, is blocked, for as long as its Retry-After says
+answers 429 or 503, to a page or to a part of one, or with a check for robots, is blocked, for as long as its Retry-After says
 and twice as long each time in a row. A host that cannot be reached at all is tried again in the same
 manner and given up after a few times (W46): what its other URLs would get is what this one got.
 """
@@ -11,6 +11,7 @@ manner and given up after a few times (W46): what its other URLs would get is wh
 from datetime import datetime, timedelta
 from itertools import islice
 
+from core.classes import PageClass
 from core.errors import BadUrlError
 from core.pages import Outcome, PageInfo
 from core.urls import host_of
@@ -51,6 +52,8 @@ def _page_back_offs(item: FrontierItem, captured: Captured) -> list[BackOff]:
     if page.status in REFUSALS and not page.reason.startswith(UNREACHABLE):
         reason = f"Retry-After, status {page.status}" if captured.not_before else ""
         return [BackOff(host, reason or f"status {page.status}", captured.not_before)]
+    if page.page_class is PageClass.CHALLENGE:
+        return [BackOff(host, "challenge", captured.not_before)]
     if page.outcome is Outcome.FAILED and page.reason.startswith(UNREACHABLE):
         return [BackOff(host, page.reason, down=True)]
     return []

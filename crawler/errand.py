@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import TypeVar
 
+from core.classes import WITHHELD
 from core.clock import Clock
 from core.errors import (
     BrowserUnavailableError,
@@ -31,11 +32,13 @@ from core.pages import Outcome, PageInfo
 from core.settings import Settings
 from crawler.events import Event, LinksAdded, PageDone, PagePutOff, PageSkipped, PageTriedAgain
 from crawler.frontier.base import Frontier, FrontierItem, ItemState, NewItem
+from crawler.logins import NO_LOGINS, Logins
 from crawler.network import Network, NetworkAwayError
 from crawler.patience import Patience
 from crawler.plain import PlainVisits, is_rendered
 from crawler.policy.rule import PolicyRule
 from crawler.recrawl import RecrawlRule
+from crawler.room import Room
 from crawler.rules import VISIT, Action, Aftermath, BackOff, Rule, Verdict
 from crawler.space import Space
 from crawler.supervisor import Supervisor
@@ -73,8 +76,10 @@ class Means:
         recrawl: the one of the rules that says when a page is due again.
         turns: says whose turn a link takes.
         space: the collection's disk; None when proxies elsewhere look after theirs.
+        room: this machine's memory.
         plain: fetches pages that are not rendered; None: all are.
         network: tells a dead host from a dead network.
+        logins: what pages of some hosts are visited with.
         report: told what happens, as it happens.
     """
 
@@ -87,11 +92,13 @@ class Means:
     recrawl: RecrawlRule
     turns: Turns
     space: Space | None
+    room: Room
     network: Network
     patience: Patience
     plain: PlainVisits | None
     clock: Clock
     report: Callable[[Event], None]
+    logins: Logins = NO_LOGINS
     deaths: Counter[str] = field(default_factory=Counter)
 
 
@@ -185,7 +192,13 @@ class Errand:
         last_attempt = item.attempts >= self._settings.frontier.attempts
         rendered = not item.hops or is_rendered(item.url, self._settings.visit.rendered_share)
         captured = await capture(
-            Wanted(item.url, item.id, last_attempt, None if rendered else means.plain),
+            Wanted(
+                item.url,
+                item.id,
+                last_attempt,
+                None if rendered else means.plain,
+                means.logins.of(item.url),
+            ),
             supervisor=means.supervisor,
             settings=self._settings,
             clock=means.clock,
@@ -195,7 +208,7 @@ class Errand:
         page = captured.page
         if captured.again:
             await self._carry_out(captured)
-            await self._retry(page.reason or f"status {page.status}", page)
+            await self._retry(page.reason or _refused_how(page), page)
         elif page.outcome is Outcome.FAILED:
             await self._fail(page.reason, page=page, delay=self._aftermath.delay)
         elif page.outcome is Outcome.SKIPPED:
@@ -355,6 +368,11 @@ def give_back(item: FrontierItem, means: Means, reason: str) -> None:
     rest = timedelta(seconds=means.settings_for(item).politeness.min_delay_s)
     means.frontier.rest({item.host: now + rest}, now=now)
     means.frontier.release(item, now=now, reason=reason)
+
+
+def _refused_how(page: PageInfo) -> str:
+    """Why a page that came is visited again."""
+    return str(page.page_class) if page.page_class in WITHHELD else f"status {page.status}"
 
 
 def _duration(page: PageInfo | None) -> timedelta | None:

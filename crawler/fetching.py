@@ -25,7 +25,7 @@ from core.urls import authority_of, fetch_key
 from crawler.lending import LentProxy
 from proxy.client import ProxyVisit
 from render.browser import Browser
-from render.flags import user_agent
+from render.identity import agent_for
 
 CA_FILE = "weboid-ca.pem"  # in `core.layout.Layout.ca`
 ERROR_HEADER = "weboid-proxy-error"  # what the proxy says in its own name carries it
@@ -277,9 +277,9 @@ def agent_of(lender: Lender, settings: VisitSettings) -> Callable[[], Awaitable[
 
     async def found() -> str:
         if settings.user_agent:
-            return settings.user_agent
+            return agent_for(settings, browser_said="", version="")
         async with lender.browser() as browser:
-            return user_agent(browser.user_agent)
+            return agent_for(settings, browser_said=browser.user_agent, version=browser.version)
 
     return found
 

@@ -4,7 +4,8 @@ Before a visit an item is held against the exclude patterns once more, since the
 whether it lies in scope was decided when its link was found. After it the links of the rendered page
 are decided on, each with a reason. Links of redirected pages count as those of where the redirects
 led: a page in scope that redirects out of it is kept, and its links outside count as one hop further
-off. Where a seed redirects to is seen as a seed, too, as browsertrix does. ``rel=nofollow`` says
+off. Where a seed redirects to is seen as a seed, too, as browsertrix does. A parked domain or a
+check for robots leads nowhere, and a wall is not where a seed moved. ``rel=nofollow`` says
 nothing to an archive and is ignored.
 
 What is found is in the page's manifest; what was decided is counted by reason, for the job in the
@@ -17,6 +18,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
+from core.classes import LEADS_NOWHERE, WALLS
 from core.errors import BadUrlError
 from core.pages import Outcome, PageInfo
 from core.urls import identity_key
@@ -86,7 +88,8 @@ class ScopeRule:
         """Let the links that belong to the crawl join it."""
         page = captured.page
         kept = page.outcome in (Outcome.COMPLETE, Outcome.PARTIAL) and not captured.again
-        if not kept or self._jobs.job(item.job) is None:
+        nowhere = page.page_class in LEADS_NOWHERE
+        if not kept or nowhere or self._jobs.job(item.job) is None:
             return
         target = seed_target(item, page)
         if target:
@@ -139,7 +142,8 @@ def decide_links(jobs: Jobs, item: FrontierItem, page: PageInfo) -> Found:
 
 def seed_target(item: FrontierItem, page: PageInfo) -> str:
     """Where a seed redirects to, when it is a seed and leads to a page; else empty."""
-    return _target(page) if item.hops == 0 and (page.status or 0) < 400 else ""
+    is_page = (page.status or 0) < 400 and page.page_class not in WALLS
+    return _target(page) if item.hops == 0 and is_page else ""
 
 
 def link_counts(frontier: Frontier, *, now: datetime) -> dict[str, dict[str, int]]:

@@ -144,4 +144,7 @@ def toml_value(value: object) -> str:
         return _CONTROLS.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
     if isinstance(value, tuple | list):
         return f"[{', '.join(map(toml_value, value))}]"
+    if isinstance(value, dict):
+        pairs = (f"{toml_value(str(key))} = {toml_value(each)}" for key, each in value.items())
+        return f"{{{', '.join(pairs)}}}"
     return repr(value)

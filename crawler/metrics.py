@@ -64,6 +64,12 @@ def _holdings(holdings: Holdings) -> Iterator[Metric]:
         ("outcome",),
         [((name,), count) for name, count in sorted(holdings.outcomes.items())],
     )
+    yield _gauges(
+        "weboid_page_classes",
+        "Pages in the collection, by class; see docs/classification.md.",
+        ("class",),
+        [((name or "not judged",), count) for name, count in sorted(holdings.classes.items())],
+    )
     records = {
         "response": holdings.responses,
         "revisit": holdings.revisits,

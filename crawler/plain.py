@@ -22,6 +22,9 @@ from core.settings import VisitSettings
 from core.urls import fetch_key
 from crawler.fetching import Fetched, Fetcher
 from proxy.client import ProxyVisit
+from render.classify import NOT_JUDGED, Classification, classify
+from render.classing.evidence import Evidence, Traits
+from render.classing.markup import read_traits
 from render.visit import Visit
 
 DOCUMENT_LIMIT_BYTES = 20_000_000
@@ -83,6 +86,7 @@ class PlainVisits:
             console=(),
             seconds=round(seconds, 4),
             robots_meta=tuple(found.robots),
+            classification=_classified(url, document, mime, found),
         )
 
     async def _fetch_parts(self, kept: ProxyVisit, parts: list[str], left_s: float) -> None:
@@ -111,12 +115,14 @@ class Page:
         links: absolute http(s) URLs that it links to, each once.
         parts: absolute URLs of what it is made of, each once.
         robots: what it tells robots, as `render.visit.Visit.robots_meta` has it.
+        traits: what it is made of.
     """
 
     title: str = ""
     links: list[str] = field(default_factory=list)
     parts: list[str] = field(default_factory=list)
     robots: list[tuple[str, str]] = field(default_factory=list)
+    traits: Traits | None = None
 
 
 def read_page(body: bytes, charset: str, url: str) -> Page:
@@ -134,7 +140,8 @@ def read_page(body: bytes, charset: str, url: str) -> Page:
     links = list(dict.fromkeys(reader.links))[:LINKS_LIMIT]
     parts = list(dict.fromkeys(reader.parts))[:PARTS_LIMIT]
     title = " ".join("".join(reader.title).split())
-    return Page(title, links, parts, reader.robots[:ROBOTS_LIMIT])
+    traits = read_traits(text)
+    return Page(title, links, parts, reader.robots[:ROBOTS_LIMIT], traits)
 
 
 class _Reader(HTMLParser):
@@ -213,6 +220,24 @@ def _type_of(content_type: str) -> tuple[str, str]:
     message = Message()
     message["content-type"] = content_type.partition("\n")[0]
     return message.get_content_type() if content_type else "", message.get_content_charset("")
+
+
+def _classified(url: str, document: Fetched, mime: str, found: Page) -> Classification:
+    if document.error and not document.status:
+        return NOT_JUDGED
+    return classify(
+        Evidence(
+            url=url,
+            final_url=document.final_url or url,
+            status=document.status or None,
+            headers=document.headers,
+            mime=mime,
+            title=found.title,
+            requests=tuple(found.parts),
+            traits=found.traits,
+            is_rendered=False,
+        )
+    )
 
 
 def _verdict(document: Fetched) -> tuple[Outcome, str]:

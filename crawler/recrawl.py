@@ -1,7 +1,9 @@
 """When a page is visited again: sooner when it has changed since, later when it has not.
 
 What is compared is the page's visible text (`core.pages.PageInfo.text_digest`): the source of most
-pages differs each time although nothing that a reader sees does. Between two visits the frontier
+pages differs each time although nothing that a reader sees does. A wall, a parked domain or a page
+that says that it is gone shows nothing of the page, which therefore counts as neither changed nor
+unchanged. Between two visits the frontier
 remembers the interval and the digest as the URL's memo.
 """
 
@@ -10,6 +12,7 @@ import math
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from core.classes import NOT_THE_PAGE
 from core.pages import Outcome, PageInfo
 from core.settings import RecrawlSettings
 from crawler.frontier.base import FrontierItem
@@ -76,6 +79,11 @@ class RecrawlRule(Follower):
         if not settings.enabled:
             aftermath.memo = item.memo
             return
-        memo = next_memo(parse_memo(item.memo), page.text_digest if page else "", settings)
+        memo = next_memo(parse_memo(item.memo), _look(page), settings)
         aftermath.memo = str(memo)
         aftermath.due = now + timedelta(seconds=memo.interval_s)
+
+
+def _look(page: PageInfo | None) -> str:
+    """The digest of what the page looked like; empty when that was not seen."""
+    return "" if page is None or page.page_class in NOT_THE_PAGE else page.text_digest

@@ -7,7 +7,7 @@ import shutil
 import threading
 from collections.abc import Callable
 from contextlib import closing
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -37,6 +37,7 @@ class Holdings:
         warc_bytes: their size.
         free_bytes: on the disk that holds them.
         reserve_bytes: no page begins when less is free.
+        classes: pages by class (`core.classes`); what was not judged has the empty name.
     """
 
     root: str
@@ -49,6 +50,7 @@ class Holdings:
     warc_bytes: int
     free_bytes: int
     reserve_bytes: int
+    classes: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,12 +171,13 @@ def holdings(layout: Layout, settings: Settings) -> Holdings:
         CollectionVersionError: its index was made by another version.
         UnavailableError: the folder is gone, or the index does not answer.
     """
-    counts, outcomes = _captured(layout, settings)
+    counts, outcomes, classes = _captured(layout, settings)
     sizes = [_size(path) for path in layout.archive.glob("*.warc.gz*")]
     return Holdings(
         root=str(layout.root),
         in_use=in_use(layout),
         outcomes=outcomes,
+        classes=classes,
         responses=counts.get("captures.response", 0),
         revisits=counts.get("captures.revisit", 0),
         artifacts=counts.get("captures.resource", 0),
@@ -221,8 +224,8 @@ def in_use(layout: Layout) -> bool:
         os.close(descriptor)
 
 
-def _captured(layout: Layout, settings: Settings) -> tuple[dict[str, int], dict[str, int]]:
+def _captured(layout: Layout, settings: Settings) -> tuple[dict[str, int], ...]:
     if not settings.index.url and not layout.captures_db.exists():
-        return {}, {}
+        return {}, {}, {}
     with closing(open_index(layout, settings.index)) as index:
-        return index.counts(), index.outcomes()
+        return index.counts(), index.outcomes(), index.classes()

@@ -23,6 +23,7 @@ from crawler.events import Event, LinksAdded, PageDone, PageSkipped, Standing
 from crawler.fetching import CA_FILE
 from crawler.frontier.base import AddResult, Frontier, ItemState
 from crawler.frontier.opening import open_frontier
+from crawler.logins import NO_LOGINS, Logins
 from crawler.overview import rate
 from crawler.registry import process_name
 from crawler.stopping import Stop, first_of
@@ -104,12 +105,14 @@ class Run:
         settings: this machine's settings.
         workers: visits at the same time.
         endless: go on when nothing is left: something may become due, or be added.
+        logins: opened.
     """
 
     root: Path
     settings: Settings
     workers: int
     endless: bool = False
+    logins: Logins = NO_LOGINS
 
 
 async def perform(
@@ -248,6 +251,7 @@ async def _work(
                 name=name,
                 reports=layout.reports,
                 ca=layout.ca / CA_FILE,
+                logins=run.logins,
             )
             crew = Crew(
                 compose(stores, settings, clock=clock, report=note),

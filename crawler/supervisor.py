@@ -41,6 +41,10 @@ class Supervisor:
         """
         return self._browsers.lend()
 
+    def visits_bytes(self) -> int:
+        """Memory that the visits under way hold in their browsers."""
+        return self._browsers.visits_bytes()
+
 
 @asynccontextmanager
 async def supervising(

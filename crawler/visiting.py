@@ -1,6 +1,7 @@
 """One page from claim to manifest: browser, proxy and index brought together for one visit.
 
-    open at the proxy ─> render through it ─> write artifacts ─> seal ─> write the manifest
+    open at the proxy ─> render through it ─> ask again for what broke ─> write artifacts ─> seal
+    ─> write the manifest
 
 Done means durable: `capture` returns when everything it reports is on disk and in the index.
 """
@@ -10,12 +11,15 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from email.utils import parsedate_to_datetime
 
+from core.classes import PageClass
 from core.clock import Clock
 from core.pages import Outcome, PageInfo
 from core.records import ArtifactKind, artifact_uri
 from core.settings import Settings
+from crawler.login_file import Login
 from crawler.manifest import page_info
 from crawler.plain import PlainVisits
+from crawler.refetching import Checked, check
 from crawler.supervisor import Supervisor
 from proxy.client import NewArtifact, ProxyVisit
 from render.behaviours.running import load_behaviours
@@ -53,12 +57,19 @@ class Wanted:
         page_id: identifies the page in every record.
         last_attempt: keep a failure, too: there will be no other attempt.
         plain: fetches the page instead of a browser; None: it is rendered.
+        login: what the page is rendered with; None: as anybody.
     """
 
     url: str
     page_id: str
     last_attempt: bool
     plain: PlainVisits | None = None
+    login: Login | None = None
+
+    @property
+    def login_name(self) -> str:
+        """The login's name; empty when it is not used."""
+        return self.login.name if self.login is not None and self.plain is None else ""
 
 
 async def capture(
@@ -89,7 +100,12 @@ async def capture(
     """
     async with (
         supervisor.proxy() as proxy,
-        proxy.client.visit(wanted.page_id, bucket=settings.proxy.dedup_bucket) as kept,
+        proxy.client.visit(
+            wanted.page_id,
+            bucket=settings.proxy.dedup_bucket,
+            headers=settings.visit.headers,
+            login=wanted.login_name,
+        ) as kept,
     ):
         seen = await _see(wanted, kept, supervisor, settings, clock)
         again, not_before = _another_chance(seen, now=clock.now())
@@ -102,6 +118,7 @@ async def capture(
         if refused:
             seen = replace(seen, outcome=Outcome.SKIPPED, reason=refused, title="", artifacts=())
         page = await _keep(kept, wanted.page_id, seen, settings)
+        page = replace(page, login=wanted.login_name)
         await before_manifest(page)
         manifest = NewArtifact(
             artifact_uri(ArtifactKind.PAGEINFO, seen.url), "application/json", page.to_json()
@@ -122,7 +139,7 @@ async def _see(
     async with supervisor.browser() as browser:
         return await visit(
             browser,
-            VisitRequest(wanted.url, endpoint),
+            VisitRequest(wanted.url, endpoint, wanted.login.session if wanted.login else None),
             settings.visit,
             behaviours=load_behaviours(settings.behaviours),
             clock=clock,
@@ -130,8 +147,11 @@ async def _see(
 
 
 async def _keep(kept: ProxyVisit, page_id: str, seen: Visit, settings: Settings) -> PageInfo:
-    """Write the artifacts and seal; the manifest that is still to be written."""
+    """Look for gaps, write the artifacts and seal; the manifest that is still to be written."""
     written = []
+    fails = seen.outcome in (Outcome.FAILED, Outcome.SKIPPED)
+    grace_s = settings.proxy.seal_grace_s
+    checked = Checked(grace_s=grace_s) if fails else await check(kept, seen, settings)
     if seen.artifacts:
         written = await kept.write(
             [
@@ -144,17 +164,20 @@ async def _keep(kept: ProxyVisit, page_id: str, seen: Visit, settings: Settings)
         )
     download = not seen.artifacts and seen.outcome is not Outcome.SKIPPED
     ledger = await kept.seal(
-        grace_s=settings.proxy.seal_grace_s,
+        grace_s=checked.grace_s,
         # A download goes on after the browser has turned it down.
-        awaited=(seen.final_url,) if download else (),
+        awaited=(*checked.awaited, seen.final_url) if download else checked.awaited,
         await_s=max(settings.visit.timeout_s - seen.seconds, 0.0),
     )
-    return page_info(page_id, seen, ledger, written, refused=kept.refused)
+    return page_info(page_id, seen, ledger, written, refused=kept.refused, gaps=checked.gaps)
 
 
 def _another_chance(seen: Visit, *, now: datetime) -> tuple[bool, datetime | None]:
     """Whether a later attempt may do better, and when the host wants it."""
     if seen.status in REFUSALS:
+        return True, retry_after(seen.headers.get("retry-after", ""), now=now)
+    if seen.classification.kind is PageClass.CHALLENGE:
+        # A check for robots may let the next visitor pass, or the same one later.
         return True, retry_after(seen.headers.get("retry-after", ""), now=now)
     permanent = seen.reason.startswith(_PERMANENT)
     return seen.outcome is Outcome.FAILED and not permanent, None

@@ -8,7 +8,7 @@ class Waiting:
     """Work waits.
 
     Attributes:
-        reason: for what, a constant: ``store``, ``network``.
+        reason: for what, a constant: ``store``, ``network``, ``memory``.
         text: a sentence for people.
     """
 

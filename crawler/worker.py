@@ -91,17 +91,25 @@ class Crew:
             await means.network.wait(self.stopping)
             if self.stopping.is_set():
                 break
-            claimed = await means.patience.ask(
-                lambda: means.frontier.claim(now=means.clock.now(), worker=worker)
-            )
+            async with means.room.take(self.stopping):
+                claimed = not self.stopping.is_set() and await self._claim_one(worker)
             if claimed:
-                await self._handle(claimed[0])
                 self._tell_others()
             elif not self.endless and not await self._unfinished():
                 break
             else:
                 await self._wait()
         self._tell_others()
+
+    async def _claim_one(self, worker: str) -> bool:
+        """Claim an item and see it to its end; whether there was one."""
+        means = self.means
+        claimed = await means.patience.ask(
+            lambda: means.frontier.claim(now=means.clock.now(), worker=worker)
+        )
+        if claimed:
+            await self._handle(claimed[0])
+        return bool(claimed)
 
     async def _unfinished(self) -> int:
         means = self.means

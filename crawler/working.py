@@ -27,6 +27,7 @@ from crawler.composing import Stores, compose
 from crawler.events import Event, PageDone
 from crawler.fetching import CA_FILE
 from crawler.frontier.opening import open_frontier
+from crawler.logins import NO_LOGINS, Logins
 from crawler.patience import Patience
 from crawler.registry import WORKER, Announcer, process_name
 from crawler.remote import RemoteProxies
@@ -55,12 +56,14 @@ class Work:
             the settings name none.
         workers: visits at the same time.
         secret: what proxies know.
+        logins: opened.
     """
 
     settings: Settings
     layout: Layout
     workers: int
     secret: Secret
+    logins: Logins = NO_LOGINS
 
 
 async def work(
@@ -179,7 +182,15 @@ class _Shift:
             )
             self._proxies = proxies
             async with supervising(proxies, settings, clock=self.clock) as supervisor:
-                stores = Stores(frontier, supervisor, index, None, name=name, ca=authority)
+                stores = Stores(
+                    frontier,
+                    supervisor,
+                    index,
+                    None,
+                    name=name,
+                    ca=authority,
+                    logins=self.order.logins,
+                )
                 crew = Crew(
                     compose(stores, settings, clock=self.clock, report=self.note),
                     lease_s=settings.frontier.lease_s,

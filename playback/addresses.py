@@ -34,6 +34,7 @@ class Modifier(StrEnum):
     """What is wanted of a capture, in pywb's spelling; replay answers no other."""
 
     PAGE = ""
+    VERY = "mp_"  # the page of that very date, also one that is offered to nobody
     IMAGE = "im_"
     STYLE = "cs_"
     TEXT = "id_"

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from itertools import chain
 
 from core.digests import sha256_digest
+from core.formats import identified_type
+from core.logins import LOGIN_HEADER
 from core.records import RecordType
 from core.timestamps import warc_date_at
 from proxy.exchange import Recorded
@@ -74,6 +76,7 @@ def response_members(recorded: Recorded) -> tuple[Iterable[Part], bytes]:
     spool, head = recorded.spool, recorded.head.raw
     front = (
         f"{_common(RecordType.RESPONSE, recorded)}"
+        f"{_identified(recorded.entry)}"
         f"Content-Type: {RESPONSE_TYPE}\r\n"
         f"WARC-Block-Digest: {sha256_digest(recorded.block)}\r\n"
         f"Content-Length: {len(head) + spool.size}\r\n\r\n"
@@ -111,7 +114,7 @@ def _common(kind: RecordType, recorded: Recorded) -> str:
     """The header lines that `response` and `revisit` share; gives the record its id."""
     entry, page_id = recorded.entry, recorded.visit.page_id
     entry.record_id = new_record_id()
-    page = f"WARC-Page-ID: {page_id}\r\n" if page_id else ""
+    page = _page_facts(page_id, recorded.visit.login)
     digest = f"WARC-Payload-Digest: {entry.digest}\r\n" if entry.digest else ""
     # Only a proxy on the way may know where the origin is ([egress] via).
     address = f"WARC-IP-Address: {entry.remote_ip}\r\n" if entry.remote_ip else ""
@@ -129,6 +132,12 @@ def _common(kind: RecordType, recorded: Recorded) -> str:
     )
 
 
+def _identified(entry: LedgerEntry) -> str:
+    """What the payload is by itself (WARC/1.1, 5.17), where there is one that all readers agree on."""
+    mime = identified_type(entry.identified, entry.mime) if entry.digest else ""
+    return f"WARC-Identified-Payload-Type: {mime}\r\n" if mime else ""
+
+
 def _tls_facts(entry: LedgerEntry) -> str:
     """What was spoken and with whom (C-14); the first two as the WARC proposals have them."""
     version = _TLS_VERSIONS.get(entry.tls_version, entry.tls_version)
@@ -138,9 +147,15 @@ def _tls_facts(entry: LedgerEntry) -> str:
     )
 
 
+def _page_facts(page_id: str, login: str) -> str:
+    """Which visit it is of, and that it was made with a login."""
+    page = f"WARC-Page-ID: {page_id}\r\n" if page_id else ""
+    return f"{page}{LOGIN_HEADER}: {login}\r\n" if login else page
+
+
 def _request_member(recorded: Recorded) -> bytes:
     entry, page_id, request = recorded.entry, recorded.visit.page_id, recorded.request
-    page = f"WARC-Page-ID: {page_id}\r\n" if page_id else ""
+    page = _page_facts(page_id, recorded.visit.login)
     front = (
         f"WARC/1.1\r\nWARC-Type: request\r\nWARC-Record-ID: {new_record_id()}\r\n"
         f"WARC-Date: {warc_date_at(entry.started_ms)}\r\nWARC-Target-URI: {entry.url}\r\n"

@@ -1,9 +1,9 @@
 """Talking to a proxy's control socket: visits opened, artifacts written, visits sealed."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from core.errors import ProxyUnavailableError, WeboidError
 from core.timestamps import warc_date
 from proxy.frames import HEAD_LIMIT_BYTES, Message, pack, receive_async
 from proxy.handshake import Secret, introduce
-from proxy.ledger import LedgerEntry, from_table
+from proxy.ledger import LedgerEntry, Wish, from_table
 from proxy.silence import watch
 
 CONNECT_LIMIT_S = 5.0
@@ -39,6 +39,19 @@ class NewArtifact:
     uri: str
     content_type: str
     data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerSoFar:
+    """The ledger of a visit that goes on.
+
+    Attributes:
+        entries: of requests that ended it says all but how they were kept.
+        in_flight: the URLs of the others.
+    """
+
+    entries: list[LedgerEntry]
+    in_flight: frozenset[str]
 
 
 class ProxyVisit:
@@ -85,6 +98,38 @@ class ProxyVisit:
         answer = await self._connection.ask({"verb": "write", "artifacts": described}, body)
         return [RecordLocation(*each) for each in answer["locations"]]
 
+    async def ledger(
+        self,
+        *,
+        grace_s: float = 0.0,
+        awaited: Sequence[str] = (),
+        await_s: float = 0.0,
+        again: Sequence[Wish] = (),
+        limit_bytes: int = 0,
+    ) -> LedgerSoFar:
+        """What became of each request so far. It goes on: nothing is refused or cut.
+
+        Args:
+            grace_s: wait so long for what is in flight.
+            awaited: wait for these URLs for `await_s`, as for what is asked again.
+            await_s: see `awaited`.
+            again: what to ask for a second time, before the waiting.
+            limit_bytes: what may come of that, all together.
+
+        Raises:
+            ProxyUnavailableError: the proxy is gone.
+        """
+        message = {
+            "verb": "ledger",
+            "grace_s": grace_s,
+            "awaited": list(awaited),
+            "await_s": await_s,
+            "again": [asdict(each) for each in again],
+            "limit_bytes": limit_bytes,
+        }
+        answer = await self._connection.ask(message, more_s=grace_s + await_s)
+        return LedgerSoFar(from_table(answer["entries"]), frozenset(answer["in_flight"]))
+
     async def seal(
         self, *, grace_s: float, awaited: Sequence[str] = (), await_s: float = 0.0
     ) -> list[LedgerEntry]:
@@ -118,16 +163,35 @@ class ProxyClient:
         self._secret = secret
 
     @asynccontextmanager
-    async def visit(self, page_id: str, *, bucket: str) -> AsyncIterator[ProxyVisit]:
+    async def visit(
+        self,
+        page_id: str,
+        *,
+        bucket: str,
+        headers: Mapping[str, str] | None = None,
+        login: str = "",
+    ) -> AsyncIterator[ProxyVisit]:
         """A visit, over at the end of the block.
 
+        Args:
+            page_id: identifies the page in every record.
+            bucket: of dedup.
+            headers: added to each of its requests (`core.request_headers`).
+            login: the name of the login that it is made with; empty without.
+
         Raises:
+            ConfigError: a header may not be added.
             DiskFullError: less than the reserve is free.
             LimitReachedError: the run has received all that it may.
             ProxyUnavailableError: the proxy is gone.
         """
         async with self._connected() as connection:
-            answer = await connection.ask({"verb": "open", "page_id": page_id, "bucket": bucket})
+            message: Message = {"verb": "open", "page_id": page_id, "bucket": bucket}
+            if headers:
+                message["headers"] = dict(headers)
+            if login:
+                message["login"] = login
+            answer = await connection.ask(message)
             credentials = Credentials(
                 answer["host"], answer["port"], answer["username"], answer["password"]
             )

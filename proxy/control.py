@@ -29,11 +29,15 @@ from core.errors import (
     UnavailableError,
     WeboidError,
 )
+from core.logins import check_login_name, dedup_bucket
+from core.request_headers import check_headers
 from core.timestamps import parse_warc_date
+from proxy.again import ask_again
 from proxy.frames import BODY_LIMIT_BYTES, Message, pack, receive
 from proxy.handshake import Secret, admit
+from proxy.http1 import Headers
 from proxy.jobs import Artifact
-from proxy.ledger import to_table
+from proxy.ledger import Wish, to_table
 from proxy.server import ArchivingProxy
 from proxy.silence import watch
 from proxy.visits import Visit
@@ -41,6 +45,7 @@ from proxy.visits import Visit
 log = logging.getLogger(__name__)
 
 WAIT_LIMIT_S = 86_400.0  # no seal waits for longer
+WISHES_LIMIT = 1_000  # requests to make again, of one message
 _CONTROL = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
 
 
@@ -158,6 +163,7 @@ class _Conversation(socketserver.BaseRequestHandler):
             "open": self._open,
             "write": self._write,
             "seal": self._seal,
+            "ledger": self._ledger,
             "close": self._close,
             "status": self._status,
             "reach": self._reach,
@@ -182,7 +188,12 @@ class _Conversation(socketserver.BaseRequestHandler):
                 "The run has received all that it may; raise [proxy] crawl_limit_bytes, and go on."
             )
         page_id, bucket = _text(message, "page_id"), _text(message, "bucket")
-        self._visit = visit = proxy.visits.open(page_id, bucket)
+        headers = _headers(message)
+        login = _text(message, "login") if "login" in message else ""
+        if login:
+            check_login_name(login)
+            bucket = dedup_bucket(bucket, login)
+        self._visit = visit = proxy.visits.open(page_id, bucket, headers=headers, login=login)
         host, port = proxy.reached_at
         return {
             "host": host,
@@ -214,6 +225,21 @@ class _Conversation(socketserver.BaseRequestHandler):
         if visit.failure is not None:
             raise visit.failure
         return {"entries": to_table(visit.entries), "refused": visit.refused}
+
+    def _ledger(self, message: Message, _: bytes) -> Message:
+        """What became of each request so far, and what is in flight; first ask again for some."""
+        visit = self._current()
+        wishes = [_wish(each) for each in message["again"]]
+        if len(wishes) > WISHES_LIMIT:
+            raise InputError(f"More than {WISHES_LIMIT} requests to make again.")
+        limit_bytes = message["limit_bytes"]
+        if type(limit_bytes) is not int or limit_bytes < 0:
+            raise InputError("limit_bytes is no number of bytes.")
+        grace_s, await_s = _seconds(message, "grace_s"), _seconds(message, "await_s")
+        awaited = frozenset(message["awaited"])
+        ask_again(self.server.proxy.exchanges, visit, wishes, limit_bytes=limit_bytes)
+        going = visit.wait(grace_s=grace_s, awaited=awaited, await_s=await_s)
+        return {"entries": to_table(list(visit.entries)), "in_flight": going}
 
     def _close(self, _: Message, __: bytes) -> Message:
         self._end()
@@ -257,6 +283,22 @@ def _text(message: Message, name: str) -> str:
     if not isinstance(text, str) or _CONTROL.search(text):
         raise InputError(f"{name} is no text, or holds control characters.")
     return text
+
+
+def _headers(message: Message) -> Headers:
+    """The headers to add to each request of the visit; those that may not be are refused."""
+    given = message.get("headers", {})
+    if not isinstance(given, dict) or not all(isinstance(each, str) for each in given.values()):
+        raise InputError("headers is no table of texts.")
+    check_headers(given)
+    return tuple(
+        (name.lower().encode(), name.encode(), value.encode()) for name, value in given.items()
+    )
+
+
+def _wish(described: Message) -> Wish:
+    texts = {name: _text(described, name) for name in ("url", "reason", "accept", "referer")}
+    return Wish(**texts)
 
 
 def _seconds(message: Message, name: str) -> float:

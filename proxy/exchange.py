@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from core.settings import ProxySettings
+from core.sniffing import SNIFF_BYTES
+from proxy.beginnings import identify
 from proxy.cuts import Cut, CutError
 from proxy.http1 import HEAD_LIMIT_BYTES as HEAD_LIMIT
 from proxy.http1 import (
@@ -28,6 +30,7 @@ from proxy.http1 import (
 )
 from proxy.ledger import Kept, LedgerEntry
 from proxy.limits import Limits
+from proxy.secrecy import withheld_request, withheld_response
 from proxy.spool import Spool, SpoolSpace
 from proxy.upstream import Connection, Origin, Upstream
 from proxy.visits import Visit
@@ -40,6 +43,7 @@ Answer = tuple[ResponseHead, Connection, bytes]  # and what came of the body tog
 _IDEMPOTENT = frozenset(("GET", "HEAD", "OPTIONS", "TRACE"))
 # What has come is hashed and passed on together, up to so much.
 GATHER_BYTES = 1 << 18
+_REDIRECTS = frozenset((301, 302, 303, 307, 308))  # RFC 9110, 15.4
 MAX_INTERIM = 20  # responses with 1xx before the one that counts
 
 
@@ -48,8 +52,8 @@ class Recorded:
     """A finished exchange, for whoever writes it.
 
     Attributes:
-        request: the request as the origin got it.
-        head: the response's.
+        request: the request as the origin got it; of a visit with a login without its secrets.
+        head: the response's; likewise.
         spool: the response's body as it came.
         block: running SHA-256 of head and body.
         payload: running SHA-256 of the body without its transfer coding; None when the coding was
@@ -98,6 +102,9 @@ class Exchange:
     Attributes:
         visit: whose it is.
         awaited: whether the seal of the visit waits for it.
+        ranged: whether the browser asked for a part that is all of it, and the origin for the whole.
+        location: where the response redirects to; empty when it does not.
+        sent_to: the origin and the request, once it was made.
         switches: whether the origin may switch protocols (RFC 9110, 7.8); a seal does not wait
             for what then goes on without end.
     """
@@ -109,6 +116,9 @@ class Exchange:
     ) -> None:
         self.url = url
         self.awaited = awaited
+        self.ranged = False
+        self.location = ""
+        self.sent_to: tuple[Origin, bytes] | None = None
         self._tools = tools
         self.visit = visit
         self._started = tools.monotonic()
@@ -148,23 +158,29 @@ class Exchange:
             OSError: the spool's disk.
         """
         self._browser = browser
+        self.sent_to = (origin, request)
         answer = self._ask(origin, request)
         return self._deliver(answer, request, keep_alive=keep_alive)
 
     def _deliver(self, answer: Answer, request: bytes, *, keep_alive: bool) -> bool:
         """Pass the response back and hand the record over; returns and raises as `run`."""
         head, connection, rest = answer
+        if head.status in _REDIRECTS:
+            self.location = (head.get(b"location") or b"").decode("latin-1")
         try:
             framing, length = response_framing(head, self.entry.method)
         except MalformedMessageError as error:
             connection.close()
             raise NoResponseError(502, f"malformed: {error}") from error
+        kept = head
+        if self.visit.login:
+            request, kept = withheld_request(request), withheld_response(head)
         spool = Spool(self._tools.space)
         relay = _Relay(self, spool, self._browser, coded=framing is Framing.CHUNKED)
         keep_alive = keep_alive and framing is not Framing.CLOSE
         body = Body(framing, length)
         try:
-            relay.start(head, keep_alive=keep_alive)
+            relay.start(head, kept.raw, keep_alive=keep_alive)
             relay.body(body, rest, connection)
         except BaseException:
             spool.close()
@@ -177,7 +193,7 @@ class Exchange:
                 entry=self.entry,
                 visit=self.visit,
                 request=request,
-                head=head,
+                head=kept,
                 spool=spool,
                 block=relay.block,
                 # A chunked body cut short has no payload that two readers would agree on.
@@ -354,6 +370,8 @@ class Exchange:
         entry.status = head.status
         entry.mime = head.mime
         entry.size = len(head.raw) + relay.body_size
+        entry.payload_bytes = relay.payload_size
+        entry.identified = identify(head, relay.beginning)
         entry.seconds = round(self._tools.monotonic() - self._started, 6)
         if body.malformed and not entry.truncated:
             entry.truncated, entry.reason = "unspecified", "malformed: its chunks make no sense"
@@ -381,11 +399,14 @@ class _Relay:
         self.coded = hashlib.sha256() if coded else None
         self.body_size = 0
         self.payload_size = 0
+        self.beginning = b""  # of the payload
         self.surplus = False
 
-    def start(self, head: ResponseHead, *, keep_alive: bool) -> None:
-        self.block = hashlib.sha256(head.raw)
+    def start(self, head: ResponseHead, kept: bytes, *, keep_alive: bool) -> None:
+        self.block = hashlib.sha256(kept)
         self._held = _shown(head, keep_alive=keep_alive)
+        if self._exchange.ranged:
+            self._held = _as_part(self._held, head)
         self._exchange.count(len(head.raw))
 
     def body(self, body: Body, piece: Bytes, connection: Connection) -> None:
@@ -414,6 +435,8 @@ class _Relay:
             piece = piece[:taken]
         self.body_size += taken
         self.payload_size += len(payload)
+        if len(self.beginning) < SNIFF_BYTES:
+            self.beginning += payload[: SNIFF_BYTES - len(self.beginning)]
         self._exchange.count(taken)
         self._send(piece)
         self._spool.add(piece)
@@ -444,6 +467,21 @@ def _shown(head: ResponseHead, *, keep_alive: bool) -> bytes:
         return forwarded
     first = b"HTTP/1.1 502 Bad Gateway\r\nWeboid-Proxy-Error: origin: 407"
     return first + forwarded[forwarded.index(b"\r\n") :]
+
+
+def _as_part(shown: bytes, head: ResponseHead) -> bytes:
+    """A whole response as the part that the browser asked for, ``bytes=0-`` (RFC 9110, 14.2).
+
+    Only of an origin that gives parts and said how much there is: a player then asks it for others.
+    """
+    length = head.get(b"content-length") or b""
+    gives_parts = (head.get(b"accept-ranges") or b"").strip().lower() == b"bytes"
+    plain = head.get(b"content-encoding") is None and head.get(b"transfer-encoding") is None
+    if head.status != 200 or not (gives_parts and plain and length.isdigit() and int(length)):
+        return shown
+    size = int(length)
+    first = b"HTTP/1.1 206 Partial Content\r\nContent-Range: bytes 0-%d/%d" % (size - 1, size)
+    return first + shown[shown.index(b"\r\n") :]
 
 
 def now_ms() -> int:

@@ -26,6 +26,7 @@ from proxy.http1 import (
     keeps_alive,
     parse_request_head,
     request_framing,
+    with_headers,
 )
 from proxy.ledger import Kept, LedgerEntry
 from proxy.targets import TargetTooLongError, absolute, authority, host_header, tunnelled
@@ -132,12 +133,16 @@ class ArchivingHandler(WarcProxyHandler):  # type: ignore[misc]
 
     def _forward(self, head: RequestHead, visit: Visit, *, keep_alive: bool) -> bool:
         origin, target, url = self._locate(head)
+        head = with_headers(head, visit.headers)
         kind = WebSocketExchange if asks_for_websocket(head) else Exchange
         exchange = kind(self.server.exchanges, visit, url, head.method)
         refused = visit.begin(exchange, exchange.entry)
         if refused:
             self._answer_error(403, refused, keep_alive=False)
             return False
+        if head.method == "GET":
+            visit.first_headers = visit.first_headers or head.headers
+            head = self._for_the_whole(exchange, head)
         try:
             keep_alive = self._exchange(exchange, head, origin, target, keep_alive=keep_alive)
             if exchange.entry.status == 206 and self.server.exchanges.settings.whole_ranges:
@@ -145,7 +150,22 @@ class ArchivingHandler(WarcProxyHandler):  # type: ignore[misc]
             return keep_alive
         finally:
             self._return_what_was_borrowed()
+            visit.remember(exchange.entry, exchange.sent_to)
             visit.end(exchange)
+
+    def _for_the_whole(self, exchange: Exchange, head: RequestHead) -> RequestHead:
+        """The request without its range, when that is all there is and nobody has asked for it yet.
+
+        A player begins with ``bytes=0-``. Its answer is the whole, so the origin is asked for the
+        whole, which plays back by itself; asking for the part as well would fetch everything twice.
+        """
+        settings = self.server.exchanges.settings
+        if head.get(b"range") != b"bytes=0-" or exchange.switches or not settings.whole_ranges:
+            return head
+        if head.get(b"if-range") is not None or not exchange.visit.wants_whole(exchange.url):
+            return head
+        exchange.ranged = exchange.awaited = True
+        return replace(head, headers=tuple(h for h in head.headers if h[0] != b"range"))
 
     def _fetch_whole(
         self, part: LedgerEntry, visit: Visit, head: RequestHead, origin: Origin, target: str

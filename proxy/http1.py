@@ -10,7 +10,7 @@ takes time in proportion to the bytes it is given, and raises nothing but `Malfo
 """
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 from core.errors import PermanentError
@@ -379,6 +379,15 @@ class Body:
             self._state = "size"
         elif not line:
             self.done = True
+
+
+def with_headers(head: RequestHead, added: Headers) -> RequestHead:
+    """The request with headers added, each in place of what it said under that name before."""
+    if not added:
+        return head
+    wanted = {each[0]: each for each in added}
+    headers = [wanted.pop(each[0], each) for each in head.headers]
+    return replace(head, headers=(*headers, *wanted.values()))
 
 
 def forwarded_request(head: RequestHead, *, target: str, host: str, length: int | None) -> bytes:

@@ -12,6 +12,7 @@ from warcio.exceptions import ArchiveLoadFailed
 from core.captures import Capture, RecordLocation
 from core.digests import sha256_digest
 from core.errors import InputError
+from core.logins import LOGIN_HEADER, dedup_bucket
 from core.pages import PageInfo, parse_pageinfo
 from core.records import ArtifactKind, RecordType, parse_artifact_uri
 from core.timestamps import milliseconds, parse_warc_date, to_milliseconds
@@ -47,7 +48,7 @@ def index_file(
         path: where it lies now.
         filename: its final name.
         index: where the rows go.
-        bucket: the dedup bucket that payloads are filed under.
+        bucket: the dedup bucket that payloads are filed under; those of logins, within it.
         min_bytes: payloads shorter than it are not filed.
         spans: from where to where there are whole records.
 
@@ -61,7 +62,8 @@ def index_file(
                 index.add_captures((capture,))
                 found.rows += 1
                 if payload is not None and payload.size >= min_bytes:
-                    key, original = PayloadKey(payload.digest, bucket), _original_of(capture)
+                    key = PayloadKey(payload.digest, payload.bucket)
+                    original = _original_of(capture)
                     index.add_payloads({key: original})  # a revisit in this file may refer to it
                     found.payloads.setdefault(key, original)
                 if page is not None:
@@ -75,6 +77,7 @@ def index_file(
 class _Payload(NamedTuple):
     digest: str
     size: int
+    bucket: str
 
 
 class _Span:
@@ -110,29 +113,30 @@ def _span_records(
             continue
         headers = record.rec_headers
         page = _page(record)
-        payload = _payload(record) if record.rec_type == "response" else None
+        own = dedup_bucket(bucket, headers.get_header(LOGIN_HEADER) or "")
+        payload = _payload(record, own) if record.rec_type == "response" else None
         # Offset and length are known only when the record has been read to its end.
         offset = start + iterator.get_record_offset()
         location = RecordLocation(filename, offset, iterator.get_record_length())
         digest = headers.get_header("WARC-Payload-Digest") or "-"
-        original = index.original_spelled(digest, bucket)
+        original = index.original_spelled(digest, own)
         capture = _capture(record, location, digest, original)
         if capture.status != 304:
             yield capture, None if capture.truncated else payload, page
 
 
-def _payload(record: Any) -> _Payload | None:
+def _payload(record: Any, bucket: str) -> _Payload | None:
     """What dedup knows the record's payload by: digest and size of the body without its coding."""
     coding = record.http_headers.get_header("Transfer-Encoding") if record.http_headers else None
     if not (coding or "").lower().endswith("chunked"):
         digest = record.rec_headers.get_header("WARC-Payload-Digest")
-        return _Payload(digest, record.payload_length) if digest else None
+        return _Payload(digest, record.payload_length, bucket) if digest else None
     body, payload, size = Body(Framing.CHUNKED), hashlib.sha256(), 0
     while piece := record.raw_stream.read(READ_BYTES):
         taken = body.feed(piece)[1]
         payload.update(taken)
         size += len(taken)
-    return _Payload(sha256_digest(payload), size) if body.done else None
+    return _Payload(sha256_digest(payload), size, bucket) if body.done else None
 
 
 def _page(record: Any) -> PageInfo | None:

@@ -31,6 +31,10 @@ class LedgerEntry:
         tls_cipher: likewise.
         tls_certificate: SHA-256 of the origin's certificate, in hexadecimal.
         remote_ip: the origin's address.
+        identified: the payload's media type by its first bytes, as `core.sniffing.sniff` names it;
+            empty when nobody could tell.
+        payload_bytes: the payload's size, in its content coding if it has one.
+        again: why it was asked for a second time, after the browser; empty for all else.
         sent: bytes of the request, head included.
         size: bytes of the response as they came, head included.
         seconds: from request to the end of the response.
@@ -54,9 +58,29 @@ class LedgerEntry:
     filename: str = ""
     offset: int = 0
     length: int = 0
+    identified: str = ""
+    payload_bytes: int = 0
+    again: str = ""
     sent: int = 0
     size: int = 0
     seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """Something to ask for again.
+
+    Attributes:
+        url: what.
+        reason: why, for the ledger.
+        accept: the Accept header, if the browser has never sent one for it.
+        referer: likewise; empty: none.
+    """
+
+    url: str
+    reason: str
+    accept: str = "*/*"
+    referer: str = ""
 
 
 _FIELDS = LedgerEntry.__slots__

@@ -12,7 +12,12 @@ from collections.abc import Callable
 from typing import ClassVar, Protocol
 
 from core.errors import InvariantError, WeboidError
+from proxy.http1 import Headers
 from proxy.ledger import LedgerEntry
+from proxy.upstream import Origin
+
+UNANSWERED_LIMIT = 256
+UNANSWERED_BYTES = 65_536  # of one
 
 
 class Abortable(Protocol):
@@ -38,16 +43,33 @@ class Visit:
     Thread-safe. `begin` and `end` frame each exchange; `seal` waits for them.
 
     Attributes:
+        headers: added to each request, in place of what the browser says under that name.
+        login: the name of the login that it is made with; empty without. Then what a session is
+            known by is left out of its records (`proxy.secrecy`).
         received: bytes that came from origins.
         refused: requests over the limit, which nobody notes one by one.
+        first_headers: of its first GET, names in lower case, names, values.
+        unanswered: requests whose answer did not come, or not whole, by URL, with their origin.
         failure: why the visit as a whole failed; None when it did not.
     """
 
-    def __init__(self, page_id: str, bucket: str, *, limit_requests: int) -> None:
+    def __init__(
+        self,
+        page_id: str,
+        bucket: str,
+        *,
+        limit_requests: int,
+        headers: Headers = (),
+        login: str = "",
+    ) -> None:
         self.page_id = page_id
         self.bucket = bucket
+        self.headers = headers
+        self.login = login
         self.received = 0
         self.refused = 0
+        self.first_headers: Headers = ()
+        self.unanswered: dict[str, tuple[Origin, bytes]] = {}
         self._limit_requests = limit_requests
         self.username = secrets.token_hex(8)
         self.password = secrets.token_hex(16)
@@ -82,6 +104,42 @@ class Visit:
                 return False
             self._fetched_whole.add(url)
             return True
+
+    def remember(self, entry: LedgerEntry, sent_to: tuple[Origin, bytes] | None) -> None:
+        """Keep the request, in case that it is to be made again: what came of it is not all."""
+        lacking = entry.method == "GET" and (entry.status is None or entry.truncated)
+        if not lacking or sent_to is None or len(sent_to[1]) > UNANSWERED_BYTES:
+            return
+        with self._change:
+            if len(self.unanswered) < UNANSWERED_LIMIT:
+                self.unanswered[entry.url] = sent_to
+
+    def wait(
+        self,
+        *,
+        grace_s: float,
+        awaited: frozenset[str] = frozenset(),
+        await_s: float = 0.0,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> list[str]:
+        """Wait for what is in flight as `seal` does, but end nothing.
+
+        Returns:
+            The URLs that are still in flight, without what goes on without end.
+        """
+
+        def going() -> list[Abortable]:
+            return [each for each in self._in_flight if not each.switches]
+
+        def waited() -> bool:
+            return any(each.awaited or each.url in awaited for each in going())
+
+        now = monotonic()
+        with self._change:
+            self._change.wait_for(lambda: not going(), timeout=grace_s)
+            left = await_s - (monotonic() - now)
+            self._change.wait_for(lambda: not waited(), timeout=max(left, 0.0))
+            return [each.url for each in going()]
 
     def end(self, exchange: Abortable) -> None:
         """Say that an exchange has handed its record over, or has none."""
@@ -144,9 +202,11 @@ class Visits:
         self._limit_requests = limit_requests
         self._by_authorization: dict[bytes, Visit] = {}
 
-    def open(self, page_id: str, bucket: str) -> Visit:
+    def open(self, page_id: str, bucket: str, *, headers: Headers = (), login: str = "") -> Visit:
         """A new visit, from now on known by its credentials."""
-        visit = Visit(page_id, bucket, limit_requests=self._limit_requests)
+        visit = Visit(
+            page_id, bucket, limit_requests=self._limit_requests, headers=headers, login=login
+        )
         self._by_authorization[_authorization(visit)] = visit
         return visit
 

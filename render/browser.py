@@ -1,11 +1,14 @@
 """One running browser: launched, lent as contexts, watched, ended."""
 
 import asyncio
+import contextlib
 import os
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
+
+import psutil
 
 from core.clock import Clock
 from core.errors import BrowserUnavailableError
@@ -13,6 +16,7 @@ from core.settings import BrowserSettings
 from render.cdp import CdpConnection, CommandError
 from render.executable import BrowserExecutable
 from render.flags import command_line
+from render.guarding import Guardian
 from render.process import (
     NOBODY,
     BrowserHome,
@@ -23,6 +27,10 @@ from render.process import (
 
 # A healthy browser makes or disposes of a context in some 20 ms; after so long it is ill.
 ANSWER_LIMIT_S = 10.0
+# A visit waits no longer for the end of its context; that goes on without it.
+DISPOSE_WAIT_S = 2.0
+PING_S = 2.0
+MEASURE_S = 1.0
 
 TargetHandler = Callable[[str, dict[str, Any]], None]
 
@@ -50,11 +58,17 @@ class ProxyEndpoint:
 
 
 class BrowserContext:
-    """Cookies, cache, storage and proxy of one visit; nothing of it outlives the visit."""
+    """Cookies, cache, storage and proxy of one visit; nothing of it outlives the visit.
 
-    def __init__(self, connection: CdpConnection, identifier: str) -> None:
+    Attributes:
+        id: the browser's name for it.
+        opened: the moment before it was made, on the clock's monotonic scale.
+    """
+
+    def __init__(self, connection: CdpConnection, identifier: str, opened: float) -> None:
         self.connection = connection
         self.id = identifier
+        self.opened = opened
         self.on_target: TargetHandler | None = None
         self.on_detached: Callable[[str], None] | None = None
 
@@ -81,15 +95,26 @@ class Browser:
     """
 
     def __init__(
-        self, settings: BrowserSettings, process: BrowserProcess, home: BrowserHome, clock: Clock
+        self,
+        settings: BrowserSettings,
+        process: BrowserProcess,
+        home: BrowserHome,
+        guardian: Guardian,
+        clock: Clock,
     ) -> None:
         self._settings = settings
         self._process = process
         self._home = home
+        self._guardian = guardian
         self._clock = clock
         self._started = clock.monotonic()
         self._contexts: dict[str, BrowserContext] = {}
+        self._disposing: set[asyncio.Task[None]] = set()
         self._ill = ""
+        self._asked: float | None = None
+        self._watching: asyncio.Task[None] | None = None
+        self._pages_seen: dict[psutil.Process, float] = {}
+        self._measured = (float("-inf"), 0)
         self.connection = CdpConnection(process.read_fd, process.write_fd)
         self.pid = process.pid
         self.version = ""
@@ -140,12 +165,23 @@ class Browser:
                 shared_memory=shared_memory_suffices(),
             )
             process = BrowserProcess([*prefix, *line], home=home.inside)
+            try:
+                guardian = Guardian(
+                    process.pid,
+                    home.root,
+                    silence_limit_s=settings.hang_limit_s,
+                    memory_limit_bytes=settings.page_memory_mb * 1_000_000,
+                )
+            except BaseException:
+                await process.close()
+                raise
         except BaseException:
             home.close()
             raise
-        browser = cls(settings, process, home, clock)
+        browser = cls(settings, process, home, guardian, clock)
         try:
             await browser._greet()
+            browser._watching = asyncio.create_task(browser._watch())
         except BaseException:
             await browser.close()
             raise
@@ -174,13 +210,14 @@ class Browser:
         if proxy is not None:
             # Chromium would ask loopback addresses directly; "<-loopback>" takes that back (C-04).
             params |= {"proxyServer": proxy.server, "proxyBypassList": "<-loopback>"}
+        opened = self._clock.monotonic()
         try:
             async with asyncio.timeout(ANSWER_LIMIT_S):
                 made = await self.connection.send("Target.createBrowserContext", params)
         except TimeoutError as error:
             self._ill = "stuck"
             raise BrowserUnavailableError("The browser does not answer any more.") from error
-        context = BrowserContext(self.connection, made["browserContextId"])
+        context = BrowserContext(self.connection, made["browserContextId"], opened)
         self._contexts[context.id] = context
         self.visits += 1
         # An empty list without an origin refuses every permission everywhere (C-11).
@@ -190,29 +227,48 @@ class Browser:
         try:
             yield context
         finally:
-            await asyncio.shield(self._dispose(context))
+            disposing = asyncio.create_task(self._dispose(context))
+            self._disposing.add(disposing)
+            disposing.add_done_callback(self._disposing.discard)
+            await asyncio.wait({disposing}, timeout=DISPOSE_WAIT_S)
 
     def recycle_due(self) -> str:
         """Why this browser should be replaced: ``pages``, ``age``, ``memory``, …; empty if not."""
         if self.died.is_set() or self.connection.closed.is_set():
             return "dead"
-        if self._ill:
-            return self._ill
+        if self.is_stuck():
+            return "stuck"
         if self.visits >= self._settings.recycle_pages:
             return "pages"
         if self._clock.monotonic() - self._started >= self._settings.recycle_age_s:
             return "age"
-        if self._process.rss_bytes() >= self._settings.recycle_rss_mb * 1_000_000:
+        if self.held_bytes() >= self._settings.recycle_rss_mb * 1_000_000:
             return "memory"
         return ""
 
+    def is_stuck(self, limit_s: float = ANSWER_LIMIT_S) -> bool:
+        """Whether it has left a question unanswered for so long; its guardian may end it later."""
+        silent = self._asked is not None and self._clock.monotonic() - self._asked > limit_s
+        return silent or bool(self._ill)
+
+    def held_bytes(self) -> int:
+        """Memory that its processes hold for themselves, as it was at most a second ago."""
+        now = self._clock.monotonic()
+        if now - self._measured[0] >= MEASURE_S:
+            self._measured = (now, self._process.rss_bytes())
+        return self._measured[1]
+
     async def close(self) -> None:
         """End every process of the browser and remove its files; a second call does nothing."""
+        if self._watching is not None:
+            self._watching.cancel()
         self.connection.close()
         try:
             await asyncio.shield(self._process.close())
+            await self._guardian.close()
         finally:
             self._home.close()
+        await asyncio.gather(*self._disposing)
 
     async def _greet(self) -> None:
         self.connection.listen("", self._heard)
@@ -236,6 +292,33 @@ class Browser:
             ) from error
         self.version = told["product"].rpartition("/")[2]
         self.user_agent = told["userAgent"]
+
+    async def _watch(self) -> None:
+        """Tell the guardian while the browser answers; end the pages that no visit has any more."""
+        with contextlib.suppress(BrowserUnavailableError):
+            while True:
+                self._asked = self._clock.monotonic()
+                # No limit here: an answer that never comes is the guardian's to judge.
+                await self.connection.send("Browser.getVersion")
+                self._asked = None
+                self._guardian.well()
+                self._end_leftovers()
+                await asyncio.sleep(PING_S)
+
+    def _end_leftovers(self) -> None:
+        """Kill the pages' processes that outlived their visit, such as one that was stopped.
+
+        Contexts share no processes. So one that was seen before the oldest open context was made,
+        and is still there, belongs to none.
+        """
+        now = self._clock.monotonic()
+        oldest = min((each.opened for each in self._contexts.values()), default=now)
+        pages = self._process.renderers()
+        self._pages_seen = {page: self._pages_seen.get(page, now) for page in pages}
+        for page, seen in self._pages_seen.items():
+            if seen < oldest and now - seen >= PING_S:
+                with contextlib.suppress(psutil.Error):
+                    page.kill()
 
     def _last_words(self) -> str:
         errors = self._process.errors.strip()

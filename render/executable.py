@@ -85,6 +85,23 @@ def find_browser(setting: str = "", *, home: Path | None = None) -> BrowserExecu
     raise BrowserUnavailableError(f"No browser was found. {INSTALL_HINT}")
 
 
+def find_window_browser(*, home: Path | None = None) -> BrowserExecutable:
+    """The first browser that is installed and has windows: any but the headless shell.
+
+    Raises:
+        BrowserUnavailableError: there is none; the text says what to install.
+    """
+    for path in _candidates(home or Path.home()):
+        if kind_of(path) is not BrowserKind.HEADLESS_SHELL:
+            found = _probe(path)
+            if found is not None:
+                return found
+    raise BrowserUnavailableError(
+        "No browser with windows was found. Install one with: apt-get install chromium, "
+        "or name one in the profile as [browser] executable."
+    )
+
+
 def kind_of(path: Path) -> BrowserKind:
     """What sort of browser a program of that name is."""
     name = path.name.replace("_", "-")

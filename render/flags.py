@@ -77,6 +77,11 @@ _FIXED = (
     "--disable-gpu",
     "--disable-software-rasterizer",
 )
+# Chromium's own on Linux, without the word Headless.
+_DESKTOP = (
+    "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko)"
+    " Chrome/{version} Safari/537.36"
+)
 
 
 def command_line(
@@ -105,6 +110,8 @@ def command_line(
         f"--user-data-dir={profile}",
         f"--host-resolver-rules={known}MAP * ~NOTFOUND, EXCLUDE 127.0.0.1, EXCLUDE ::1",
         f"--disable-features={','.join(DISABLED_FEATURES)}",
+        # A shared worker is told this one, whatever its pages are told.
+        f"--user-agent={_DESKTOP.format(version=executable.version)}",
         *_FIXED,
     ]
     if executable.kind is not BrowserKind.HEADLESS_SHELL:

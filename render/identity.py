@@ -1,7 +1,23 @@
-"""How a page presents itself to the sites that it asks."""
+"""How a page presents itself to the sites that it asks, and to their scripts.
 
+One `PageOptions` says it for the tab and for all that the tab spawns: frames of other sites run in
+processes of their own and workers in sessions of their own, and each is told the same, or a site
+would meet two visitors at once.
+"""
+
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
+
+from core.settings import VisitSettings
+from render.flags import user_agent
+
+# What the browser is without being told: it is started with LANG=C.UTF-8 and TZ=UTC.
+OWN_LOCALE = "en-US"
+OWN_TIMEZONE = "UTC"
+TOUCH_POINTS = 5  # as phones have
+
+Command = tuple[str, dict[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,6 +30,11 @@ class PageOptions:
         user_agent: the User-Agent header.
         language: the Accept-Language header.
         version: the browser's, for the client hints that go with the User-Agent.
+        device_scale: device pixels to a CSS pixel.
+        mobile: whether it is a phone.
+        locale: of dates and numbers, a BCP 47 tag; empty: the browser's own.
+        timezone: an IANA name; empty: the browser's own.
+        media: CSS media features that are not as usual, by name.
     """
 
     width: int
@@ -21,6 +42,11 @@ class PageOptions:
     user_agent: str
     language: str
     version: str
+    device_scale: float = 1.0
+    mobile: bool = False
+    locale: str = ""
+    timezone: str = ""
+    media: tuple[tuple[str, str], ...] = ()
 
     def identity(self) -> dict[str, Any]:
         """The parameters of ``Emulation.setUserAgentOverride``."""
@@ -30,18 +56,95 @@ class PageOptions:
             {"brand": "Not)A;Brand", "version": "24"},
         ]
         full = [{**brand, "version": f"{brand['version']}.0.0.0"} for brand in brands]
+        mobile = self.mobile
         return {
             "userAgent": self.user_agent,
             "acceptLanguage": self.language,
-            "platform": "Linux x86_64",
+            "platform": "Linux armv81" if mobile else "Linux x86_64",
             "userAgentMetadata": {
                 "brands": brands,
                 "fullVersionList": full,
-                "platform": "Linux",
-                "platformVersion": "",
-                "architecture": "x86",
-                "bitness": "64",
-                "model": "",
-                "mobile": False,
+                "platform": "Android" if mobile else "Linux",
+                "platformVersion": "10" if mobile else "",
+                "architecture": "" if mobile else "x86",
+                "bitness": "" if mobile else "64",
+                "model": "K" if mobile else "",
+                "mobile": mobile,
             },
         }
+
+    def commands(self, kind: str) -> Iterator[Command]:
+        """What a target is told before it runs.
+
+        Args:
+            kind: the browser's word: ``page``, ``iframe``, ``worker``, ….
+        """
+        yield "Emulation.setUserAgentOverride", self.identity()
+        if kind == "page":
+            yield (
+                "Emulation.setDeviceMetricsOverride",
+                {
+                    "width": self.width,
+                    "height": self.height,
+                    "deviceScaleFactor": self.device_scale,
+                    "mobile": self.mobile,
+                },
+            )
+        # A process has one locale and one time zone: where they hold already the browser says so,
+        # and nobody needs its answer.
+        if self.locale:
+            yield "Emulation.setLocaleOverride", {"locale": self.locale}
+        if self.timezone:
+            yield "Emulation.setTimezoneOverride", {"timezoneId": self.timezone}
+        if kind not in ("page", "iframe"):
+            return
+        if self.mobile:
+            touch = {"enabled": True, "maxTouchPoints": TOUCH_POINTS}
+            yield "Emulation.setTouchEmulationEnabled", touch
+        if self.media:
+            features = [{"name": name, "value": value} for name, value in self.media]
+            yield "Emulation.setEmulatedMedia", {"features": features}
+
+
+def page_options(settings: VisitSettings, *, browser_said: str, version: str) -> PageOptions:
+    """How pages present themselves under these settings.
+
+    Args:
+        settings: the profile's.
+        browser_said: what the browser would call itself.
+        version: the browser's.
+    """
+    locale = settings.locale or settings.language.partition(",")[0].partition(";")[0].strip()
+    media = []
+    if settings.colour_scheme != "light":
+        media.append(("prefers-color-scheme", settings.colour_scheme))
+    if settings.reduced_motion:
+        media.append(("prefers-reduced-motion", "reduce"))
+    return PageOptions(
+        width=settings.viewport_width,
+        height=settings.viewport_height,
+        user_agent=agent_for(settings, browser_said=browser_said, version=version),
+        language=settings.language,
+        version=version,
+        device_scale=settings.device_scale,
+        mobile=settings.mobile,
+        locale="" if locale in (OWN_LOCALE, "*") else locale,
+        timezone="" if settings.timezone == OWN_TIMEZONE else settings.timezone,
+        media=tuple(media),
+    )
+
+
+def agent_for(settings: VisitSettings, *, browser_said: str, version: str) -> str:
+    """The User-Agent that pages are visited with: the profile's or the browser's, and whom to ask.
+
+    A phone's is Chrome's on Android as it has been since it says no more than this (User-Agent
+    reduction): the major version alone, and "K" for every model.
+    """
+    own = user_agent(browser_said, settings.user_agent)
+    if settings.mobile and not settings.user_agent:
+        major = version.split(".", 1)[0]
+        own = (
+            "Mozilla/5.0 (Linux; Android 10; K) AppleWebKit/537.36 (KHTML, like Gecko)"
+            f" Chrome/{major}.0.0.0 Mobile Safari/537.36"
+        )
+    return f"{own} (+{settings.contact})" if settings.contact else own

@@ -187,7 +187,6 @@ class Page:
         """
         self._guard = guard
         self._connection.listen(self._session, self._heard)
-        options = self._options
         self.post("Page.enable")
         self.post("Inspector.enable")
         self.post("Runtime.enable")
@@ -195,16 +194,8 @@ class Page:
         self.post("Network.setBypassServiceWorker", {"bypass": True})
         self.post("Runtime.addBinding", {"name": _BINDING})
         self.post("Page.addScriptToEvaluateOnNewDocument", {"source": guard})
-        self.post("Emulation.setUserAgentOverride", options.identity())
-        self.post(
-            "Emulation.setDeviceMetricsOverride",
-            {
-                "width": options.width,
-                "height": options.height,
-                "deviceScaleFactor": 1,
-                "mobile": False,
-            },
-        )
+        for method, params in self._options.commands("page"):
+            self.post(method, params)
         self.post("Target.setAutoAttach", _AUTO_ATTACH)
         # What a page saves instead of showing went through the proxy, which fetches the rest of it
         # without the browser: nothing is written here, and nothing asked for twice (C-11).
@@ -332,7 +323,8 @@ class Page:
             self._connection.listen(session, self._child_listener(session))
             post("Network.enable", _NETWORK, session)
             post("Target.setAutoAttach", _AUTO_ATTACH, session)
-            post("Emulation.setUserAgentOverride", self._options.identity(), session)
+            for method, params in self._options.commands(kind):
+                post(method, params, session)
             if self._cut_off:
                 post("Network.setBlockedURLs", {"urls": ["*"]}, session)
             if kind == "iframe":

@@ -12,7 +12,7 @@ import shutil
 import signal
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import psutil
@@ -128,6 +128,8 @@ def _is_setuid(path: Path) -> bool:
 class BrowserProcess:
     """A running browser and all its processes; `close` ends and reaps every one of them.
 
+    Its environment is `child_environment`, and what `more` says.
+
     Attributes:
         pid: the first process; it leads a session of its own, which holds all the others.
         read_fd: where its messages come from; whoever takes it closes it.
@@ -135,7 +137,9 @@ class BrowserProcess:
         died: set when the first process has ended, whoever ended it.
     """
 
-    def __init__(self, command: list[str], *, home: Path) -> None:
+    def __init__(
+        self, command: list[str], *, home: Path, more: Mapping[str, str] | None = None
+    ) -> None:
         loop = asyncio.get_running_loop()
         command_read, self.write_fd = _pipe()
         self.read_fd, answer_write = _pipe()
@@ -148,7 +152,7 @@ class BrowserProcess:
                 stderr=errors_write,
                 start_new_session=True,
                 cwd=home,
-                env=child_environment(home),
+                env={**child_environment(home), **(more or {})},
             )
         except OSError as error:
             for fd in (self.write_fd, self.read_fd, errors_read):
@@ -183,6 +187,15 @@ class BrowserProcess:
                 total += memory.rss - memory.shared
         return total
 
+    def renderers(self) -> set[psutil.Process]:
+        """The processes that pages run in."""
+        found = set()
+        for process in _members(self.pid):
+            with contextlib.suppress(psutil.Error):
+                if "--type=renderer" in " ".join(process.cmdline()):
+                    found.add(process)
+        return found
+
     async def close(self) -> None:
         """Kill every process of the browser and wait until each has ended."""
         loop = asyncio.get_running_loop()
@@ -193,7 +206,7 @@ class BrowserProcess:
             if not members:
                 break
             await asyncio.gather(*(_kill_and_wait(pid) for pid in members))
-            self._reap(members)
+        self._reap()
         self._ended()
         if self._errors_fd is not None:
             self._read_errors()
@@ -201,10 +214,10 @@ class BrowserProcess:
             os.close(self._errors_fd)
             self._errors_fd = None
 
-    def _reap(self, pids: list[int]) -> None:
+    def _reap(self) -> None:
         self._popen.poll()
-        for pid in pids:
-            # Orphans come to us when we are a container's first process, or a subreaper.
+        # Orphans come to us when we are a container's first process, or a subreaper.
+        for pid in _session(self.pid):
             if pid != self.pid:
                 with contextlib.suppress(ChildProcessError):
                     os.waitpid(pid, os.WNOHANG)
@@ -255,14 +268,21 @@ def _pipe() -> tuple[int, int]:
     return read_fd, write_fd
 
 
+def _session(session: int) -> Iterator[int]:
+    """The processes of that session, also those that ended and were not reaped."""
+    for pid in psutil.pids():
+        with contextlib.suppress(OSError):
+            if os.getsid(pid) == session:
+                yield pid
+
+
 def _members(session: int) -> Iterator[psutil.Process]:
     """The live processes of that session; zombies count as ended."""
-    for pid in psutil.pids():
+    for pid in _session(session):
         with contextlib.suppress(OSError, psutil.Error):
-            if os.getsid(pid) == session:
-                process = psutil.Process(pid)
-                if process.status() != psutil.STATUS_ZOMBIE:
-                    yield process
+            process = psutil.Process(pid)
+            if process.status() != psutil.STATUS_ZOMBIE:
+                yield process
 
 
 async def _kill_and_wait(pid: int) -> None:

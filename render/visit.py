@@ -9,18 +9,21 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from core.clock import Clock
-from core.errors import BadUrlError
+from core.errors import BadUrlError, BrowserUnavailableError
 from core.pages import Outcome
 from core.settings import BehaviourSettings, VisitSettings
 from render.behaviours.running import Behaviours, Done, behave, load_behaviours
-from render.browser import Browser, BrowserContext, ProxyEndpoint
+from render.browser import DISPOSE_WAIT_S, Browser, BrowserContext, ProxyEndpoint
 from render.cdp import CommandError
-from render.flags import user_agent
+from render.classify import NOT_JUDGED, Classification, classify
+from render.classing.evidence import Evidence, Traits
+from render.classing.looking import look
 from render.gathering import Artifact, Gathered, gather
-from render.identity import PageOptions
+from render.identity import page_options
 from render.navigation import ABORTED, Arrival, arrive
 from render.network import DocumentResponse, RequestLog
 from render.page import COMMIT_LIMIT, Page, PageGoneError, open_page
+from render.session import Session, carry_in
 from render.settle import Limits, Rest, settle
 from render.steps import Steps
 
@@ -32,10 +35,17 @@ ANSWER_LIMIT_S = 8.0
 
 @dataclass(frozen=True, slots=True)
 class VisitRequest:
-    """What to visit, and through which proxy; None asks directly, which only tests do."""
+    """What to visit.
+
+    Attributes:
+        url: an absolute http(s) URL.
+        proxy: through which; None asks directly, which only tests do.
+        session: what the site knows the visitor by; None: it does not.
+    """
 
     url: str
     proxy: ProxyEndpoint | None = None
+    session: Session | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +73,7 @@ class Visit:
         behaviours: what each of them did, in the order in which they ran.
         settled: seconds that it took to come to rest, by what held it; see `render.settle.Rest`.
         restless: what did not come to rest within its limit, by the same names.
+        classification: what sort of page it is, and why.
         timings: seconds by step.
         console: error lines that the page printed, shortened.
         seconds: the whole visit.
@@ -88,6 +99,7 @@ class Visit:
     behaviours: tuple[Done, ...] = ()
     settled: dict[str, float] = field(default_factory=dict)
     restless: tuple[str, ...] = ()
+    classification: Classification = NOT_JUDGED
 
 
 async def visit(
@@ -109,7 +121,7 @@ async def visit(
 
     Raises:
         BadUrlError: the URL is not http or https.
-        BrowserUnavailableError: the browser died; the visit may be tried in another.
+        BrowserUnavailableError: the browser died or hung; the visit may be tried in another.
     """
     if not request.url.lower().startswith(("http://", "https://")):
         raise BadUrlError(f"Only http and https are visited, not {request.url!r}.", reason="scheme")
@@ -125,6 +137,8 @@ async def visit(
                 await stack.aclose()
     except CommandError as error:
         run.steps.fall_short(f"browser: {error.method}")
+    if run.steps.shortfall.startswith("deadline") and browser.is_stuck(DISPOSE_WAIT_S):
+        raise BrowserUnavailableError("The browser hung; the page is not to blame.")
     return run.result()
 
 
@@ -148,14 +162,11 @@ class _Run:
         self._found = Gathered()
         self._done: tuple[Done, ...] = ()
         self._rest = Rest()
+        self._traits: Traits | None = None
         self.steps = Steps(settings.timeout_s, clock)
         self.page: Page | None = None
-        self._options = PageOptions(
-            width=settings.viewport_width,
-            height=settings.viewport_height,
-            user_agent=user_agent(browser.user_agent, settings.user_agent),
-            language=settings.language,
-            version=browser.version,
+        self._options = page_options(
+            settings, browser_said=browser.user_agent, version=browser.version
         )
 
     async def within_deadline(self, context: BrowserContext) -> None:
@@ -170,6 +181,8 @@ class _Run:
             async with asyncio.timeout(self._settings.timeout_s):
                 with self.steps.step("open"):
                     self.page = await open_page(context, proxy, self._options, self._clock)
+                    if self._request.session is not None:
+                        await carry_in(self._request.session, context, self.page)
                 await self._perform(self.page)
         except TimeoutError:
             self.steps.fall_short(f"deadline: {self.steps.current}")
@@ -191,6 +204,8 @@ class _Run:
         document = self._document(page)
         mime = document.mime if document is not None else "text/html"
         await gather(page, mime, self._settings, self.steps, self._found)
+        with self.steps.step("classify"):
+            self._traits = await look(page, mime, self._found, self.steps)
 
     async def _come_to_rest(self, page: Page) -> None:
         """Settle, behave, and settle again; a page that is ill is stopped and kept as it is."""
@@ -279,6 +294,25 @@ class _Run:
             behaviours=self._done,
             settled={name: round(spent, 4) for name, spent in self._rest.held.items()},
             restless=tuple(self._rest.restless),
+            classification=self._classified(document, page)
+            if outcome is not Outcome.FAILED
+            else NOT_JUDGED,
+        )
+
+    def _classified(self, document: DocumentResponse | None, page: Page | None) -> Classification:
+        if document is None or page is None:
+            return NOT_JUDGED
+        return classify(
+            Evidence(
+                url=self._request.url,
+                final_url=document.url,
+                status=document.status,
+                headers=document.headers,
+                mime=document.mime,
+                title=self._found.title,
+                requests=tuple(each.url for each in page.log.entries()),
+                traits=self._traits,
+            )
         )
 
     def _verdict(self, page: Page | None, document: DocumentResponse | None) -> tuple[Outcome, str]:

@@ -1,7 +1,6 @@
 """`weboid archive`: a list of URLs into a collection."""
 
 import asyncio
-import os
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -22,10 +21,13 @@ from crawler.cli.options import (
     json_option,
     profile_option,
     shared_settings,
+    workers_option,
 )
 from crawler.cli.params import DURATION
 from crawler.cli.show import choose
+from crawler.cli.unlocking import unlocked
 from crawler.cli.verify import command as verify_command
+from crawler.logins import NO_LOGINS
 from crawler.profiles import load_profile
 from crawler.running import Account
 from crawler.urllist import UrlList, parse_lines, read_list
@@ -39,13 +41,7 @@ from crawler.urllist import UrlList, parse_lines, read_list
 @database_option
 @dedup_option
 @profile_option
-@click.option(
-    "--workers",
-    type=click.IntRange(1, 64),
-    default=lambda: min(2 * (os.cpu_count() or 1), 8),
-    show_default="two a core, at most 8",
-    help="Pages at the same time.",
-)
+@workers_option
 @click.option("--again", is_flag=True, help="Archive also what the collection already has.")
 @click.option(
     "--older-than",
@@ -103,7 +99,9 @@ def command(
     if dry_run:
         click.echo(f"{len(wanted.urls)} URLs would be archived into {collection}.")
         return Exit.SOME_FAILED if wanted.problems else Exit.OK
-    order = Order(wanted.urls, collection, settings, workers, timedelta(0) if again else older_than)
+    logins = NO_LOGINS if settings.frontier.url else unlocked(settings, collection)
+    older = timedelta(0) if again else older_than
+    order = Order(wanted.urls, collection, settings, workers, older, logins)
     show = choose(as_json=as_json)
     account = asyncio.run(
         archive(

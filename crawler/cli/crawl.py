@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -24,12 +23,15 @@ from crawler.cli.options import (
     json_option,
     profile_option,
     shared_settings,
+    workers_option,
 )
 from crawler.cli.params import DURATION, SIZE
 from crawler.cli.show import choose, size
+from crawler.cli.unlocking import unlocked
 from crawler.crawling import budgets_in_words, crawl
 from crawler.frontier.base import Lane
 from crawler.job import Job, check_name, name_for
+from crawler.logins import NO_LOGINS
 from crawler.profiles import load_profile, profile_says
 from crawler.running import Run
 from crawler.scope import Scope, Territory, in_words, span
@@ -117,13 +119,7 @@ def _scope_options(command: Callable[..., Any]) -> Callable[..., Any]:
 @database_option
 @dedup_option
 @profile_option
-@click.option(
-    "--workers",
-    type=click.IntRange(1, 64),
-    default=lambda: min(2 * (os.cpu_count() or 1), 8),
-    show_default="two a core, at most 8",
-    help="Pages at the same time.",
-)
+@workers_option
 @click.option(
     "--continuous",
     is_flag=True,
@@ -177,7 +173,9 @@ def command(
     if dry_run:
         _preview(job, collection, as_json=as_json)
         return Exit.SOME_FAILED if wanted.problems else Exit.OK
-    return _crawl(job, Run(collection, settings, workers, endless=continuous), wanted, as_json)
+    logins = NO_LOGINS if settings.frontier.url else unlocked(settings, collection)
+    run = Run(collection, settings, workers, endless=continuous, logins=logins)
+    return _crawl(job, run, wanted, as_json)
 
 
 def _crawl(job: Job, run: Run, wanted: UrlList, as_json: bool) -> int:  # noqa: FBT001 an option

@@ -48,6 +48,18 @@ def profile_option(command: _Command) -> _Command:
     return option(command)
 
 
+def workers_option(command: _Command) -> _Command:
+    """`--workers COUNT`."""
+    option = click.option(
+        "--workers",
+        type=click.IntRange(1, 64),
+        default=lambda: min(2 * (os.cpu_count() or 1), 8),
+        show_default="two a core, at most 8",
+        help="Pages at the same time.",
+    )
+    return option(command)
+
+
 def frontier_option(command: _Command) -> _Command:
     """`--frontier URL`."""
     form = "A frontier in Redis, redis://host:port/number?frontier=NAME"

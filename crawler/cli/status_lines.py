@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from core.classes import GOOD
 from core.durations import told
 from crawler.cli.hosts import host_table
 from crawler.cli.show import size
@@ -41,6 +42,10 @@ def _head(holdings: Holdings) -> Iterator[str]:
     yield _line("Collection", f"{holdings.root}{writing}")
     outcomes = ", ".join(f"{count:,} {name}" for name, count in sorted(holdings.outcomes.items()))
     yield _line("Pages", outcomes or "none")
+    worse = {name: count for name, count in holdings.classes.items() if name not in GOOD}
+    if worse:
+        found = ", ".join(f"{count:,} {name}" for name, count in sorted(worse.items()))
+        yield _line("Of these", found)
 
 
 def _kept(holdings: Holdings) -> Iterator[str]:

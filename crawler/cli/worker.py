@@ -19,8 +19,10 @@ from crawler.cli.options import (
     profile_option,
     secret_option,
     shared_settings,
+    workers_option,
 )
 from crawler.cli.show import choose
+from crawler.cli.unlocking import unlocked
 from crawler.profiles import load_profile
 from crawler.working import Work, work
 from proxy.handshake import Secret
@@ -33,13 +35,7 @@ from proxy.handshake import Secret
 @database_option
 @dedup_option
 @secret_option
-@click.option(
-    "--workers",
-    type=click.IntRange(1, 64),
-    default=lambda: min(2 * (os.cpu_count() or 1), 8),
-    show_default="two a core, at most 8",
-    help="Pages at the same time.",
-)
+@workers_option
 @json_option
 def command(
     *,
@@ -68,7 +64,7 @@ def command(
     show = choose(as_json=as_json)
     ended = asyncio.run(
         work(
-            Work(settings, Layout(collection), workers, secret),
+            Work(settings, Layout(collection), workers, secret, unlocked(settings, collection)),
             clock=SystemClock(),
             report=show.event,
             stopping=show.stopping,

@@ -36,7 +36,7 @@ from playback.front.pages import PAGE_SIZE, Page, PageStore
 _LOG = logging.getLogger(__name__)
 
 _HERE = Path(__file__).parent
-_VIEWS = ("page", "screenshot", "text")
+_VIEWS = ("page", "screenshot", "text", "as-captured")
 _MOST_PAGES_BACK = 10_000
 _LONGEST_SEARCH = 500  # characters
 
@@ -124,6 +124,7 @@ class _Front:
             "page.html",
             page=page,
             view=asked.view,
+            better=self._store.better(page) if not page.is_good else None,
             siblings=[each for each in self._store.all_of(page.url) if each.url == page.url],
         )
 
@@ -165,6 +166,9 @@ class _Front:
             "reason": page.reason,
             "status": page.status,
             "mime": page.mime,
+            "class": page.page_class,
+            "class_score": page.class_score,
+            "class_evidence": page.class_evidence.splitlines(),
             "page": page_path(page.timestamp, page.url),
             "has_copy": page.has_copy or page.is_download,
             "artifacts": sorted(page.artifacts),
@@ -190,6 +194,9 @@ def _environment(replay_origin: str) -> Environment:
     def copy_address(page: Page) -> str:
         return replay_origin + memento_path(Memento(page.timestamp, Modifier.PAGE, page.url))
 
+    def very_address(page: Page) -> str:
+        return replay_origin + memento_path(Memento(page.timestamp, Modifier.VERY, page.url))
+
     def text_address(page: Page) -> str:
         uri = page.artifacts[ArtifactKind.TEXT]
         return replay_origin + memento_path(Memento(page.timestamp, Modifier.TEXT, uri))
@@ -198,6 +205,7 @@ def _environment(replay_origin: str) -> Environment:
         _=_untranslated,
         image_address=image_address,
         copy_address=copy_address,
+        very_address=very_address,
         text_address=text_address,
         page_path=page_path,
         escape_url=escape_url,

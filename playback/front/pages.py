@@ -4,15 +4,20 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from core.classes import GOOD, WITHHELD, rank
 from core.errors import BadUrlError
 from core.pages import Outcome
 from core.records import ArtifactKind, parse_artifact_uri
 from core.replay_keys import replay_key
+from core.timestamps import timestamp14
 from playback.addresses import is_web_url
+from playback.choosing import BEST_FIRST, EXACT_FIRST, OFFERED, twin_of
 from playback.database import Database, key_values
 
 PAGE_SIZE = 50
 _MOST_SIBLINGS = 200
+_CANDIDATES = 20  # looked at for one that can be shown
+_LATEST_MS = 2**53
 _NOT_OFFERED = {Outcome.FAILED, Outcome.SKIPPED}
 # What replay makes a document of when no DOM was kept.
 _SHOWN_TYPES = frozenset(
@@ -34,7 +39,7 @@ _PDF = "application/pdf"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _COLUMNS = (
     "page_id, url, timestamp, captured_ms, final_url, outcome, reason, status, mime, title,"
-    " records, stored_bytes"
+    " records, stored_bytes, page_class, class_score, class_evidence"
 )
 
 
@@ -45,6 +50,9 @@ class Page:
     Attributes:
         artifacts: its artifact URIs by kind.
         stored_bytes: what all its records take on disk.
+        page_class: what sort of page it is; see `core.classes`.
+        class_score: how sure that is, from 0 to 1.
+        class_evidence: what speaks for it, a sentence a line.
     """
 
     page_id: str
@@ -59,6 +67,9 @@ class Page:
     title: str
     records: int
     stored_bytes: int
+    page_class: str
+    class_score: float
+    class_evidence: str
     artifacts: dict[ArtifactKind, str]
 
     @property
@@ -74,13 +85,37 @@ class Page:
     @property
     def has_copy(self) -> bool:
         """True when replay can show it; a failed visit is never offered as the copy."""
+        return self.is_showable and self.page_class not in WITHHELD
+
+    @property
+    def is_showable(self) -> bool:
+        """True when replay can show it to who asks for this very capture."""
         shown = ArtifactKind.DOM in self.artifacts or self.mime in _SHOWN_TYPES
         return shown and self.outcome not in _NOT_OFFERED
 
     @property
+    def is_good(self) -> bool:
+        """True when nothing speaks against taking it for the page."""
+        return self.rank == 0
+
+    @property
+    def rank(self) -> int:
+        """How far it is from good; see `core.classes.rank`."""
+        return rank(self.page_class, self.status)
+
+    @property
+    def evidence(self) -> list[str]:
+        """What speaks for its class, when that is not a good one."""
+        return [] if self.page_class in GOOD else self.class_evidence.splitlines()
+
+    @property
     def is_download(self) -> bool:
         """True when the copy is a file to download rather than a page to read."""
-        return self.mime == _PDF and self.outcome not in _NOT_OFFERED
+        return (
+            self.mime == _PDF
+            and self.outcome not in _NOT_OFFERED
+            and self.page_class not in WITHHELD
+        )
 
     @property
     def picture(self) -> str | None:
@@ -129,19 +164,47 @@ class PageStore:
         )
         return PageList(rows[:PAGE_SIZE], len(rows) > PAGE_SIZE)
 
-    def nearest(self, url: str, at: datetime | None) -> Page | None:
-        """The page of `url` nearest to `at` (None: the newest), the very URL before its equals.
+    def nearest(self, url: str, at: datetime | None, *, exact: bool = True) -> Page | None:
+        """The page of `url` to show for the moment `at` (None: the newest).
 
-        Equals share their replay key, such as the http and https forms of a URL.
+        That is the very capture whose timestamp `at` names, if there is one and `exact` is true; else
+        the best, and of several equally good ones the nearest (`playback.choosing`). What can be shown
+        goes before what cannot.
         """
-        pages = self.all_of(url)
+        try:
+            values = key_values(replay_key(url))
+        except BadUrlError:
+            return None
+        order = f"CASE WHEN {OFFERED} THEN 0 ELSE 1 END, {BEST_FIRST}"
+        if exact and at is not None:
+            order = f"{EXACT_FIRST}, {order}"
+        pages = self._rows(
+            f"SELECT {_COLUMNS} FROM pages WHERE {self._database.has_key}"  # noqa: S608 constants of ours
+            f" ORDER BY {order} LIMIT :limit",
+            {
+                **values,
+                "url": url,
+                "twin": twin_of(url),
+                "at": _LATEST_MS if at is None else (at - _EPOCH) // timedelta(milliseconds=1),
+                "timestamp": "" if at is None or not exact else timestamp14(at),
+                "limit": _CANDIDATES,
+            },
+        )
         if not pages:
             return None
-        very = [page for page in pages if page.url == url] or list(pages)
-        if at is None:
-            offered = [page for page in very if page.has_copy or page.is_download]
-            return (offered or very)[0]
-        return min(very, key=lambda page: abs(page.captured_at - at))
+        first = pages[0]
+        if exact and at is not None and first.timestamp == timestamp14(at):
+            return first
+        equals = [each for each in pages if (each.rank, each.url) == (first.rank, first.url)]
+        shown = (each for each in equals if each.has_copy or each.is_download)
+        return next(shown, first)
+
+    def better(self, page: Page) -> Page | None:
+        """A capture of the same URL to be read rather than `page`; None when `page` is the best."""
+        found = self.nearest(page.url, page.captured_at, exact=False)
+        if found is None or found.rank >= page.rank or found.outcome in _NOT_OFFERED:
+            return None
+        return found
 
     def all_of(self, url: str) -> tuple[Page, ...]:
         """The newest pages of `url` and its equals, newest first."""

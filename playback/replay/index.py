@@ -11,10 +11,12 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from core.captures import Capture, RecordLocation
+from core.classes import rank
 from core.errors import BadUrlError
-from core.pages import Outcome
 from core.records import ArtifactKind, RecordType, artifact_uri
 from core.replay_keys import replay_key
+from core.timestamps import timestamp14
+from playback.choosing import BEST_FIRST, EXACT_FIRST, OFFERED, WITHHELD, twin_of
 from playback.database import Database, key_values
 
 _NEAREST = 16  # rows looked at on either side of the moment asked for
@@ -31,8 +33,7 @@ _CAPTURE_COLUMNS = (
     'url, urlkey, captured_ms, record_type, mime, status, digest, filename, "offset", length,'
     " orig_filename, orig_offset, orig_length, page_id, truncated"
 )
-_PAGE_COLUMNS = "page_id, url, timestamp, captured_ms, final_url"
-_OFFERED = f"outcome NOT IN ('{Outcome.FAILED}', '{Outcome.SKIPPED}')"
+_PAGE_COLUMNS = "page_id, url, timestamp, final_url, page_class"
 
 
 def call_here(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
@@ -48,6 +49,7 @@ class FoundPage:
     url: str
     timestamp: str
     final_url: str
+    page_class: str = ""
 
 
 class CaptureIndex:
@@ -82,16 +84,64 @@ class CaptureIndex:
             if capture is not None:
                 yield capture
 
-    def page(self, url: str, at: datetime) -> FoundPage | None:
-        """The page of `url` nearest to `at` that may be shown: neither failed nor skipped.
+    def page(self, url: str, at: datetime, *, on_purpose: bool = False) -> FoundPage | None:
+        """The page of `url` to show for the moment `at`: neither failed nor skipped.
+
+        The capture whose timestamp `at` names is shown whatever its class; for any other moment the
+        best there is, and then the nearest (`playback.choosing`). What is withheld, such as a check
+        for robots, is shown only when it is asked for `on_purpose`, by its timestamp.
 
         Raises:
             TransientError: the index cannot be read.
         """
-        rows = self._nearest("pages", _PAGE_COLUMNS, url, at, condition=_OFFERED)
-        for row in rows:
-            return FoundPage(row["page_id"], row["url"], row["timestamp"], row["final_url"])
+        shown = OFFERED if on_purpose else f"{OFFERED} AND NOT {WITHHELD}"
+        try:
+            values = key_values(replay_key(url))
+        except BadUrlError:
+            return None  # nothing is ever filed under it
+        for row in self._query(
+            f"SELECT {_PAGE_COLUMNS} FROM pages WHERE {self._database.has_key} AND {shown}"  # noqa: S608 constants of ours
+            f" ORDER BY {EXACT_FIRST}, {BEST_FIRST} LIMIT 1",
+            {
+                **values,
+                "url": url,
+                "twin": twin_of(url),
+                "at": (at - _EPOCH) // timedelta(milliseconds=1),
+                "timestamp": timestamp14(at),
+            },
+        ):
+            return FoundPage(
+                row["page_id"], row["url"], row["timestamp"], row["final_url"], row["page_class"]
+            )
         return None
+
+    def documents(self, url: str, at: datetime, *, of_page: str | None = None) -> Iterator[Capture]:
+        """Captures of `url` that may be a page's copy, good ones before others, then the nearest.
+
+        Not those that were made for a page that failed, was skipped or is withheld, unless it is the
+        page `of_page`, which is shown on purpose.
+
+        Raises:
+            TransientError: the index cannot be read.
+        """
+        later: list[tuple[int, Capture]] = []
+        for each in self.captures(url, at):
+            if each.url != url and later:
+                yield from _ranked(later)
+                later.clear()
+            standing = 0 if each.page_id in (None, of_page) else self._rank(each)
+            if standing == 0:
+                yield each
+            elif standing is not None:
+                later.append((standing, each))
+        yield from _ranked(later)
+
+    def _rank(self, capture: Capture) -> int | None:
+        """The rank of the capture's page; None when it must not be a copy; 0: of no known page."""
+        query = f"SELECT page_class, status, {OFFERED} AND NOT {WITHHELD} AS shown FROM pages WHERE page_id = :page"  # noqa: S608 ours
+        for row in self._query(query, {"page": capture.page_id}):
+            return rank(row["page_class"], row["status"]) if row["shown"] else None
+        return 0
 
     def artifact(self, page: FoundPage, kind: ArtifactKind) -> Capture | None:
         """The page's artifact of that kind, whichever of the page's URLs it goes by."""
@@ -105,13 +155,6 @@ class CaptureIndex:
             return _capture(row)
         return None
 
-    def is_withheld(self, capture: Capture) -> bool:
-        """True when the capture was made for a page that failed, and so must not be its copy."""
-        if capture.page_id is None:
-            return False
-        query = f"SELECT 1 FROM pages WHERE page_id = :page AND NOT {_OFFERED}"  # noqa: S608 ours
-        return bool(self._query(query, {"page": capture.page_id}))
-
     def _nearest(
         self,
         table: str,
@@ -120,7 +163,6 @@ class CaptureIndex:
         at: datetime,
         *,
         window: timedelta | None = None,
-        condition: str = "TRUE",
     ) -> Iterator[Any]:
         try:
             key = replay_key(url)
@@ -141,7 +183,7 @@ class CaptureIndex:
                 columns=columns,
                 table=table,
                 has_key=self._database.has_key,
-                condition=f"{which} AND {condition}",
+                condition=which,
             )
             found = self._query(query, values)
             yield from sorted(found, key=lambda row: abs(row["captured_ms"] - moment))
@@ -149,6 +191,11 @@ class CaptureIndex:
     def _query(self, query: str, values: dict[str, Any]) -> list[Any]:
         found: list[Any] = self._call(self._database.rows, (query, values))
         return found
+
+
+def _ranked(captures: list[tuple[int, Capture]]) -> list[Capture]:
+    """The captures by their rank; those of one rank in the order that they had."""
+    return [each for _, each in sorted(captures, key=lambda found: found[0])]
 
 
 def _capture(row: Any) -> Capture | None:

@@ -103,6 +103,7 @@ class Replay:
         self._made = ByteCache(limits.cache_bytes)
         self._routes = {
             Modifier.PAGE: self._page,
+            Modifier.VERY: self._very_page,
             Modifier.IMAGE: self._image,
             Modifier.STYLE: self._style,
             Modifier.TEXT: self._text,
@@ -135,6 +136,14 @@ class Replay:
 
     # -- pages ------------------------------------------------------------------------------------
 
+    def _very_page(self, request: Request) -> Answer:
+        """The very capture that is named, also one that is offered to nobody."""
+        url = request.memento.url
+        page = self._index.page(url, request.at, on_purpose=True) if is_web_url(url) else None
+        if page is None or page.timestamp != request.memento.timestamp:
+            return missing("There is no capture of this page with that very date.")
+        return self._shown(request, page)
+
     def _page(self, request: Request) -> Answer:
         url = request.memento.url
         if not is_web_url(url):
@@ -143,16 +152,20 @@ class Replay:
         if page is not None:
             if page.timestamp != request.memento.timestamp:
                 return redirect(Memento(page.timestamp, Modifier.PAGE, url))
-            dom = self._index.artifact(page, ArtifactKind.DOM)
-            if dom is not None:
-                return self._document(request, dom, page.final_url, was_scripted=True)
+            return self._shown(request, page)
+        return self._source(request, None)
+
+    def _shown(self, request: Request, page: FoundPage) -> Answer:
+        dom = self._index.artifact(page, ArtifactKind.DOM)
+        if dom is not None:
+            return self._document(request, dom, page.final_url, was_scripted=True)
         return self._source(request, page)
 
     def _source(self, request: Request, page: FoundPage | None) -> Answer:
         """The page from its own response, where no DOM of it was kept."""
         url = page.final_url if page is not None else request.memento.url
-        captures = self._index.captures(url, request.at)
-        capture = _first_playable(each for each in captures if not self._index.is_withheld(each))
+        of_page = page.page_id if page is not None else None
+        capture = _first_playable(self._index.documents(url, request.at, of_page=of_page))
         if capture is None:
             return missing("This page was not captured, or not as its readers saw it.")
         timestamp = timestamp14(capture.captured_at)

@@ -202,6 +202,11 @@ class PostgresCaptureIndex:
         query = "SELECT outcome, count(*) FROM pages GROUP BY outcome"
         return dict(self._server.execute(query, patient=True).fetchall())
 
+    def classes(self) -> dict[str, int]:
+        """Pages by class; those that were not judged have the empty name."""
+        query = "SELECT page_class, count(*) FROM pages GROUP BY page_class"
+        return dict(self._server.execute(query, patient=True).fetchall())
+
     def counts(self) -> dict[str, int]:
         """Rows by table, and captures by record type."""
         found = {}
@@ -262,7 +267,7 @@ class PostgresCaptureIndex:
                 " orig_length = found.length FROM ("
                 ' SELECT o.id, p.filename, p."offset" AS start, p.length FROM captures AS o'
                 ' CROSS JOIN LATERAL (SELECT filename, "offset", length FROM payloads'
-                "  WHERE spelled = o.digest ORDER BY bucket LIMIT 1) AS p"
+                "  WHERE spelled = o.digest ORDER BY bucket, digest LIMIT 1) AS p"
                 " WHERE o.record_type = 'revisit' AND o.orig_filename IS NULL) AS found"
                 " WHERE captures.id = found.id",
                 patient=True,

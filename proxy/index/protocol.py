@@ -105,6 +105,10 @@ class CaptureIndex(Protocol):
         """Pages by outcome."""
         ...
 
+    def classes(self) -> dict[str, int]:
+        """Pages by class; those that were not judged have the empty name."""
+        ...
+
     def counts(self) -> dict[str, int]:
         """Rows by table, and captures by record type."""
         ...

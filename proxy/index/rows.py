@@ -47,6 +47,9 @@ class PageRow(NamedTuple):
     records: int
     stored_bytes: int
     seconds: float
+    page_class: str
+    class_score: float
+    class_evidence: str
 
 
 def columns(row: type[CaptureRow | PageRow]) -> str:
@@ -103,4 +106,7 @@ def page_row(page: PageInfo) -> PageRow:
         records=page.records,
         stored_bytes=page.stored_bytes,
         seconds=page.seconds,
+        page_class=str(page.page_class),
+        class_score=page.class_score,
+        class_evidence="\n".join(page.class_evidence),
     )

@@ -80,7 +80,7 @@ class SqliteCaptureIndex:
             self._db.execute(
                 "UPDATE captures SET (orig_filename, orig_offset, orig_length) ="
                 " (SELECT filename, offset, length FROM payloads"
-                " WHERE payloads.spelled = captures.digest ORDER BY bucket LIMIT 1)"
+                " WHERE payloads.spelled = captures.digest ORDER BY bucket, digest LIMIT 1)"
                 " WHERE record_type = 'revisit' AND orig_filename IS NULL"
             )
             self._db.execute(
@@ -224,6 +224,11 @@ class SqliteCaptureIndex:
         """Pages by outcome."""
         query = "SELECT outcome, count(*) FROM pages GROUP BY outcome"
         return {str(outcome): int(count) for outcome, count in self._db.execute(query)}
+
+    def classes(self) -> dict[str, int]:
+        """Pages by class; those that were not judged have the empty name."""
+        query = "SELECT page_class, count(*) FROM pages GROUP BY page_class"
+        return {str(name): int(count) for name, count in self._db.execute(query)}
 
     def indexed_to(self, filename: str) -> int:
         """How many bytes of the WARC the index covers."""

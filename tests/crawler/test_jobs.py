@@ -27,7 +27,6 @@ from tests.crawler.frontier.conftest import NewPlace
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 SEED = "https://a.example/docs/"
-TEXTS = st.text(st.characters(blacklist_categories=["Cs"]), max_size=20)
 
 
 class Hands:
@@ -67,7 +66,12 @@ def job_of(text: str = "", *, name: str = "mine", seeds: tuple[str, ...] = (SEED
 @given(
     st.builds(
         Settings,
-        visit=st.builds(VisitSettings, timeout_s=st.floats(0, 1e9), user_agent=TEXTS),
+        visit=st.builds(
+            VisitSettings,
+            timeout_s=st.floats(0, 1e9),
+            user_agent=st.text(st.characters(min_codepoint=32, max_codepoint=126), max_size=20),
+            headers=st.dictionaries(st.sampled_from(["DNT", "X-a"]), st.just('say "1" = {}')),
+        ),
         scope=st.builds(
             ScopeSettings,
             kind=st.sampled_from(["page", "any"]),

@@ -26,6 +26,7 @@ from warcio.statusandheaders import StatusAndHeaders
 from warcio.warcwriter import WARCWriter
 
 from core.captures import Capture, RecordLocation
+from core.classes import PageClass
 from core.index_schema import CAPTURES_DDL
 from core.layout import OPEN_SUFFIX, Layout
 from core.pages import Outcome, PageInfo
@@ -171,6 +172,8 @@ class CollectionBuilder:
         final_url: str | None = None,
         shot: bytes | None = None,
         text: str | None = None,
+        page_class: PageClass = PageClass.OK,
+        evidence: tuple[str, ...] = (),
     ) -> str:
         """A page with the artifacts that are given, its manifest and its rows; its identifier."""
         page_id = hashlib.sha256(f"{url} {at}".encode()).hexdigest()[:32]
@@ -194,16 +197,18 @@ class CollectionBuilder:
         info = PageInfo(
             page_id=page_id, url=url, final_url=final_url or url, captured_at=warc_date(at),
             outcome=outcome, reason=reason, status=status, mime=mime, title=title,
+            page_class=page_class, class_score=0.9, class_evidence=evidence,
         )  # fmt: skip
         self.artifact(
             ArtifactKind.PAGEINFO, url, info.to_json(), mime="application/json", at=at,
             page_id=page_id,
         )  # fmt: skip
         self._database.execute(
-            "INSERT INTO pages VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
+            "INSERT INTO pages VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
             (
                 page_id, url, replay_key(url), timestamp14(at), _milliseconds(at), info.final_url,
-                outcome, reason, status, mime, title, 3, 4_321, 1.5,
+                outcome, reason, status, mime, title, 3, 4_321, 1.5, page_class, 0.9,
+                "\n".join(evidence),
             ),
         )  # fmt: skip
         return page_id

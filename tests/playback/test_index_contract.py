@@ -158,8 +158,7 @@ def test_a_page_and_its_artifacts_are_found(both: Both) -> None:
     assert kept is not None
     assert kept.url == dom
     assert index.artifact(found, ArtifactKind.TEXT) is None
-    assert index.is_withheld(capture(page_id="two"))
-    assert not index.is_withheld(capture(page_id="one"))
+    assert list(index.documents(URLS[0], NOW)) == []
 
 
 @pytest.mark.parametrize(
@@ -273,7 +272,7 @@ def _answers(database: Database, url: str, at: datetime) -> Iterator[object]:
     yield found
     if found is not None:
         yield index.artifact(found, ArtifactKind.DOM)
-    yield [index.is_withheld(capture(page_id=page_id)) for page_id in PAGE_IDS]
+    yield list(index.documents(url, at))
     yield store.search("bre", number=1)
     yield store.all_of(url)
     yield store.nearest(url, at)

@@ -9,7 +9,6 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
-from typing import Any
 from urllib.parse import quote
 
 import pytest
@@ -25,7 +24,7 @@ from proxy.payloads.packing import pack_original, payload_key, unpack_original
 from proxy.payloads.protocol import Claim
 from proxy.payloads.redis import RedisPayloads
 from tests.proxy.test_payloads import ONE, TWO, original
-from tests.services.redis_server import RedisServer, free_port, wait_until
+from tests.services.redis_server import RedisServer, free_port, two_nodes, wait_until
 from tests.services.relay import CLAIM, SETTLE, Relay
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -517,26 +516,10 @@ def test_a_unix_socket_is_an_address_too(tmp_path: Path, connect: Open) -> None:
 # ------------------------------------------------------------------------------- clusters
 
 
-def _whole(client: Any) -> bool:
-    """Whether the node knows who has which slot."""
-    return bool(client.execute_command("CLUSTER INFO")["cluster_state"] == "ok")
-
-
 @pytest.mark.proxy
 def test_a_cluster_is_found_by_any_of_its_nodes(tmp_path: Path, connect: Open) -> None:
     """All keys lie in one slot; a node that has it not names the one that has."""
-    with ExitStack() as stack:
-        nodes, clients = [], []
-        for name in ("first", "second"):
-            bus = ("--cluster-enabled", "yes", "--cluster-port", str(free_port()))
-            node = RedisServer(tmp_path / name, *bus)
-            stack.callback(node.stop)
-            nodes.append(node)
-            clients.append(stack.enter_context(node.client()))
-        bus_port = nodes[1]._options[nodes[1]._options.index("--cluster-port") + 1]
-        clients[1].execute_command("CLUSTER ADDSLOTSRANGE", 0, 16383)
-        clients[0].execute_command("CLUSTER MEET", "127.0.0.1", nodes[1].port, bus_port)
-        wait_until(lambda: all(map(_whole, clients)))
+    with two_nodes(tmp_path) as nodes:
         without, having = (connect(node.url) for node in nodes)
 
         assert without.claim([ONE, TWO], ["also"]) == dict.fromkeys([ONE, TWO], Claim.YOURS)

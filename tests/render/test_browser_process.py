@@ -200,21 +200,56 @@ async def test_a_killed_browser_is_noticed_and_cleaned_up(
     assert (members(browser), homes(scratch)) == ([], set())
 
 
-async def test_a_killed_owner_leaves_neither_browser_nor_folder(scratch: Path) -> None:
-    """The browser ends when its pipe does, and the next one sweeps the folder."""
+async def gone(processes: list[psutil.Process]) -> list[psutil.Process]:
+    """Those that have not ended after a while."""
+    return (await asyncio.to_thread(psutil.wait_procs, processes, 30))[1]
+
+
+async def start_owner() -> tuple[asyncio.subprocess.Process, list[psutil.Process]]:
+    """A worker with a browser; it, and all its processes."""
     owner = await asyncio.create_subprocess_exec(
         sys.executable, "-c", OWNER, stdout=subprocess.PIPE
     )
     assert owner.stdout is not None
-    first = psutil.Process(int(await owner.stdout.readline()))
-    family = [first, *first.children(recursive=True)]
+    assert await owner.stdout.readline()
+    return owner, psutil.Process(owner.pid).children(recursive=True)
+
+
+async def test_a_killed_owner_leaves_neither_browser_nor_folder(scratch: Path) -> None:
+    """The guardian sees its pipe closed, ends the browser, removes the folder, and ends."""
+    owner, family = await start_owner()
     owner.kill()
     await owner.wait()
-    _, alive = await asyncio.to_thread(psutil.wait_procs, family, 30)
-    swept = sweep_homes()
 
-    assert alive == []
-    assert len(swept) == 1
+    assert len(family) > 3
+    assert await gone(family) == []
+    assert homes(scratch) == set()
+
+
+async def test_a_stopped_browser_does_not_outlive_its_owner(scratch: Path) -> None:
+    """A process that is stopped sees no pipe close; it ends all the same."""
+    owner, family = await start_owner()
+    for process in family:
+        if "guardian" not in " ".join(process.cmdline()):
+            process.suspend()
+    owner.kill()
+    await owner.wait()
+
+    assert await gone(family) == []
+    assert homes(scratch) == set()
+
+
+async def test_the_next_browser_sweeps_what_nobody_removed(scratch: Path) -> None:
+    """When owner and guardian are killed together, the folder goes later, the browser at once."""
+    owner, family = await start_owner()
+    for process in family:
+        if "guardian" in " ".join(process.cmdline()):
+            process.kill()
+    owner.kill()
+    await owner.wait()
+
+    assert await gone(family) == []
+    assert len(sweep_homes()) == 1
     assert homes(scratch) == set()
 
 

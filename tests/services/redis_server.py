@@ -5,7 +5,8 @@ import signal
 import socket
 import subprocess
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import IO, Any
 
@@ -67,6 +68,29 @@ class RedisServer:
         """End it, if it runs."""
         if self.process.poll() is None:
             self.kill()
+
+
+@contextmanager
+def two_nodes(folder: Path) -> Iterator[tuple[RedisServer, RedisServer]]:
+    """A cluster of two: the first has no slot, the second all of them; both know it."""
+    with ExitStack() as stack:
+        nodes, clients, buses = [], [], []
+        for name in ("first", "second"):
+            buses.append(str(free_port()))
+            options = ("--cluster-enabled", "yes", "--cluster-port", buses[-1])
+            node = RedisServer(folder / name, *options)
+            stack.callback(node.stop)
+            nodes.append(node)
+            clients.append(stack.enter_context(node.client()))
+        clients[1].execute_command("CLUSTER ADDSLOTSRANGE", 0, 16383)
+        clients[0].execute_command("CLUSTER MEET", "127.0.0.1", nodes[1].port, buses[1])
+        wait_until(lambda: all(map(_whole, clients)))
+        yield nodes[0], nodes[1]
+
+
+def _whole(client: Any) -> bool:
+    """Whether the node knows who has which slot."""
+    return bool(client.execute_command("CLUSTER INFO")["cluster_state"] == "ok")
 
 
 def _hear(said: IO[str]) -> None:

@@ -33,7 +33,7 @@ from crawler.frontier.redis_store import look_at
 from crawler.frontier.sqlite import SqliteFrontier
 from tests.crawler.frontier.redis_place import redis_address
 from tests.crawler.frontier.support import A1, A2, B1, HOUR, MINUTE, NO_DELAY, SECOND, visit
-from tests.services.redis_server import RedisServer, free_port, wait_until
+from tests.services.redis_server import RedisServer, two_nodes, wait_until
 from tests.services.relay import Relay
 
 Open = Callable[..., RedisFrontier]
@@ -470,27 +470,11 @@ def test_a_claim_whose_answer_was_lost_runs_out_of_its_lease(
 # ------------------------------------------------------------------------------- servers
 
 
-def _whole(client: Any) -> bool:
-    """Whether the node knows who has which slot."""
-    return bool(client.execute_command("CLUSTER INFO")["cluster_state"] == "ok")
-
-
 def test_a_cluster_is_found_by_any_of_its_nodes(
     tmp_path: Path, connect: Open, now: datetime
 ) -> None:
     """All keys lie in one slot; a node that has it not names the one that has."""
-    with ExitStack() as stack:
-        nodes, clients = [], []
-        for name in ("first", "second"):
-            bus = ("--cluster-enabled", "yes", "--cluster-port", str(free_port()))
-            node = RedisServer(tmp_path / name, *bus)
-            stack.callback(node.stop)
-            nodes.append(node)
-            clients.append(stack.enter_context(node.client()))
-        bus_port = nodes[1]._options[nodes[1]._options.index("--cluster-port") + 1]
-        clients[1].execute_command("CLUSTER ADDSLOTSRANGE", 0, 16383)
-        clients[0].execute_command("CLUSTER MEET", "127.0.0.1", nodes[1].port, bus_port)
-        wait_until(lambda: all(map(_whole, clients)))
+    with two_nodes(tmp_path) as nodes:
         without, having = (connect(f"{node.url}?frontier=ours", server_time=True) for node in nodes)
         now = SystemClock().now()
 

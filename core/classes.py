@@ -1,0 +1,80 @@
+"""What sort of page a visit was shown, and what each sort means for choosing among captures.
+
+A page's class is a judgement with a score and its evidence, never a reason to throw bytes away. It
+decides which of several captures is offered: the lower a class's rank, the better.
+"""
+
+from enum import StrEnum
+
+
+class PageClass(StrEnum):
+    """What the visitor was shown."""
+
+    UNJUDGED = ""  # no page came, or another version captured it
+    OK = "ok"
+    NEAR_EMPTY = "near-empty"  # nothing to read and nothing to look at
+    CONSENT_WALL = "consent-wall"  # a question about cookies in the place of the page
+    LOGIN_WALL = "login-wall"  # shown to subscribers or members only
+    SOFT_404 = "soft-404"  # says that there is no such page, with a status that says there is
+    HTTP_ERROR = "http-error"  # a status of 400 or more
+    PARKED = "parked"  # the domain's seller, its registrar or an empty server speaks
+    CHALLENGE = "challenge"  # a check for robots, or a firewall's refusal
+
+
+# A class that is not judged counts as good: a capture is not held back for what nobody looked at.
+GOOD = frozenset({PageClass.UNJUDGED, PageClass.OK})
+# Of these is no copy offered, unless it is asked for on purpose.
+WITHHELD = frozenset({PageClass.CHALLENGE})
+# Whose words are another's than the page's: the site may show the page again tomorrow.
+NOT_THE_PAGE = frozenset(PageClass) - GOOD - {PageClass.HTTP_ERROR}
+# Whose links lead nowhere that the page led to.
+LEADS_NOWHERE = frozenset({PageClass.CHALLENGE, PageClass.PARKED})
+# Where a seed that was redirected here did not arrive at its site.
+WALLS = LEADS_NOWHERE | {PageClass.CONSENT_WALL, PageClass.LOGIN_WALL}
+
+_RANKS = {
+    PageClass.UNJUDGED: 0,
+    PageClass.OK: 0,
+    PageClass.NEAR_EMPTY: 1,
+    PageClass.CONSENT_WALL: 1,
+    PageClass.LOGIN_WALL: 2,
+    PageClass.SOFT_404: 3,
+    PageClass.HTTP_ERROR: 3,
+    PageClass.PARKED: 4,
+    PageClass.CHALLENGE: 5,
+}
+_WORST = max(_RANKS.values())
+
+
+def rank(page_class: str, status: int | None = None) -> int:
+    """How far a capture is from good: 0 is good, each greater number worse.
+
+    One that was not judged goes by its status.
+
+    >>> [rank("ok"), rank("soft-404"), rank("challenge"), rank("", 404)]
+    [0, 3, 5, 3]
+    """
+    if page_class == PageClass.UNJUDGED and (status or 0) >= 400:
+        return _RANKS[PageClass.HTTP_ERROR]
+    return _RANKS[PageClass(page_class)] if page_class in _RANKS else _WORST
+
+
+def rank_sql() -> str:
+    """`rank` of the columns `page_class` and `status`, as an expression of SQL."""
+    cases = " ".join(f"WHEN '{each}' THEN {number}" for each, number in _RANKS.items() if each)
+    error = _RANKS[PageClass.HTTP_ERROR]
+    return (
+        f"CASE page_class {cases} WHEN '' THEN"
+        f" CASE WHEN coalesce(status, 0) >= 400 THEN {error} ELSE 0 END ELSE {_WORST} END"
+    )
+
+
+def withheld_sql() -> str:
+    """The condition that a row's page is of a class of which no copy is offered."""
+    names = ", ".join(f"'{each}'" for each in sorted(WITHHELD))
+    return f"page_class IN ({names})"
+
+
+def page_class(text: str) -> PageClass:
+    """The class of that name; UNJUDGED when this version knows none."""
+    return PageClass(text) if text in _RANKS else PageClass.UNJUDGED

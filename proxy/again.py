@@ -1,0 +1,143 @@
+"""Asking again, within a visit, for what a browser asked for and the archive has not (U04).
+
+What was asked and not answered whole is sent again as it was sent, byte for byte: the same Referer,
+Accept and Cookie. What the browser never came to ask is asked with the headers that every request of
+the visit has, and with no cookie: we do not know what it would have sent. GET only, once each, within
+an allowance of bytes that all share; redirects are followed as a browser would.
+"""
+
+import threading
+from collections.abc import Sequence
+from dataclasses import replace
+from urllib.parse import urljoin
+
+from core.urls import fetch_key
+from proxy.blame import as_ours
+from proxy.exchange import Exchange, Exchanges, NoResponseError
+from proxy.http1 import MalformedMessageError, RequestHead, forwarded_request
+from proxy.ledger import Kept, Wish
+from proxy.targets import absolute, host_header, tunnelled
+from proxy.upstream import Origin
+from proxy.visits import Visit
+
+REDIRECTS = 10
+# Of the visit's first request, what any other has as well.
+_COMMON = (b"user-agent", b"accept-language", b"accept-encoding", b"dnt", b"sec-gpc")
+_HINTS = b"sec-ch-ua"
+
+
+class Allowance:
+    """How many bytes may come. Thread-safe."""
+
+    def __init__(self, limit: int) -> None:
+        self._left = limit
+        self._lock = threading.Lock()
+
+    def use(self, size: int) -> bool:
+        """Count bytes; False when there are no more."""
+        with self._lock:
+            self._left -= size
+            return self._left >= 0
+
+
+class SecondExchange(Exchange):
+    """A request that no browser waits for; its bytes are counted against the allowance, too."""
+
+    def __init__(self, tools: Exchanges, visit: Visit, wish: Wish, allowance: Allowance) -> None:
+        super().__init__(tools, visit, wish.url, "GET", awaited=True)
+        self.entry.again = wish.reason
+        self._allowance = allowance
+        self._over = False
+
+    def count(self, size: int) -> None:
+        """Count what came; what is too much ends it."""
+        super().count(size)
+        if not self._allowance.use(size) and not self._over:
+            self._over = True
+            self.cut("length")
+
+    def run_alone(self, origin: Origin, request: bytes) -> None:
+        """Run it to its end; whatever that is stands in its ledger entry."""
+        entry = self.entry
+        try:
+            refusal = self._tools.limits.refusal(self.visit)
+            if refusal:
+                entry.kept, entry.reason = Kept.BLOCKED, refusal
+                return
+            self.run(origin, request, None, keep_alive=True)
+        except NoResponseError as error:
+            entry.reason = error.reason
+        except OSError as error:
+            entry.reason = f"disk: {error}"
+            self.visit.failure = as_ours(error)
+        if self._over and (entry.truncated or not entry.status):
+            entry.reason = "limit: refetch_limit_bytes"
+
+
+def ask_again(tools: Exchanges, visit: Visit, wishes: Sequence[Wish], *, limit_bytes: int) -> None:
+    """Begin to ask for all of it; `Visit.wait` waits for the answers."""
+    allowance = Allowance(limit_bytes)
+    for wish in wishes:
+        _begin(tools, visit, wish, allowance, REDIRECTS)
+
+
+def _begin(
+    tools: Exchanges, visit: Visit, wish: Wish, allowance: Allowance, redirects: int
+) -> None:
+    try:
+        origin, request = visit.unanswered.get(wish.url) or _made(visit, wish)
+    except MalformedMessageError:
+        return  # what no browser can have asked a proxy for
+    exchange = SecondExchange(tools, visit, wish, allowance)
+    if visit.begin(exchange, exchange.entry):
+        return
+
+    def run() -> None:
+        try:
+            exchange.run_alone(origin, request)
+            target = _target(exchange)
+            if target and redirects:
+                _begin(tools, visit, replace(wish, url=target), allowance, redirects - 1)
+        finally:
+            visit.end(exchange)
+
+    threading.Thread(target=run, name="again", daemon=True).start()
+
+
+def _target(exchange: Exchange) -> str:
+    """Where it redirects to; empty when it does not, or nowhere that can be asked."""
+    if not exchange.location:
+        return ""
+    try:
+        return fetch_key(urljoin(exchange.url, exchange.location), allow_single_label=True)
+    except ValueError:
+        return ""
+
+
+def _made(visit: Visit, wish: Wish) -> tuple[Origin, bytes]:
+    """A request as this visit's browser would have made it.
+
+    Raises:
+        MalformedMessageError: no browser can have meant that URL.
+    """
+    origin, target = _located(wish.url)
+    given = [h for h in visit.first_headers if h[0] in _COMMON or h[0].startswith(_HINTS)]
+    given.insert(0, (b"host", b"Host", b""))
+    given.append((b"accept", b"Accept", wish.accept.encode("latin-1", "ignore")))
+    if wish.referer:
+        given.append((b"referer", b"Referer", wish.referer.encode("latin-1", "ignore")))
+    head = RequestHead("GET", target, b"HTTP/1.1", tuple(given))
+    return origin, forwarded_request(head, target=target, host=host_header(origin), length=None)
+
+
+def _located(url: str) -> tuple[Origin, str]:
+    if url[:8].lower() != "https://":
+        origin, target, _ = absolute(url)
+        return origin, target
+    # The same rules, and another port: the rest of the URL is read as any.
+    host, _, target = url[8:].partition("/")
+    origin, target, _ = absolute(
+        f"http://{host if ':' in host.rpartition(']')[2] else host + ':443'}/{target}"
+    )
+    origin = (origin[0], origin[1], True)
+    return origin, tunnelled(target, origin)[0]

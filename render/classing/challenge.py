@@ -1,0 +1,216 @@
+"""Checks for robots and refusals of firewalls, by the published traits of those who make them.
+
+A header or a script that is sent for nothing else decides alone. Words decide only on a page that
+says little else, and only two findings together: an article about a check quotes its words.
+"""
+
+import re2
+
+from render.classing.evidence import Case, Evidence
+
+# Response headers that are sent with a challenge and with nothing else.
+_HEADERS = (
+    ("cf-mitigated", r"challenge", "Cloudflare says that it sent a challenge"),
+    ("x-amzn-waf-action", r"challenge|captcha", "AWS WAF says that it sent a challenge"),
+    ("x-vercel-mitigated", r"challenge|deny", "Vercel's firewall says that it stepped in"),
+    ("x-vercel-challenge-token", r".", "Vercel's checkpoint sent a challenge"),
+    ("x-sucuri-block", r".", "Sucuri's firewall says that it refused"),
+    ("x-kpsdk-ct", r".", "Kasada sent a challenge"),
+    ("x-dd-b", r".", "DataDome says that it refused"),
+)
+# Addresses that a page asks for while it checks its reader; elsewhere, too, so the page must be thin.
+_ASKED = (
+    ("/cdn-cgi/challenge-platform/h/", "orchestrate", "Cloudflare's challenge ran", 0.9),
+    ("/cdn-cgi/l/chk_", "", "Cloudflare's challenge ran", 0.9),
+    ("geo.captcha-delivery.com", "", "DataDome's captcha was loaded", 0.95),
+    ("/interstitial/?initialcid=", "", "DataDome's interstitial was loaded", 0.9),
+    ("captcha.px-cdn.net", "", "HUMAN's captcha was loaded", 0.9),
+    ("captcha.px-cloud.net", "", "HUMAN's captcha was loaded", 0.9),
+    ("/captcha/captcha.js?a=c&", "", "HUMAN's captcha was loaded", 0.9),
+    ("/_incapsula_resource?", "", "Imperva's check was loaded", 0.6),
+    (".token.awswaf.com/", "challenge", "AWS WAF's challenge was loaded", 0.55),
+    (".captcha.awswaf.com/", "", "AWS WAF's captcha was loaded", 0.8),
+    ("/.within.website/x/cmd/anubis/", "", "Anubis's check was loaded", 0.95),
+    ("/.well-known/ddos-guard/", "", "DDoS-Guard's check was loaded", 0.6),
+    ("/.well-known/vercel/security/", "", "Vercel's checkpoint was loaded", 0.9),
+    ("/_fs-ch-", "", "Fastly's client challenge was loaded", 0.9),
+    ("perfdrive.com/", "captcha", "Radware's captcha was loaded", 0.9),
+    ("/_____tmd_____/punish", "", "Alibaba's check was loaded", 0.9),
+    ("wappass.baidu.com/static/captcha", "", "Baidu's check was loaded", 0.95),
+    ("/149e9513-01fa-4fb0-aad4-566afd725d1b/", "", "Kasada's check was loaded", 0.6),
+    ("captcha-api.yandex.", "", "Yandex's captcha was loaded", 0.4),
+)
+_CAPTCHAS = (
+    "hcaptcha.com/captcha",
+    "google.com/recaptcha/",
+    "recaptcha.net/recaptcha/",
+    "challenges.cloudflare.com/",
+    "smartcaptcha.yandexcloud",
+    "arkoselabs.com/",
+    "funcaptcha.com/",
+    "geetest.com/",
+    "friendlycaptcha",
+)
+# Where a reader is sent for a check.
+_PLACES = re2.compile(
+    r"google\.[a-z.]+/sorry/|/errors/validatecaptcha|/showcaptcha\?|//validate\.perfdrive\.com/"
+    r"|/_sec/cp_challenge/|/punish\?x5secdata|/splashui/captcha|/blocked\?url=.*&uuid=&?"
+    r"|//wappass\.baidu\.com/|/cdn-cgi/challenge|/distil_r_captcha|/px/captcha"
+)
+MARKS = {
+    "cf-challenge": "#challenge-form",
+    "cf-running": "#challenge-running",
+    "cf-error": "#cf-error-details",
+    "cf-stage": "#challenge-stage",
+    "px-captcha": "#px-captcha",
+    "anubis": "#anubis_challenge",
+    "amzn-captcha": "#captcha-container",
+    "ddg": "#ddg-captcha",
+    "sec-if-cpt": "#sec-if-cpt-container",
+    "incapsula": "#main-iframe",
+    "h-captcha": ".h-captcha",
+    "g-recaptcha": ".g-recaptcha",
+    "turnstile": ".cf-turnstile",
+}
+_MARKED = {
+    "cf-challenge": ("the form of Cloudflare's challenge", 0.85),
+    "cf-running": ("Cloudflare's challenge", 0.85),
+    "cf-stage": ("Cloudflare's challenge", 0.6),
+    "px-captcha": ("HUMAN's captcha", 0.85),
+    "anubis": ("Anubis's check", 0.95),
+    "ddg": ("DDoS-Guard's captcha", 0.85),
+    "sec-if-cpt": ("Akamai's check", 0.85),
+}
+# What their inline scripts hold.
+NEEDLES = {
+    "_cf_chl_opt": ("Cloudflare's challenge", 0.9),
+    "window.gokuProps": ("AWS WAF's challenge", 0.9),
+    "captcha-delivery.com": ("DataDome's captcha", 0.9),
+    "_Incapsula_Resource": ("Imperva's check", 0.5),
+    "window._pxVid": ("HUMAN's captcha", 0.5),
+    "window.KPSDK": ("Kasada's check", 0.6),
+    "acw_sc__v2": ("Alibaba's check", 0.8),
+    "sucuri_cloudproxy_js": ("Sucuri's check", 0.9),
+    "/.within.website/": ("Anubis's check", 0.9),
+}
+_TITLES = re2.compile(
+    r"just a moment(?:\.\.\.)?|attention required|access denied|(?:please wait|one moment)(?:\.\.\.)?"
+    r"|one moment, please(?:\.\.\.)?|checking your browser.*|ddos-guard|security check(?:point)?"
+    r"|vercel security checkpoint|making sure you're not a bot|robot check|are you a robot"
+    r"|pardon our interruption|access to this page has been denied|human verification"
+    r"|bot verification|client challenge|you have been blocked|sucuri website firewall"
+    r"|security verification|verify(?:ing)? (?:that )?you are (?:a )?human|just a second(?:\.\.\.)?"
+    r"|request rejected|blocked|captcha|recaptcha|are you human|azure waf|incapsula"
+    r"|403 forbidden.*waf|unusual traffic.*|bot or not|are you not a robot|error 10(?:0[6-9]|1[0125]|20)"
+    r"|(?:nur )?einen moment(?:,? bitte)?(?:\.\.\.)?|un instant(?:\.\.\.)?|un momento(?:\.\.\.)?"
+    r"|een moment(?: geduld)?(?:\.\.\.)?|só um momento(?:\.\.\.)?|jeszcze chwila(?:\.\.\.)?"
+    r"|один момент(?:\.\.\.)?|проверка браузера|вы не робот|bir dakika lütfen(?:\.\.\.)?"
+    r"|しばらくお待ちください(?:\.\.\.)?|请稍候(?:\.\.\.)?|安全验证|百度安全验证|잠시만 기다리십시오(?:\.\.\.)?"
+)
+_WORDS = (
+    r"checking (?:if the site connection is secure|your browser)",
+    r"enable javascript and cookies to continue",
+    r"verif(?:y|ying) (?:that )?you(?: are|'re) (?:a |not a )?(?:human|robot|bot)",
+    r"(?:needs|need) to review the security of your connection",
+    r"performing security verification",
+    r"(?:confirm|make sure|prove|sure) (?:that )?you(?: are|'re) (?:a |not a |human|not)\b",
+    r"are you a (?:human|robot)\b",
+    r"unusual (?:traffic|activity) from your",
+    r"automated (?:access|requests|queries|traffic)",
+    r"you have been blocked|you are being blocked|your (?:ip|access|request) (?:has been|was|is) blocked",
+    r"(?:complete|solve|pass) (?:the|this|a) (?:security check|captcha|challenge|puzzle)",
+    r"press (?:&|and) hold",
+    r"ddos protection by|performance (?:&|and) security by cloudflare",
+    r"cloudflare ray id|\bray id:",
+    r"incapsula incident id|incident id:? ?\d{6}",
+    r"powered by (?:imperva|datadome|perimeterx|human security)",
+    r"you don't have permission to access .{1,300} on this server\. ?reference #",
+    r"reference (?:#|id:?) ?[0-9a-f]{1,4}[.0-9a-f-]{15,}",
+    r"access to this page has been denied",
+    r"pardon our interruption",
+    r"please (?:enable (?:cookies|js)|turn on javascript) and (?:reload|disable any ad blocker)",
+    r"as you were browsing .{0,80} made us think you (?:were|might be) a bot",
+    r"requested url was rejected\. please consult with your administrator",
+    r"your support id is:? ?\d{6}",
+    r"the request is blocked\. ?[0-9a-z+/=_-]{10,}",
+    r"request blocked\. we can't connect to the server",
+    r"sucuri website firewall|generated by wordfence|imunify360|bitninja|stackpath|ddos-guard",
+    r"protected by (?:anubis|ddos-guard|datadome|perimeterx)",
+    r"enter the characters you see below",
+    r"banned your (?:access|ip)|used cloudflare to restrict access|you are being rate limited",
+    r"security service to protect (?:itself|against)",
+    r"we're (?:currently )?verifying your browser|failed to verify your browser",
+    r"bestätigen sie,? dass sie (?:kein roboter|ein mensch) sind|ich bin kein roboter",
+    r"vérifi(?:er|ez|ons) que vous (?:êtes (?:un )?humain|n'êtes pas un robot)",
+    r"(?:verifica|verifique|comprueba|confirma) que (?:eres|es|é) (?:un )?(?:ser )?humano",
+    r"no soy un robot|non sono un robot|não sou um robô|je ne suis pas un robot|ik ben geen robot",
+    r"подтвердите, что (?:вы не робот|запросы отправляли вы)|я не робот|проверяем, что вы не робот",
+    r"あなたが(?:人間|ロボットではない)|私はロボットではありません|人机身份验证|请完成安全验证|确认您是真人",
+    r"사람인지 확인",
+)
+_COMPILED = tuple(re2.compile(each) for each in _WORDS)
+_REFUSALS = frozenset({202, 401, 403, 405, 429, 503})
+_WALL_TEXT_CHARS = 1_500
+
+
+def challenge(page: Evidence) -> Case:
+    """What speaks for a check of robots, or a firewall's refusal, in place of the page."""
+    case = Case()
+    for name, pattern, sentence in _HEADERS:
+        value = page.headers.get(name, "")
+        # An echo of the firewall on a page that it let through is no challenge.
+        if value and re2.search(pattern, value.lower()):
+            case.add(0.97 if page.is_thin else 0.3, f"{sentence} (header {name}).")
+    place = _PLACES.search(f"//{page.final.netloc}{page.final.path}?{page.final.query}")
+    if place and page.has_moved:
+        case.add(0.8, "Redirects led to an address where readers are checked.")
+    if not page.is_thin:
+        return case
+    _scripts(page, case)
+    _sayings(page, case)
+    _captcha(page, case)
+    if case.score and page.status in _REFUSALS:
+        case.add(0.4, f"The document came with status {page.status}.")
+    return case
+
+
+def _scripts(page: Evidence, case: Case) -> None:
+    found: dict[str, float] = {}
+    for start, also, sentence, weight in _ASKED:
+        if any(start in each and also in each for each in page.asked):
+            found[sentence] = max(weight, found.get(sentence, 0.0))
+    for mark in sorted(page.seen.marks & _MARKED.keys()):
+        name, weight = _MARKED[mark]
+        found[f"The page holds {name}"] = weight
+    for needle in sorted(page.seen.needles & NEEDLES.keys()):
+        name, weight = NEEDLES[needle]
+        found[f"A script of the page belongs to {name}"] = weight
+    for sentence, weight in list(found.items())[:4]:
+        case.add(weight, f"{sentence}.")
+
+
+def _sayings(page: Evidence, case: Case) -> None:
+    for part in (*page.title_parts, *page.heading_parts):
+        if _TITLES.fullmatch(part):
+            case.add(0.5, f"It is called “{part}”, as such pages are.")
+            break
+    if page.volume > _WALL_TEXT_CHARS or page.seen.links > 15:
+        return
+    found = [match[0] for each in _COMPILED if (match := each.search(page.words))]
+    for words in found[:3]:
+        case.add(0.5, f"It says “{words[:100]}”.")
+    server = page.headers.get("server", "").lower()
+    for name in ("akamaighost", "ddos-guard", "sucuri", "datadome"):
+        if name in server and page.status in _REFUSALS:
+            case.add(0.5, f"A firewall answered (server {name}).")
+    if page.headers.get("x-datadome") and page.status in _REFUSALS:
+        case.add(0.6, "DataDome answered in the site's place (header x-datadome).")
+
+
+def _captcha(page: Evidence, case: Case) -> None:
+    """A captcha with nothing else on the page; an ordinary form may have one, too."""
+    boxes = page.seen.marks & {"h-captcha", "g-recaptcha", "turnstile"}
+    loaded = any(each in asked for each in _CAPTCHAS for asked in page.asked)
+    alone = page.volume < 400 and page.seen.fields <= 2 and not page.seen.passwords
+    if (boxes or loaded) and alone and page.seen.links <= 8 and page.seen.pictures <= 2:
+        case.add(0.75 if boxes else 0.45, "There is a captcha, and nearly nothing else.")

@@ -1,0 +1,156 @@
+"""Pages that say that there is no such page, with a status that says there is; pages with nothing.
+
+A title or heading must be the saying, not hold it, and two findings must come together: pages about
+missing pages, and lists without entries, are pages.
+"""
+
+# ruff: noqa: RUF001 words of many writings
+
+import re2
+
+from render.classing.evidence import Case, Evidence
+
+# What such pages are called, by language.
+_NAMES = (
+    r"(?:error:? )?(?:(?:the |this |that )?(?:requested )?(?:web ?)?(?:page|site|article|file|document"
+    r"|content|resource|url|story|item|product|listing|post|video|topic|thread|profile|user|entry"
+    r"|record)s?(?: you (?:requested|are looking for|were looking for))?"
+    r" (?:(?:was |were |is |could |can ?|can't |cannot |has )?(?:not |be |been ){0,3}"
+    r"(?:found|available|exists?)|can't be found|couldn't be found|wasn't found"
+    r"|(?:is not|isn't|wasn't) (?:found|available|here)|(?:does not|doesn't|no longer) exists?|(?:is )?(?:unavailable|missing|gone)"
+    r"|(?:is |are )?no longer available|(?:has been|was) (?:removed|deleted)))",
+    r"not found|nothing (?:was )?found(?: here)?|nothing here|no such page",
+    r"(?:we |you )?(?:can't|couldn't|cannot|could not) (?:seem to )?find (?:that|this|the|your)"
+    r"(?: \w+)? ?page(?: you(?:'re| are) looking for)?",
+    r"(?:die |diese )?(?:angeforderte |gewünschte |gesuchte )?(?:seite|datei|inhalt)"
+    r" (?:wurde |konnte |ist |existiert |leider ){0,3}"
+    r"(?:nicht (?:gefunden|verfügbar|vorhanden)(?: werden)?|nicht mehr(?: verfügbar)?)"
+    r"|nicht gefunden|seite existiert nicht",
+    r"(?:la |cette )?(?:page|ressource|article) (?:demandée? |que vous (?:re)?cherchez )?"
+    r"(?:est |n'est |n'a |n'existe ){0,2}(?:pas |plus )?(?:été )?"
+    r"(?:introuvable|non trouvée?|trouvée?|inexistante?|disponible|pas|plus)",
+    r"(?:la )?página (?:solicitada |que buscas )?(?:no (?:se ha |ha sido |fue |se )?"
+    r"(?:encontrad[ao]|encuentra|existe|disponible)|inexistente)|no encontrad[ao]",
+    r"(?:la )?pagina (?:richiesta )?non (?:è stata |è )?(?:trovata|disponibile|esiste)|non trovat[ao]",
+    r"(?:a )?página (?:solicitada )?não (?:foi )?(?:encontrada|existe)|não encontrad[ao]",
+    r"(?:de |deze )?(?:gevraagde )?pagina (?:is |werd |kon )?(?:niet (?:gevonden|beschikbaar)"
+    r"|bestaat niet(?: meer)?)|niet gevonden",
+    r"(?:ta |żądana )?strona (?:nie została znaleziona|nie istnieje|nie znaleziona"
+    r"|o podanym adresie nie istnieje)|nie znaleziono(?: strony)?|nie ma takiej strony",
+    r"(?:запрашиваемая |запрошенная |такая )?страница (?:не найдена|не существует|удалена)"
+    r"|страницы не существует|не найдено|сторінку не знайдено",
+    r"sidan (?:hittades inte|kunde inte hittas|finns inte)"
+    r"|siden (?:blev ikke fundet|ble ikke funnet|findes ikke|finnes ikke)|sivua ei löy(?:dy|tynyt)",
+    r"stránka (?:nenalezena|nebyla nalezena|neexistuje)|az oldal nem található"
+    r"|pagina nu (?:a fost găsită|există)|(?:aradığınız )?sayfa bulunamadı",
+    r"(?:お探しの|指定された|ご指定の)?ページ(?:が|は)?(?:見つかりません(?:でした)?|存在しません|ございません)",
+    r"(?:抱歉,?|对不起,?)?(?:您访问的|您要找的|你访问的)?(?:页面|网页|網頁|頁面)"
+    r"(?:不存在|未找到|找不到|没有找到|已(?:被)?删除)|找不到(?:页面|网页|網頁|頁面)",
+    r"페이지를 찾을 수 없습니다|الصفحة غير موجودة|הדף לא נמצא|ไม่พบหน้า(?:ที่คุณต้องการ)?"
+    r"|không tìm thấy trang|halaman tidak ditemukan",
+)
+_NAME = "|".join(_NAMES)
+# The name as a whole title or heading, or as a part that a site's name stands beside.
+_SAYINGS = re2.compile(
+    r"(?:(?:error|http error|fehler|erreur|errore|fout|błąd|erro|ошибка|エラー) ?){0,2}404"
+    rf"(?:[ ,:-]{{0,3}}(?:error|fehler|http|page))?[ ,:-]{{0,3}}(?:{_NAME})?"
+    rf"|http 404[ ,:-]{{1,3}}(?:{_NAME})"
+    rf"|(?:(?:sorry|oops|ups|oh no|uh[- ]oh|whoops|hmm+)[ ,.!]{{0,4}})?(?:{_NAME})[ (]{{0,2}}(?:404\)?)?"
+)
+# The apology that stands below it.
+_APOLOGIES = re2.compile(
+    r"(?:page|url|address|document|file|article|content|story|resource|link)[^.!?]{0,60}"
+    r"(?:(?:could not|couldn't|cannot|can't|can not) be (?:found|located|displayed)|(?:was|were|is|are) not found"
+    r"|wasn't found|does(?: not|n't) exist|no longer (?:exists?|available|here)|(?:has|have|been|was)[^.!?]{0,30}"
+    r"(?:removed|deleted|moved)|(?:is|are) (?:not|no longer) available|never existed|is gone)"
+    r"|(?:can't|couldn't|cannot|could not|unable to|were unable to) (?:seem to )?(?:find|locate) (?:the|that|this|a|what|any)\b"
+    r"|nothing (?:was |could be )?found (?:at|for|in) th(?:is|at)|you may have (?:mis-?typed|followed)|page you(?: a|')re looking for"
+    r"|was not found on this server|seite[^.!?]{0,60}(?:nicht (?:gefunden|vorhanden|mehr|verfügbar)|existiert nicht|gelöscht|verschoben)"
+    r"|page[^.!?]{0,60}(?:introuvable|n'existe (?:pas|plus)|n'a pas (?:pu )?(?:été|être) trouvée|a été (?:supprimée|déplacée)|plus disponible)"
+    r"|página[^.!?]{0,60}(?:no (?:existe|se (?:ha )?(?:encontr|pudo)|está disponible|fue encontrada)|não (?:existe|foi encontrada|está disponível)|ha sido eliminada|foi removida)"
+    r"|pagina[^.!?]{0,60}(?:non (?:esiste|è (?:stata trovata|disponibile|più))|niet (?:gevonden|beschikbaar|meer)|bestaat niet|rimossa|verwijderd|nu (?:există|a fost))"
+    r"|stron[aęy][^.!?]{0,60}(?:nie (?:istnieje|została|znaleziono|można)|usunięt|przeniesion)"
+    r"|страниц[аыу][^.!?]{0,60}(?:не (?:найдена|существует|найти)|удален|перемещен)"
+    r"|ページ[^。]{0,40}(?:見つかり|見つけ|存在し|削除|移動|ありませ|ございませ)|(?:页面|網頁|頁面|网页)[^。]{0,30}(?:不存在|找不到|删除|刪除|未找到)"
+    r"|페이지[^.]{0,30}(?:찾을 수 없|삭제|존재하지)"
+)
+_ERROR_PATHS = re2.compile(
+    r"/(?:error[-_/]?)?404(?:[-_.]?(?:error|notfound))?(?:\.\w{2,5})?/?$"
+    r"|/(?:page[-_]?)?not[-_]?found(?:\.\w{2,5})?/?$|/error(?:s|page)?(?:/\w+)?(?:\.\w{2,5})?/?$"
+    r"|/(?:seite-)?nicht-gefunden|/introuvable|/pagina-no-encontrada|/page-introuvable"
+)
+_HOMES = re2.compile(
+    r"(?:index|home|default|main|welcome|start|accueil|inicio|startseite)(?:\.\w{2,5})?"
+)
+_SPECIFIC = re2.compile(r"\d{3}|[-_][^-_/]+[-_]|\.(?:html?|php|aspx?|pdf|jsp|cfm)$")
+# What stands where a script's page has not come.
+_WAITING = re2.compile(
+    r"(?:loading|please wait|laden|chargement|cargando|caricamento|wird geladen|загрузка|読み込み中|加载中)"
+    r"[ .…]*(?:please wait[ .…]*)?"
+    r"|(?:please |you need to |we're sorry but .{0,60})?enable javascript.{0,80}|.{0,60}requires? javascript.{0,60}"
+    r"|javascript (?:is|must be) (?:disabled|required|enabled).{0,80}"
+)
+_EMPTY_CHARS = 20
+
+
+def missing(page: Evidence) -> Case:
+    """What speaks for a page that is not there, although its status says that it is."""
+    case = Case()
+    _led_away(page, case)
+    if page.prose >= 1_200 or page.volume >= 12_000:
+        return case  # words are about something here
+    title = next((part for part in page.title_parts if _SAYINGS.fullmatch(part)), "")
+    if title:
+        case.add(0.4 if title.isdigit() else 0.6, f"Its title is “{title}”.")
+    heading = next((part for part in page.heading_parts if _SAYINGS.fullmatch(part)), "")
+    if heading:
+        case.add(0.3 if heading.isdigit() else 0.5, f"Its heading is “{heading}”.")
+    apology = _APOLOGIES.search(page.words) if page.prose < 900 else None
+    if apology and (title or heading or case.score):
+        case.add(0.45, f"It says “{apology[0][:100]}”.")
+    elif apology and page.volume < 250 and page.seen.links < 8:
+        case.add(0.6, f"It says little more than “{apology[0][:100]}”.")
+    elif not heading and _SAYINGS.fullmatch(page.words.strip(" .!")):
+        case.add(0.75, f"It says nothing but “{page.words[:100]}”.")
+    robots = f"{page.seen.robots} {page.headers.get('x-robots-tag', '')}".lower()
+    if "noindex" in robots and (title or heading or apology):
+        case.add(0.25, "It asks not to be indexed.")
+    return case
+
+
+def _led_away(page: Evidence, case: Case) -> None:
+    if not page.has_moved:
+        return
+    if _ERROR_PATHS.search(page.final.path):
+        case.add(0.6, f"Redirects led to {page.final.path[:100]}, an address of errors.")
+        return
+    segments = [each for each in page.wanted.path.split("/") if each]
+    to_root = page.final.path in ("", "/") and not page.final.query
+    if not to_root or not segments or _HOMES.fullmatch(segments[-1]):
+        return
+    # A parameter that names a page is as specific as a path that does.
+    specific = len(segments) > 1 and _SPECIFIC.search(segments[-1])
+    if specific:
+        case.add(0.7, "Redirects led from a page deep in a site to a home page.")
+    elif len(segments) > 1:
+        case.add(0.4, "Redirects led to a home page.")
+
+
+def near_empty(page: Evidence) -> Case:
+    """What speaks for a page with nothing to read and nothing to look at."""
+    case = Case()
+    seen = page.seen
+    if page.traits is None or not page.is_rendered or seen.is_frameset:
+        return case
+    if _WAITING.fullmatch(page.words) and not seen.media and not seen.frames:
+        case.add(0.8, f"It says only “{page.words[:100]}”.")
+        return case
+    something = seen.pictures or seen.media or seen.frames or seen.fields
+    if something or (seen.links and page.words):
+        return case
+    whole = len(page.words)
+    if not whole:
+        case.add(0.95, "There is no text on it, no picture, and nothing that plays.")
+    elif whole < _EMPTY_CHARS and page.volume < _EMPTY_CHARS:
+        case.add(0.75, f"It says only “{page.words}”.")
+    return case

@@ -1,0 +1,106 @@
+"""The guardian of one browser: a process of its own, because whoever hangs cannot watch himself.
+
+It reads a pipe whose other end only the worker holds. A byte means that the browser answered.
+When bytes stop coming, because the browser, the connection or the worker's event loop is stuck, or
+when the pipe closes, because the worker was killed, every process of the browser's session is killed;
+after the worker's death its folder is removed, too. A page's process that holds too much memory is
+killed alone. What it does it says on its standard output, a line each.
+
+Run as a file, by ``python -I -S``: it imports nothing but the standard library's small modules.
+"""
+
+import contextlib
+import os
+import select
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from shutil import rmtree
+
+LOOK_S = 0.25  # memory fills by a gigabyte a second, or two
+# Who was himself asleep for so long, as with everything else in a paused container, knows nothing.
+ASLEEP_S = 5.0
+KILL_ROUNDS = 40
+KILL_PAUSE_S = 0.05
+
+
+def members(session: int) -> Iterator[int]:
+    """The processes of the session that have not ended, its leader among them."""
+    for name in (each.name for each in Path("/proc").iterdir()):
+        if name.isdigit():
+            with contextlib.suppress(OSError):
+                if os.getsid(int(name)) == session and _state(int(name)) != "Z":
+                    yield int(name)
+
+
+def end(session: int) -> bool:
+    """Kill all of the session, also what is stopped or starts meanwhile; whether nothing is left."""
+    for _ in range(KILL_ROUNDS):
+        left = list(members(session))
+        if not left:
+            return True
+        for pid in left:
+            with contextlib.suppress(OSError):
+                os.kill(pid, signal.SIGKILL)
+        select.select([], [], [], KILL_PAUSE_S)
+    return False
+
+
+def restrain(session: int, limit_bytes: int) -> Iterator[int]:
+    """Kill the pages' processes that hold more memory of their own; their numbers."""
+    for pid in members(session):
+        with contextlib.suppress(OSError, ValueError, IndexError):
+            if own_bytes(pid) > limit_bytes and is_renderer(pid):
+                os.kill(pid, signal.SIGKILL)
+                yield pid
+
+
+def own_bytes(pid: int) -> int:
+    """What a process holds for itself: resident, not shared with a file or another process."""
+    _, resident, shared, *_ = map(int, Path(f"/proc/{pid}/statm").read_bytes().split())
+    return (resident - shared) * os.sysconf("SC_PAGE_SIZE")
+
+
+def is_renderer(pid: int) -> bool:
+    """Whether pages run in it. A renderer writes its arguments anew, blanks between them."""
+    return b"--type=renderer" in Path(f"/proc/{pid}/cmdline").read_bytes()
+
+
+def watch(session: int, folder: str, silence_limit_s: float, memory_limit_bytes: int) -> None:
+    """Watch over the browser until the worker is gone; the worker ends us when all is well."""
+    heard: float | None = None
+    looked = time.monotonic()
+    while True:
+        ready, _, _ = select.select([0], [], [], LOOK_S)
+        now = time.monotonic()
+        if ready:
+            if not os.read(0, 4096):
+                end(session)
+                rmtree(folder, ignore_errors=True)
+                return
+            heard = now
+        if heard is not None and now - looked > ASLEEP_S:
+            heard = now
+        looked = now
+        if heard is not None and now - heard > silence_limit_s:
+            _say(f"hung {now - heard:.0f}")
+            end(session)
+            heard = None
+        for pid in restrain(session, memory_limit_bytes):
+            _say(f"memory {pid}")
+
+
+def _state(pid: int) -> str:
+    return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b") ")[2][:1].decode()
+
+
+def _say(line: str) -> None:
+    # The pipe holds thousands of lines; when nobody reads them, they do not matter.
+    with contextlib.suppress(OSError):
+        os.write(1, f"{line}\n".encode())
+
+
+if __name__ == "__main__":
+    watch(int(sys.argv[1]), sys.argv[2], float(sys.argv[3]), int(sys.argv[4]))

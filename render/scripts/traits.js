@@ -1,0 +1,136 @@
+// Facts by which a page's class is judged: counts, headings, what floats above it. Bounded.
+(selectors, needles, wantText) => {
+  "use strict";
+  const LIMIT = 200;
+  const reader = (type, name) => {
+    const get = Object.getOwnPropertyDescriptor(type.prototype, name).get;
+    return (node) => get.call(node);
+  };
+  const bodyOf = reader(Document, "body");
+  const rootOf = reader(Document, "documentElement");
+  const nameOf = reader(Element, "localName");
+  const parentOf = reader(Node, "parentNode");
+  const textOf = reader(Node, "textContent");
+  const innerText = reader(HTMLElement, "innerText");
+  const shadowOf = reader(Element, "shadowRoot");
+  const hostOf = reader(ShadowRoot, "host");
+  const attribute = (node, name) => Element.prototype.getAttribute.call(node, name);
+  const all = (selector) => Document.prototype.querySelectorAll.call(document, selector);
+  const box = (node) => Element.prototype.getBoundingClientRect.call(node);
+  const short = (text, limit) => String(text || "").slice(0, limit);
+  const seen = (node, side) => {
+    const { width, height } = box(node);
+    return width >= side && height >= side;
+  };
+  const first = (nodes, test) => {
+    let count = 0;
+    for (let at = 0; at < nodes.length && at < LIMIT; at += 1) if (test(nodes[at])) count += 1;
+    return count;
+  };
+
+  const isPicture = (node) => {
+    if (!seen(node, 24)) return false;
+    // One that did not load shows nothing.
+    if (nameOf(node) !== "img") return true;
+    return reader(HTMLImageElement, "naturalWidth")(node) > 1;
+  };
+  let pictures = first(all("img, svg, canvas, picture, input[type=image]"), isPicture);
+  if (!pictures) {
+    const painted = (node) => seen(node, 24) && getComputedStyle(node).backgroundImage.includes("url(");
+    const body = bodyOf(document);
+    const some = [rootOf(document), ...(body ? all("body, body > *, body > * > *") : [])];
+    pictures = first(some.filter(Boolean).slice(0, 60), painted);
+  }
+  const frames = [];
+  for (const node of all("iframe, frame")) {
+    if (frames.length >= 30) break;
+    if (seen(node, 24)) frames.push(short(attribute(node, "src"), 2000));
+  }
+  const headings = [];
+  for (const node of all("h1, h2, [role=heading]")) {
+    if (headings.length >= 6) break;
+    const text = seen(node, 1) ? short(textOf(node), 300).trim() : "";
+    if (text) headings.push(text);
+  }
+
+  // What floats: the viewport is probed at points of a grid.
+  const floats = (node) => {
+    for (let depth = 0; node && depth < 40; depth += 1) {
+      if (node instanceof Element) {
+        const { position, zIndex } = getComputedStyle(node);
+        if (position === "fixed" || nameOf(node) === "dialog") return node;
+        if (position === "absolute" && Number(zIndex) >= 100) return node;
+      }
+      const parent = parentOf(node);
+      node = parent instanceof ShadowRoot ? hostOf(parent) : parent;
+    }
+    return null;
+  };
+  const overlays = new Map();
+  const known = new Map();
+  let covered = 0;
+  const grid = 6;
+  for (let x = 0; x < grid; x += 1) {
+    for (let y = 0; y < grid; y += 1) {
+      const left = ((x + 0.5) * innerWidth) / grid;
+      const top = ((y + 0.5) * innerHeight) / grid;
+      const node = Document.prototype.elementFromPoint.call(document, left, top);
+      if (!node) continue;
+      if (!known.has(node)) known.set(node, floats(node));
+      const above = known.get(node);
+      if (!above) continue;
+      covered += 1;
+      overlays.set(above, (overlays.get(above) || 0) + 1);
+    }
+  }
+  let overlayText = "";
+  for (const node of overlays.keys()) {
+    if (overlayText.length > 20000) break;
+    const shadow = shadowOf(node);
+    if (node instanceof HTMLElement) overlayText += `${short(innerText(node), 20000)}\n`;
+    if (shadow) for (const child of shadow.children) {
+      if (child instanceof HTMLElement && nameOf(child) !== "style") overlayText += `${short(innerText(child), 20000)}\n`;
+    }
+  }
+
+  const marks = [];
+  for (const [name, selector] of Object.entries(selectors)) {
+    if (Document.prototype.querySelector.call(document, selector)) marks.push(name);
+  }
+  let paywalled = false;
+  let read = 0;
+  const found = new Set();
+  for (const node of all("script:not([src])")) {
+    if (read > 200000) break;
+    const text = short(textOf(node), 50000);
+    read += text.length;
+    if (attribute(node, "type") === "application/ld+json") {
+      paywalled ||= /"isAccessibleForFree"\s*:\s*"?false/i.test(text);
+    }
+    for (const needle of needles) if (text.includes(needle)) found.add(needle);
+  }
+  const robots = [];
+  for (const node of all("meta[name=robots i], meta[name=googlebot i]")) {
+    if (robots.length < 5) robots.push(short(attribute(node, "content"), 200));
+  }
+  const body = bodyOf(document);
+  return {
+    text: wantText && body ? short(innerText(body), 50000) : "",
+    headings,
+    elements: all("*").length,
+    links: all("a[href]").length,
+    forms: all("form").length,
+    passwords: first(all("input[type=password i]"), (node) => seen(node, 1)),
+    fields: first(all("input:not([type=hidden]), textarea, select, button"), (node) => seen(node, 1)),
+    pictures,
+    media: first(all("video, audio, object, embed"), (node) => seen(node, 1)),
+    frames,
+    is_frameset: Boolean(body) && nameOf(body) === "frameset",
+    overlay_share: covered / (grid * grid),
+    overlay_text: short(overlayText, 20000),
+    marks,
+    needles: [...found],
+    robots: robots.join(", "),
+    is_paywalled: paywalled,
+  };
+}

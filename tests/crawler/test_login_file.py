@@ -1,0 +1,176 @@
+"""A login at rest: encrypted, for its owner alone, opened by its key and by nothing else."""
+
+import json
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, strategies
+from hypothesis import settings as budget
+
+from core.errors import ConfigError, InputError
+from core.settings import LoginSettings
+from crawler.login_file import (
+    Key,
+    Login,
+    make_key_file,
+    passphrase,
+    read_head,
+    read_key_file,
+    read_login,
+    seal,
+    unseal,
+    write_login,
+)
+from crawler.logins import Logins, open_logins
+from render.session import Session
+
+NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
+KEY = Key("file", bytes(32))
+COOKIE = {"name": "sid", "value": "s3cr3t", "domain": "wiki.example.org", "path": "/"}
+LOGIN = Login(
+    "wiki", ("wiki.example.org",), NOW, session=Session((COOKIE,), {"https://wiki.example.org": {}})
+)
+
+
+def opened(folder: Path, *names: str, key: Key = KEY, said: list[str] | None = None) -> Logins:
+    """The logins of a folder, as a run opens them."""
+    warned = [] if said is None else said
+    settings = LoginSettings(names, "" if key.kind == "passphrase" else str(folder / "key"))
+    return open_logins(folder, settings, now=NOW, ask=lambda: key, warn=warned.append)
+
+
+@given(
+    strategies.lists(strategies.dictionaries(strategies.text(), strategies.text(), max_size=3)),
+    strategies.dictionaries(
+        strategies.text(), strategies.dictionaries(strategies.text(), strategies.text(), max_size=2)
+    ),
+)
+def test_what_was_sealed_is_what_is_opened(
+    cookies: list[dict[str, str]], storage: dict[str, dict[str, str]]
+) -> None:
+    """Whatever a site had stored, lone surrogates as well."""
+    login = Login("a", ("a.example",), NOW, session=Session(tuple(cookies), storage))
+    found = unseal(seal(login, KEY), KEY)
+
+    assert (found.name, found.hosts, found.made_at) == (login.name, login.hosts, login.made_at)
+    assert found.session == login.session
+
+
+def test_no_secret_can_be_read_in_the_file_or_in_a_message() -> None:
+    """The head names hosts, the rest is sealed; a second sealing looks different."""
+    data = seal(LOGIN, KEY)
+
+    assert b"s3cr3t" not in data
+    assert b"sid" not in data
+    assert read_head(data).hosts == ("wiki.example.org",)
+    assert json.loads(data)["sealed"] != json.loads(seal(LOGIN, KEY))["sealed"]
+    assert "s3cr3t" not in repr(LOGIN)
+    assert "x" * 9 not in repr(passphrase("x" * 9))
+
+
+@given(strategies.data())
+@budget(suppress_health_check=[HealthCheck.too_slow])
+def test_a_file_that_was_changed_does_not_open(data: strategies.DataObject) -> None:
+    """A host added, a date, a byte of what is sealed: the reader says so, and gives nothing."""
+    document = json.loads(seal(LOGIN, KEY))
+    key = data.draw(strategies.sampled_from(sorted(document)))
+    value = document[key]
+    if isinstance(value, list):
+        changed: object = [*value, "evil.example"]
+    elif isinstance(value, str) and value:
+        at = data.draw(strategies.integers(0, len(value) - 1))
+        changed = value[:at] + ("A" if value[at] != "A" else "B") + value[at + 1 :]
+    else:
+        changed = 7
+    text = json.dumps({**document, key: changed}).encode()
+
+    if key == "sealed" and value.rstrip("=")[:-1] == str(changed).rstrip("=")[:-1]:
+        return  # the last digit may hold bits that mean nothing
+    with pytest.raises(InputError):
+        unseal(text, KEY)
+
+
+def test_another_passphrase_opens_nothing_and_the_next_step_is_said(tmp_path: Path) -> None:
+    """The message names the login; a key of another kind is told apart."""
+    right = passphrase("correct horse")
+    write_login(tmp_path, LOGIN, right)
+
+    assert opened(tmp_path, "wiki", key=right).of("https://wiki.example.org/a") is not None
+    with pytest.raises(InputError, match="wiki does not open: the passphrase is another one"):
+        opened(tmp_path, "wiki", key=passphrase("battery staple"))
+    with pytest.raises(InputError, match="made with a passphrase"):
+        unseal(read_login(tmp_path, "wiki"), KEY)
+    with pytest.raises(InputError, match="at least 8"):
+        passphrase("short")
+
+
+def test_files_are_for_their_owner_alone(tmp_path: Path) -> None:
+    """Mode 0600 in a folder of mode 0700; a key that others can read is not used."""
+    path = write_login(tmp_path / "logins", LOGIN, make_key_file(tmp_path / "key"))
+
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert path.parent.stat().st_mode & 0o777 == 0o700
+    assert (tmp_path / "key").stat().st_mode & 0o777 == 0o600
+    assert unseal(path.read_bytes(), read_key_file(tmp_path / "key")).session == LOGIN.session
+    (tmp_path / "key").chmod(0o640)
+    with pytest.raises(ConfigError, match="chmod 600"):
+        read_key_file(tmp_path / "key")
+    with pytest.raises(ConfigError):
+        make_key_file(tmp_path / "key")
+
+
+def test_a_login_is_for_the_hosts_that_it_names() -> None:
+    """Exactly, or all below; of two the first is used."""
+    wide = Login("wide", ("*.example.org",), NOW)
+    logins = Logins([LOGIN, wide])
+    of = {
+        url: login.name if (login := logins.of(url)) else ""
+        for url in (
+            "https://wiki.example.org/a",
+            "http://wiki.example.org:8080/",
+            "https://example.org/",
+            "https://a.wiki.example.org/",
+            "https://wiki.example.org.evil.example/",
+            "https://evilexample.org/",
+            "https://wiki.example.org@evil.example/",
+            "nonsense",
+        )
+    }
+
+    assert list(of.values()) == ["wiki", "wiki", "wide", "wide", "", "", "", ""]
+
+
+def test_expired_cookies_are_left_out_and_told(tmp_path: Path) -> None:
+    """A login of which nothing is left says how to make it anew."""
+    old, new = NOW - timedelta(days=1), NOW + timedelta(days=1)
+    for name, dates in (("some", (old, new)), ("none", (old,))):
+        cookies = tuple(
+            {**COOKIE, "name": str(number), "expires": date.timestamp()}
+            for number, date in enumerate(dates)
+        )
+        login = Login(name, LOGIN.hosts, NOW, session=Session(cookies))
+        write_login(tmp_path, login, passphrase("correct horse"))
+    said: list[str] = []
+    logins = opened(tmp_path, "some", "none", key=passphrase("correct horse"), said=said)
+
+    assert said[0] == "Of the login some 1 cookies have expired, 1 are left."
+    assert "make it anew with weboid login URL --name none" in said[1]
+    first = logins.of("https://wiki.example.org/")
+    assert first is not None
+    assert [each["name"] for each in first.session.cookies] == ["1"]
+
+
+def test_a_login_that_is_not_there_or_is_none_is_refused_by_name(tmp_path: Path) -> None:
+    """Also a name that leads elsewhere, another's file under that name, and what is no login at all."""
+    write_login(tmp_path, LOGIN, passphrase("correct horse"))
+    (tmp_path / "other.login").write_bytes((tmp_path / "wiki.login").read_bytes())
+    (tmp_path / "empty.login").write_bytes(b"{}")
+    for name, said in (
+        ("none", "There is no login 'none'"),
+        ("../wiki", "no name for a login"),
+        ("other", "is that of wiki"),
+        ("empty", "no login file"),
+    ):
+        with pytest.raises(InputError, match=said):
+            opened(tmp_path, name, key=passphrase("correct horse"))

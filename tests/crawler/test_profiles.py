@@ -1,0 +1,163 @@
+"""Profiles: those that come along, those that extend others, and what is said about faulty ones."""
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from core.errors import ConfigError
+from core.settings import Settings
+from crawler.cli import weboid
+from crawler.profile_check import faults, warnings
+from crawler.profiles import layers, load_profile, names, profile_says, said_by, settings_of
+
+
+def ran(*arguments: str) -> Result:
+    """`weboid profile` with these arguments."""
+    return CliRunner().invoke(weboid, ["profile", *arguments], standalone_mode=False)
+
+
+def written(folder: Path, text: str, name: str = "mine.toml") -> str:
+    """A profile in a file."""
+    path = folder / name
+    path.write_text(text)
+    return str(path)
+
+
+def test_every_profile_that_comes_along_can_be_used_and_says_what_for() -> None:
+    """Nothing in them is suspicious but what their comment explains."""
+    assert names() == ["default", "gentle", "mobile", "text-only", "thorough", "wiki"]
+    for name in names():
+        chain = layers(name)
+        assert faults(chain) == [], name
+        assert {each.text.partition(":")[0] for each in warnings(chain, settings_of(chain))} <= {
+            "[visit] device_scale"
+        }
+        assert chain[0].text.startswith("# "), name
+    assert load_profile("default") == Settings()
+    assert ran("list").output.splitlines()[1].startswith("default")
+
+
+def test_a_profile_says_only_what_it_changes(tmp_path: Path) -> None:
+    """Key by key over what it extends, from beside its own file; sheets follow; the first says it."""
+    sheet = '[[sheet]]\nmatch = "{}"\nvisit.timeout_s = {}\n'
+    written(
+        tmp_path,
+        'extends = "mobile"\n[visit]\ntimeout_s = 7\n' + sheet.format("a.org", 1),
+        "base.toml",
+    )
+    mine = written(
+        tmp_path, 'extends = "./base.toml"\nvisit.contact = "a@b.org"\n' + sheet.format("b.org", 2)
+    )
+    settings = load_profile(mine)
+    chain = layers(mine)
+
+    assert (settings.visit.mobile, settings.visit.timeout_s) == (True, 7.0)
+    assert settings.visit.contact == "a@b.org"
+    assert [sheet.prefix for sheet in settings.sheets] == ["org,a,", "org,b,"]
+    assert [layer.source.rpartition("/")[2] for layer in chain] == [
+        "mine.toml",
+        "base.toml",
+        "profile mobile",
+        "profile default",
+    ]
+    assert said_by(chain, "visit", "mobile") == "profile mobile"
+    assert profile_says(mine, "visit", "timeout_s")
+    assert not profile_says(mine, "policy", "robots")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('extends = "./mine.toml"', "none itself"),
+        ('extends = "nonesuch"', "There is no profile 'nonesuch'"),
+        ("extends = 5", "must be a profile's name"),
+        ("[visit", "no TOML"),
+        ("[visit]\ntimout_s = 5", "Did you mean timeout_s"),
+        ('[visit]\ntimezone = "Europe/Berln"', "such as Europe/Berlin"),
+        ('[behaviours]\nrun = ["scrol"]', "scrol|no behaviour"),
+        ("[visit]\ndevice_scale = 0", "device_scale must be"),
+        ('[visit]\nheaders = { Cookie = "a" }', "make a login"),
+        ('[visit]\nuser_agent = "a\\nb"', "printable ASCII"),
+        ('[visit]\ncontact = "whoever"', "contact must"),
+        ('[visit]\nlocale = "de DE"', "locale must"),
+        ('[visit]\ncolour_scheme = "pink"', "colour_scheme must"),
+        ('[login]\nnames = ["../../etc"]', "no name for a login"),
+    ],
+)
+def test_what_no_part_could_work_with_is_refused_and_the_next_step_is_said(
+    tmp_path: Path, text: str, said: str
+) -> None:
+    """Before anything is started."""
+    with pytest.raises(ConfigError, match=said):
+        load_profile(written(tmp_path, text))
+
+
+def test_check_says_every_fault_at_once_with_its_line(tmp_path: Path) -> None:
+    """One fault does not hide the next; the exit code is 2."""
+    text = """extends = "wiki"
+# a comment, [visit] in it
+visit.timout_s = 5
+[politeness]
+min_delay_s = "slow"
+[polite]
+x = 1
+[[sheet]]
+prefix = "org,exa"
+[index]
+url = "postgresql://u:p@a.example/b"
+"""
+    file = written(tmp_path, text)
+    result = ran("check", file, "--json")
+    told = json.loads(result.output)
+
+    assert result.return_value == 2
+    assert [each["line"] for each in told["faults"]] == [3, 5, 6, 8]
+    assert told["usable"] is False
+    shorter = written(tmp_path, "[index]\nurl = 'postgresql://u:p@a.example/b'\n")
+    assert "dedup_url" in ran("check", shorter).output
+
+
+def test_check_warns_of_what_is_seldom_meant_and_only_of_what_was_said(tmp_path: Path) -> None:
+    """A profile can be used all the same."""
+    text = "[visit]\nmobile = true\nsettle_limit_s = 70\n[politeness]\nmin_delay_s = 0.1\n"
+    result = ran("check", written(tmp_path, text))
+
+    assert result.return_value == 0
+    lines = result.output.splitlines()
+    assert [line.partition(", ")[2].partition(":")[0] for line in lines[:-1]] == [
+        "line 3",
+        "line 2",
+        "line 5",
+    ]
+    assert lines[-1].endswith("can be used.")
+
+
+def test_show_says_what_holds_and_who_says_it(tmp_path: Path) -> None:
+    """All keys, with the default where it differs; no password is shown."""
+    text = """extends = "mobile"
+[visit]
+timeout_s = 60
+headers = { DNT = "1" }
+[egress]
+via = { "*" = "socks5://me:secret@a.example:1080" }
+"""
+    file = written(tmp_path, text)
+    output, told = ran("show", file).output, json.loads(ran("show", file, "--json").output)
+
+    assert "+ mobile = true  # profile mobile; default false" in output
+    assert f"  timeout_s = 60.0  # {file}; as by default" in output
+    assert '+ headers = {"DNT" = "1"}' in output
+    assert "  settle_s = 0.5\n" in output
+    assert "secret" not in output + json.dumps(told)
+    of = {(row["group"], row["key"]): row for row in told["settings"]}
+    assert of["visit", "mobile"] == {
+        "group": "visit",
+        "key": "mobile",
+        "value": True,
+        "default": False,
+        "from": "profile mobile",
+    }
+    assert of["scope", "kind"]["from"] == "default"
+    assert "settle_s" not in ran("show", file, "--changed").output

@@ -1,0 +1,129 @@
+"""Visits with a login: no record holds what a session is known by, and none shares a payload."""
+
+import gzip
+
+import pytest
+from hypothesis import given, strategies
+
+from core.layout import Layout
+from core.settings import IndexSettings
+from proxy.http1 import parse_response_head
+from proxy.ledger import Kept, LedgerEntry
+from proxy.rebuilding import rebuild
+from proxy.secrecy import withheld_request, withheld_response
+from tests.proxy.conftest import Browser, Origin, Proxy, Response, check, ok, records
+
+pytestmark = pytest.mark.proxy
+URL = "http://origin.example/page"
+SECRET = "s3cr3t"
+SENT = (
+    f"Cookie: sid={SECRET}; theme={SECRET}\r\n"
+    f"Authorization: Bearer {SECRET}\r\nX-CSRF-Token: {SECRET}\r\n"
+)
+
+
+async def visit(proxy: Proxy, login: str, bucket: str = "b") -> tuple[Response, list[LedgerEntry]]:
+    """One page in a visit with that login."""
+    async with proxy.client.visit(f"p-{login}", bucket=bucket, login=login) as visit:
+        given = visit.credentials
+        client = Browser(proxy.port, given.username, given.password)
+        response = client.get(URL, headers=SENT)
+        client.close()
+        return response, await visit.seal(grace_s=1)
+
+
+def stored(layout: Layout) -> bytes:
+    """All that the WARCs hold, unpacked."""
+    return b"".join(gzip.decompress(path.read_bytes()) for path in layout.archive.glob("*.gz*"))
+
+
+async def test_no_record_holds_the_secrets_of_a_login(
+    proxy: Proxy, origin: Origin, layout: Layout
+) -> None:
+    """Origin and browser see them; the WARC has names and attributes, and says whose login it was."""
+    cookie = f"Set-Cookie: sid={SECRET}{SECRET}; Path=/; HttpOnly\r\n"
+    origin.answers["/page"] = ok(b"for you alone", more=cookie)
+    response, entries = await visit(proxy, "wiki")
+    assert proxy.stop() == 0
+
+    assert SECRET in origin.requests[0].decode()
+    assert SECRET in response.headers["set-cookie"]
+    text = stored(layout)
+    assert SECRET.encode() not in text
+    assert b"Cookie: sid=(withheld); theme=(withheld)\r\n" in text
+    assert b"Authorization: (withheld)\r\n" in text
+    assert b"Set-Cookie: sid=(withheld); Path=/; HttpOnly\r\n" in text
+    assert text.count(b"WARC-Login: wiki\r\n") == 2
+    assert entries[0].kept is Kept.RESPONSE
+    assert [each.payload for each in records(layout) if each.kind == "response"] == [
+        b"for you alone"
+    ]
+    check(layout)
+
+
+async def test_a_visit_without_a_login_is_recorded_as_it_was(
+    proxy: Proxy, origin: Origin, layout: Layout
+) -> None:
+    """Byte for byte: cookies that a site gives to everyone are nobody's secret."""
+    origin.answers["/page"] = ok(b"for all", more="Set-Cookie: a=1\r\n")
+    await visit(proxy, "")
+    assert proxy.stop() == 0
+
+    assert f"sid={SECRET}".encode() in stored(layout)
+    assert b"WARC-Login" not in stored(layout)
+
+
+async def test_nothing_refers_to_the_payload_of_a_login(
+    proxy: Proxy, origin: Origin, layout: Layout
+) -> None:
+    """The same bytes are written again for the public and for another login; not for the same."""
+    origin.answers["/page"] = ok(b"the same for everyone")
+    kept = [(await visit(proxy, login))[1][0].kept for login in ("wiki", "", "other", "wiki", "")]
+    assert proxy.stop() == 0
+
+    assert kept == [Kept.RESPONSE, Kept.RESPONSE, Kept.RESPONSE, Kept.REVISIT, Kept.REVISIT]
+
+
+async def test_an_index_made_anew_keeps_them_apart(
+    proxy: Proxy, origin: Origin, start: object, layout: Layout
+) -> None:
+    """The WARCs themselves say which payloads are a login's."""
+    origin.answers["/page"] = ok(b"for you alone")
+    await visit(proxy, "wiki", bucket="default")
+    assert proxy.stop() == 0
+    rebuild(layout, bucket="default", index=IndexSettings())
+    again = start("again")  # type: ignore[operator]
+
+    public, own = await visit(again, "", bucket="default"), await visit(again, "wiki", "default")
+    assert again.stop() == 0
+    assert (public[1][0].kept, own[1][0].kept) == (Kept.RESPONSE, Kept.REVISIT)
+
+
+NAMES = strategies.sampled_from(
+    ["cookie", "Cookie", "COOKIE", "Authorization", "X-Auth-Token", "x-session-id", "X-Api-Key"]
+)
+
+
+@given(
+    NAMES,
+    strategies.lists(strategies.sampled_from([" ", "\r\n ", "; ", "; b=", "=", "\t"]), max_size=8),
+    strategies.sampled_from(["\r\n", "\n"]),
+)
+def test_however_a_secret_is_spelled_it_is_left_out(name: str, marks: list[str], end: str) -> None:
+    """Folded lines, lone names, bare line ends; what stands around it stays."""
+    line = f"{name}: a={SECRET}{''.join(mark + SECRET for mark in marks)}"
+    request = f"GET / HTTP/1.1\r\nHost: a\r\n{line}{end}Accept: */*\r\n\r\n{SECRET}"
+    kept = withheld_request(request.encode())
+
+    head, _, body = kept.partition(b"\r\n\r\n")
+    assert SECRET.encode() not in head.replace(f"; {SECRET}=".encode(), b"")
+    assert head.startswith(b"GET / HTTP/1.1\r\nHost: a\r\n")
+    assert head.endswith(b"Accept: */*")
+    assert body == SECRET.encode()
+
+
+def test_a_response_without_cookies_is_not_changed() -> None:
+    """Nothing but secrets is touched."""
+    raw = b"HTTP/1.1 200 OK\r\nX-A: 1\r\n folded\r\nContent-Type: text/html\r\n\r\n"
+
+    assert withheld_response(parse_response_head(raw)).raw == raw
