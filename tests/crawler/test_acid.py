@@ -1,7 +1,6 @@
 """The acid pages through archive and playback: every cell is in the WARC and visible (issue 5)."""
 
 import asyncio
-from pathlib import Path
 
 import pytest
 
