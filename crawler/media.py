@@ -10,10 +10,12 @@ the manifest (`Played`).
 import asyncio
 import json
 import os
+import re
 import signal
 import sys
 import tempfile
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -27,6 +29,7 @@ from core.pages import Played
 from core.settings import MediaSettings
 from core.urls import host_of
 from proxy.client import Credentials
+from render.network import RequestLog
 from render.visit import Visit
 
 MODULE = "yt_dlp"
@@ -34,8 +37,8 @@ _SAID_LIMIT_BYTES = 16_000_000  # what it says of a page; a playlist's worth of 
 _TEXT_LIMIT = 500  # characters of any text of its that is kept
 _URL_LIMIT = 8_192
 _FILES = 4  # of one page: a picture and a sound stream are two
-_MANIFESTS = (".m3u8", ".mpd", ".ism/manifest", ".f4m")
-_MANIFEST_TYPES = frozenset(
+_PLAYLISTS = (".m3u8", ".mpd", ".ism/manifest", ".f4m")
+_PLAYLIST_TYPES = frozenset(
     (
         *("application/vnd.apple.mpegurl", "application/x-mpegurl", "audio/mpegurl"),
         *("audio/x-mpegurl", "application/dash+xml"),
@@ -66,29 +69,51 @@ class Through:
     authority: str
 
 
-def suggests_player(seen: Visit, media: MediaSettings) -> bool:
-    """Whether the page's host, a frame of it, or what it asked for speaks of a player."""
+@dataclass(frozen=True, slots=True)
+class Player:
+    """What yt-dlp is asked for.
+
+    Attributes:
+        url: a page, a frame, or a playlist of segments.
+        page: the URL of the page that it is on.
+    """
+
+    url: str
+    page: str
+
+
+def player_of(seen: Visit, media: MediaSettings) -> Player | None:
+    """What the page plays, by its host, its frames' hosts, or the playlists that it asked for."""
     if not media.players or seen.status is None or not 200 <= seen.status < 300:
-        return False
-    players = HostPatterns(dict.fromkeys((f"*.{host}" for host in media.hosts), True))
-    if _on(players, seen.final_url):
-        return True
-    for request in seen.requests:
-        path = urlsplit(request.url).path.lower()
-        if path.endswith(_MANIFESTS) or request.mime.lower() in _MANIFEST_TYPES:
-            return True
-        if request.resource_type == "Document" and _on(players, request.url):
-            return True
-    return False
+        return None
+    known = HostPatterns(dict.fromkeys((f"*.{host}" for host in media.hosts), True))
+    if _on(known, seen.final_url):
+        return Player(seen.final_url, seen.final_url)
+    answered = [each for each in seen.requests if each.status is not None and each.status < 300]
+    frames = (e for e in answered if e.resource_type == "Document" and _on(known, e.url))
+    playlists = (each for each in answered if _is_playlist(each))
+    # A frame of a known player says more than its playlist, which may be one of several qualities.
+    found = next(frames, None) or next(playlists, None)
+    return Player(found.url, seen.final_url) if found is not None else None
+
+
+def _is_playlist(request: RequestLog) -> bool:
+    path = urlsplit(request.url).path.lower()
+    return path.endswith(_PLAYLISTS) or request.mime.lower() in _PLAYLIST_TYPES
 
 
 async def fetch_media(
-    url: str, through: Through, media: MediaSettings, *, clock: Clock, python: str = sys.executable
+    player: Player,
+    through: Through,
+    media: MediaSettings,
+    *,
+    clock: Clock,
+    python: str = sys.executable,
 ) -> Played:
-    """Have the media of the page at `url` fetched through the proxy.
+    """Have what the player plays fetched through the proxy.
 
     Args:
-        url: the page.
+        player: what.
         through: the visit at its proxy.
         media: limits.
         clock: the time.
@@ -105,7 +130,7 @@ async def fetch_media(
         authority = folder / "authority.pem"
         authority.write_text(through.authority)
         process = await asyncio.create_subprocess_exec(
-            *_command(python, url, folder, media),
+            *_command(python, player, folder, media),
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
@@ -124,7 +149,7 @@ async def fetch_media(
     return _played(said, reason, seconds=round(clock.monotonic() - began, 3))
 
 
-def _command(python: str, url: str, folder: Path, media: MediaSettings) -> list[str]:
+def _command(python: str, player: Player, folder: Path, media: MediaSettings) -> list[str]:
     bootstrap = _BOOTSTRAP.format(size=media.limit_bytes, memory=_MEMORY_BYTES, module=MODULE)
     height = media.max_height
     # Streams are kept as they come: to join sound and picture would take another program.
@@ -140,7 +165,7 @@ def _command(python: str, url: str, folder: Path, media: MediaSettings) -> list[
         *("--retries", "1", "--fragment-retries", "1", "--extractor-retries", "1"),
         *("--no-part", "--no-mtime", "--no-progress", "--no-warnings", "--color", "never"),
         *("--format", wanted, "--output", "%(format_id).40s.%(ext).8s", "--paths", str(folder)),
-        *("--dump-json", "--no-simulate", "--", url),
+        *("--dump-json", "--no-simulate", "--referer", player.page, "--", player.url),
     ]
 
 
@@ -178,10 +203,8 @@ async def _read(stream: asyncio.StreamReader, limit: int) -> bytes:
 
 async def _end(process: asyncio.subprocess.Process) -> None:
     """End it with all that it may have started."""
-    try:
+    with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
     await process.wait()
 
 
@@ -219,9 +242,8 @@ def _urls(said: dict[str, Any]) -> Iterable[str]:
     """Where the media lies: the file, or the playlist of its segments."""
     for name in ("manifest_url", "url"):
         value = said.get(name)
-        if isinstance(value, str) and len(value) <= _URL_LIMIT:
-            if value.startswith(("http://", "https://")):
-                yield value
+        if isinstance(value, str) and re.match("https?://", value) and len(value) <= _URL_LIMIT:
+            yield value
 
 
 def _reason(complaint: bytes) -> str:
@@ -236,6 +258,6 @@ def _text(value: object) -> str:
 
 def _on(players: HostPatterns[bool], url: str) -> bool:
     try:
-        return players.find(host_of(url)) is not None
+        return players.of(host_of(url)) is not None
     except BadUrlError:  # data: and the like
         return False

@@ -19,7 +19,7 @@ from core.settings import Settings
 from crawler.lending import LentProxy
 from crawler.login_file import Login
 from crawler.manifest import page_info
-from crawler.media import Through, fetch_media, suggests_player
+from crawler.media import Through, fetch_media, player_of
 from crawler.plain import PlainVisits
 from crawler.refetching import Checked, check
 from crawler.supervisor import Supervisor
@@ -155,11 +155,12 @@ async def _media(
     proxy: LentProxy, kept: ProxyVisit, seen: Visit, settings: Settings, clock: Clock
 ) -> Played | None:
     """What the page's player plays, fetched through the same visit; None when it seems to have none."""
-    if not suggests_player(seen, settings.media):
+    player = player_of(seen, settings.media)
+    if player is None:
         return None
     status = await proxy.client.status()
     through = Through(kept.credentials, str(status["authority"]))
-    return await fetch_media(seen.final_url, through, settings.media, clock=clock)
+    return await fetch_media(player, through, settings.media, clock=clock)
 
 
 async def _keep(kept: ProxyVisit, page_id: str, seen: Visit, settings: Settings) -> PageInfo:

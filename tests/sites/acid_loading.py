@@ -143,6 +143,18 @@ _HINTS = """
 <link rel=stylesheet href=early.css><script src=early.js defer></script>
 """
 
+# A playlist of three segments (RFC 8216), for whoever plays it; each is of empty packets.
+_PLAYLIST = "#EXTM3U\n#EXT-X-VERSION:3\n#EXT-X-TARGETDURATION:1\n" + "".join(
+    f"#EXTINF:1.0,\nsegment-{n}.ts\n" for n in range(3)
+)
+_PLAYLIST += "#EXT-X-ENDLIST\n"
+_SEGMENTS = {
+    f"segment-{n}.ts": response(
+        body=(b"\x47\x1f\xff\x10" + bytes([n]) * 184) * 20, content_type="video/mp2t"
+    )
+    for n in range(3)
+}
+
 LOADING: tuple[Cell, ...] = (
     cell(
         "delayed",
@@ -238,6 +250,16 @@ LOADING: tuple[Cell, ...] = (
             )
         },
         must="film.webm poster.png sound.wav second.webm",
+    ),
+    cell(
+        "player",
+        f"<video {at(0)} poster=poster.png preload=none></video>",
+        script="fetch('stream.m3u8')",
+        files={
+            "stream.m3u8": response(body=_PLAYLIST, content_type="application/vnd.apple.mpegurl"),
+            **_SEGMENTS,
+        },
+        must="poster.png stream.m3u8",
     ),
     cell(
         "noscript",
