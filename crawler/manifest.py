@@ -71,6 +71,11 @@ def page_info(
         redirects=visit.redirects,
         tls_verified=_tls_verified(main),
         text_digest=_text_digest(visit, main),
+        facts=visit.facts,
+        links=visit.links,
+        pictures=visit.pictures,
+        favicon=visit.favicon,
+        notes=visit.notes,
         page_class=visit.classification.kind,
         class_score=visit.classification.score,
         class_evidence=visit.classification.evidence,
@@ -175,6 +180,12 @@ def _resource(
         kept=kept,
         reason=reason or request.failed,
         digest=digest,
+        started_ms=request.started_ms,
+        ttfb_ms=request.ttfb_ms,
+        duration_ms=request.duration_ms,
+        wire_bytes=request.wire_bytes,
+        initiator=request.initiator,
+        protocol=request.protocol,
     )
 
 

@@ -4,6 +4,10 @@
 // reader can show that; their style rules are kept to their host by an attribute selector.
 // Scripts, templates, noscript and comments are left out: none of them is seen. URLs are absolute,
 // because <base> is left out too.
+//
+// What only another world can read is left open: in `parts`, [number, level] stands where the
+// document of the frame of that number (render/documents.py) belongs, escaped `level` times, and
+// {canvas} where the picture of a canvas that cannot be read belongs.
 (limit, canvasLimit) => {
   "use strict";
   // Getters from the prototypes: a form may hide any property behind an input of its name.
@@ -36,8 +40,17 @@
   const namespaceOf = reader(Element, "namespaceURI");
   const attributesOf = reader(Element, "attributes");
   const shadowOf = reader(Element, "shadowRoot");
-  const frameOf = reader(HTMLIFrameElement, "contentDocument");
-  const oldFrameOf = reader(HTMLFrameElement, "contentDocument");
+  const FRAMES = {
+    iframe: reader(HTMLIFrameElement, "contentDocument"),
+    frame: reader(HTMLFrameElement, "contentDocument"),
+    object: reader(HTMLObjectElement, "contentDocument"),
+    embed: () => null,
+  };
+  const numberOf = (node) => {
+    if (!Object.hasOwn(globalThis, "weboidFrames")) globalThis.weboidFrames = [];
+    const at = globalThis.weboidFrames.indexOf(node);
+    return at < 0 ? globalThis.weboidFrames.push(node) - 1 : at;
+  };
   const rootOf = reader(Document, "documentElement");
   const doctypeOf = reader(Document, "doctype");
   const adoptedOf = (root, type) => {
@@ -50,9 +63,11 @@
   let truncated = false;
   let canvasLeft = canvasLimit;
   let hosts = 0;
+  const canvases = [];
   const put = (text) => {
     length += text.length;
-    parts.push(text);
+    if (typeof parts.at(-1) === "string" && text.length < 1000) parts[parts.length - 1] += text;
+    else parts.push(text);
   };
   const escapeText = (text) =>
     text.replace(/[&<>\u00a0]/g, (c) => ({ "&": "&amp;", "<": "&lt;", ">": "&gt;", "\u00a0": "&nbsp;" })[c]);
@@ -147,12 +162,12 @@
   const ATTRIBUTE_NAME = /^[^\s"'<>/=\u0000]+$/;
   const attribute = (name, value) => ` ${name}="${escapeValue(value)}"`;
   const attributesText = (node, name, base, host) => {
-    const state = formState(node, name);
+    const state = stateOf(node, name);
     let text = "";
     for (const { name: key, value } of attributesOf(node)) {
       const lower = key.toLowerCase();
       if (!ATTRIBUTE_NAME.test(key) || lower.startsWith("data-weboid-") || state.has(lower)) continue;
-      if (name === "iframe" && lower === "srcdoc" && attempt(() => frameOf(node), null)) continue;
+      if (name === "iframe" && lower === "srcdoc" && attempt(() => FRAMES.iframe(node), null)) continue;
       let kept = value;
       if (URLS.has(lower)) kept = absolute(value, base);
       else if (lower === "srcset" || lower === "imagesrcset") kept = absoluteSet(value, base);
@@ -163,13 +178,46 @@
     if (name === "img" || name === "video" || name === "audio") {
       const loaded = attempt(() => reader(name === "img" ? HTMLImageElement : HTMLMediaElement, "currentSrc")(node), "");
       if (loaded && /^https?:/.test(loaded)) text += attribute("data-weboid-src", loaded);
+      else if (name === "img" && loaded.startsWith("blob:")) text += attribute("data-weboid-blob", loaded.slice(0, 200));
     }
     if (host) text += attribute("data-weboid-host", String(host.id));
     return text;
   };
-  const formState = (node, name) => {
+  const draw = (node, width, height, type) =>
+    attempt(() => {
+      if (!width || !height || width * height > 16000000) return null;
+      const canvas = Document.prototype.createElement.call(document, "canvas");
+      canvas.width = width;
+      canvas.height = height;
+      CanvasRenderingContext2D.prototype.drawImage.call(HTMLCanvasElement.prototype.getContext.call(canvas, "2d"), node, 0, 0, width, height);
+      return canvasPicture(canvas, type);
+    }, null);
+  const mediaState = (node, name, state) => {
+    if (name === "img") {
+      // Nobody can ask for what lies in the page's memory.
+      const source = reader(HTMLImageElement, "currentSrc")(node);
+      if (!source.startsWith("blob:")) return;
+      const data = draw(node, reader(HTMLImageElement, "naturalWidth")(node), reader(HTMLImageElement, "naturalHeight")(node));
+      if (data) for (const key of ["src", "srcset"]) state.set(key, key === "src" ? data : null);
+    } else if (reader(HTMLMediaElement, "readyState")(node) >= 2) {
+      // The frame that is shown, unless its poster still is.
+      const poster = Element.prototype.hasAttribute.call(node, "poster");
+      if (poster && reader(HTMLMediaElement, "currentTime")(node) === 0) return;
+      const data = draw(node, reader(HTMLVideoElement, "videoWidth")(node), reader(HTMLVideoElement, "videoHeight")(node), "image/jpeg");
+      if (data) state.set("poster", data);
+    }
+  };
+  const stateOf = (node, name) => {
     // What the visitor would see in a form; a password is not seen.
     const state = new Map();
+    if (name === "img" || name === "video") attempt(() => mediaState(node, name, state));
+    if (Element.prototype.hasAttribute.call(node, "popover")) {
+      // Shown or not is in no attribute; without scripts it must not depend on one that needs them.
+      const open = attempt(() => Element.prototype.matches.call(node, ":popover-open"), false);
+      state.set("popover", null);
+      state.set("data-weboid-popover", open ? "open" : "closed");
+      if (!open) state.set("hidden", "");
+    }
     attempt(() => {
       if (name === "input") {
         const kind = reader(HTMLInputElement, "type")(node);
@@ -186,9 +234,9 @@
     });
     return state;
   };
-  const canvasPicture = (node) =>
+  const canvasPicture = (node, type = "image/png") =>
     attempt(() => {
-      const data = HTMLCanvasElement.prototype.toDataURL.call(node, "image/png");
+      const data = HTMLCanvasElement.prototype.toDataURL.call(node, type, 0.8);
       if (data.length > canvasLeft || data.length < 10) return null;
       canvasLeft -= data.length;
       return data;
@@ -226,18 +274,55 @@
     return css ? putStyle(css, "", base) : undefined;
   };
   const writeFrame = (node, name, depth, base) => {
-    const inner = attempt(() => (name === "iframe" ? frameOf : oldFrameOf)(node), null);
-    let own = "";
-    if (inner && depth < DEPTH) {
+    const inner = attempt(() => FRAMES[name](node), null);
+    put(`<${name}${attributesText(node, name, base, null)}`);
+    if (depth < DEPTH && (inner || name === "iframe" || name === "frame" || isFramed(node))) {
       // Its document goes into an attribute, for whoever wants to show it later.
-      const mark = parts.length;
-      const before = length;
-      writeDocument(inner, depth + DEPTH / 4);
-      own = attribute("data-weboid-document", parts.splice(mark).join(""));
-      length = before + own.length;
+      put(' data-weboid-document="');
+      if (inner) {
+        const whole = parts.splice(0);
+        const before = length;
+        writeDocument(inner, depth + DEPTH / 4);
+        const written = parts.splice(0);
+        length = before;
+        for (const part of whole) parts.push(part);
+        for (const part of written) {
+          if (typeof part === "string") put(escapeValue(part));
+          else parts.push(Array.isArray(part) ? [part[0], part[1] + 1] : part);
+        }
+      } else parts.push([numberOf(node), 1]);
+      put('"');
     }
-    put(`<${name}${attributesText(node, name, base, null)}${own}>${name === "iframe" ? "</iframe>" : ""}`);
+    put(">");
+    if (name === "object" && !inner) children(node, depth + 1, null, false);
+    if (name === "iframe" || name === "object") put(`</${name}>`);
   };
+  const isFramed = (node) => {
+    const type = Element.prototype.getAttribute.call(node, "type") || "";
+    return /html|svg|xml/i.test(type) || (type === "" && nameOf(node) === "object");
+  };
+  const writeCanvas = (node, base) => {
+    const data = canvasPicture(node);
+    const clip = data ? null : clipOf(node);
+    if (!data && !clip) return false;
+    put(`<img${attributesText(node, "canvas", base, null)}${attribute("data-weboid-canvas", data ? "" : "seen")} src="`);
+    if (data) put(data);
+    else {
+      parts.push({ canvas: canvases.length });
+      canvases.push(clip);
+    }
+    put('">');
+    return true;
+  };
+  const clipOf = (node) =>
+    // Drawn with what belongs to another site, it may be looked at but not read.
+    attempt(() => {
+      if (canvases.length >= 20 || reader(Node, "ownerDocument")(node) !== document) return null;
+      if (!Element.prototype.checkVisibility.call(node, { visibilityProperty: true })) return null;
+      const box = Element.prototype.getBoundingClientRect.call(node);
+      if (box.width < 1 || box.height < 1 || box.width * box.height > 4000000) return null;
+      return [box.x + scrollX, box.y + scrollY, box.width, box.height];
+    }, null);
   const writeElement = (node, depth, scope) => {
     const html = namespaceOf(node) === HTML;
     const name = nameOf(node);
@@ -254,14 +339,8 @@
     }
     if (name === "style") return void writeStyle(node, base, scope);
     if (name === "slot" && inShadow(node)) return void slotted(node, depth + 1, scope);
-    if (name === "iframe" || name === "frame") return void writeFrame(node, name, depth, base);
-    if (name === "canvas") {
-      const data = canvasPicture(node);
-      if (data) {
-        put(`<img${attributesText(node, name, base, null)}${attribute("data-weboid-canvas", "")}${attribute("src", data)}>`);
-        return;
-      }
-    }
+    if (Object.hasOwn(FRAMES, name)) return void writeFrame(node, name, depth, base);
+    if (name === "canvas" && writeCanvas(node, base)) return;
     if (name === "meta" && Element.prototype.hasAttribute.call(node, "charset")) return;
     if (name === "link" && scope && /stylesheet/i.test(Element.prototype.getAttribute.call(node, "rel") || "")) {
       const css = attempt(() => scopedRules(node.sheet.cssRules, selectorOf(scope)), "");
@@ -313,5 +392,5 @@
   };
 
   writeDocument(document, 0);
-  return { html: parts.join(""), truncated };
+  return { parts, truncated, canvases };
 }
