@@ -263,10 +263,11 @@ LOADING: tuple[Cell, ...] = (
     ),
     cell(
         "noscript",
-        f"<img {at(0)} src=seen.png><noscript><img {at(0)} src=unseen.png></noscript>"
+        f"<img {at(0)} src=seen.png><noscript><p>unseen</p>"
+        "<link rel=stylesheet href=unseen.css><iframe src=unseen.html></iframe></noscript>"
         "<!-- <img src=unseen-either.png> -->",
         must="seen.png",
-        never="unseen.png unseen-either.png",
+        never="unseen.css unseen.html unseen-either.png",
     ),
     cell(
         "head-links",

@@ -194,7 +194,16 @@ MAKING: tuple[Cell, ...] = (
         files={"worker.js": js(_CANVAS_WORKER)},
         must="drawn.png worker.js",
     ),
-    cell("data-blob", _DATA, script=_BLOBS, module=True, count=10, must="blob.png"),
+    cell(
+        "data-blob",
+        _DATA,
+        script=_BLOBS,
+        module=True,
+        count=10,
+        must="blob.png",
+        dark=(8,),
+        short="no background from a blob: URL, which lies in the page's memory",
+    ),
     cell(
         "workers",
         count=3,
