@@ -3,12 +3,15 @@
 import json
 from dataclasses import dataclass, fields
 from enum import StrEnum
-from typing import Any
+from typing import Any, TypeVar
 
 from core.classes import PageClass, page_class
 from core.errors import InputError
+from core.facts import Fact
 
 PAGEINFO_VERSION = 1
+
+_T = TypeVar("_T")
 
 
 class Outcome(StrEnum):
@@ -33,6 +36,12 @@ class PageResource:
         kept: ``response``, ``revisit``, ``failed``, ``blocked``, or ``missing``.
         reason: why it failed, was blocked or is missing; empty otherwise.
         digest: payload digest of what was kept; empty otherwise.
+        started_ms: when it was made, from the visit's first request on; None when nobody saw it.
+        ttfb_ms: from there to the end of the response's head; None when none came.
+        duration_ms: from there to its end; None when it did not end.
+        wire_bytes: received by the browser, head included; None when it did not count.
+        initiator: what made it: parser, script, preload, preflight, other, …
+        protocol: between browser and proxy: ``http/1.1``, ``h2``, …; empty when not known.
         refetched: why it was asked for again, after the browser; empty when it was not.
     """
 
@@ -44,7 +53,56 @@ class PageResource:
     kept: str = "response"
     reason: str = ""
     digest: str = ""
+    started_ms: float | None = None
+    ttfb_ms: float | None = None
+    duration_ms: float | None = None
+    wire_bytes: int | None = None
+    initiator: str = ""
+    protocol: str = ""
     refetched: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PageLink:
+    """A link of the page, and where on it it stands.
+
+    Attributes:
+        url: absolute, http or https, without its fragment unless that names a state (``#!``).
+        text: what a reader sees of it, or its label where it is a picture; shortened.
+        rel: its ``rel``, in lower case; empty when it has none.
+        kind: ``a``, ``area``, ``link`` (in the head) or ``refresh``.
+        place: the part of the page it is in: ``nav``, ``main``, ``article``, ``aside``, ``header``,
+            ``footer``, ``form``, ``dialog``; empty when it is in none.
+        heading: the heading above it; shortened, empty when there is none.
+        visible: whether a reader can see it.
+        frame: whether it stands in a frame of the page.
+    """
+
+    url: str
+    text: str = ""
+    rel: str = ""
+    kind: str = "a"
+    place: str = ""
+    heading: str = ""
+    visible: bool = True
+    frame: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """A picture of the page that was kept.
+
+    Attributes:
+        kind: which artifact it is.
+        width: in pixels of the picture.
+        height: in pixels of the picture.
+        cut_from: how high the page is, in such pixels, when the picture ends before it; else None.
+    """
+
+    kind: str
+    width: int
+    height: int
+    cut_from: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +118,27 @@ class Gap:
     url: str
     reason: str
     kept: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PageBehaviour:
+    """What one behaviour did on the page (docs/behaviours.md).
+
+    Attributes:
+        name: its name; of a user's own, that of its file.
+        found: how many things it met.
+        done: how many it acted on.
+        seconds: how long it took.
+        error: why it did not come to its end; empty when it did.
+        notes: what else there is to say, e.g. ``OneTrust: refused``.
+    """
+
+    name: str
+    found: int = 0
+    done: int = 0
+    seconds: float = 0.0
+    error: str = ""
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +161,7 @@ class PageInfo:
         resources: every request.
         artifacts: kinds kept beside the captures.
         outlinks: absolute URLs that the page links to.
+        links: the same and those of its head, each with where it stands; the first so many.
         timings: seconds by step.
         settled: seconds of the step ``settle`` by what held the page; ``quiet`` is the moment for
             which nothing did.
@@ -91,6 +171,11 @@ class PageInfo:
         tls_verified: False when the final document's certificate did not verify; None for http.
         text_digest: of the visible text, white space aside; for what has none, of the document's
             payload; empty when neither was kept. Equal ones mean that a reader sees no change.
+        behaviours: what was done on the page, in this order.
+        facts: what the page says of itself, for citations; `core.facts` says which.
+        pictures: the pictures that were kept, with their sizes.
+        favicon: URL of the page's icon, which is kept like any part of it; empty when it has none.
+        notes: what is less than whole in an artifact, a sentence each.
         page_class: what sort of page it is; `PageClass.UNJUDGED` when that was not judged.
         class_score: how sure that is, from 0 to 1.
         class_evidence: what speaks for it, a sentence each; empty for a page that is ok.
@@ -126,6 +211,12 @@ class PageInfo:
     redirects: tuple[str, ...] = ()
     tls_verified: bool | None = None
     text_digest: str = ""
+    behaviours: tuple[PageBehaviour, ...] = ()
+    facts: tuple[Fact, ...] = ()
+    links: tuple[PageLink, ...] = ()
+    pictures: tuple[Picture, ...] = ()
+    favicon: str = ""
+    notes: tuple[str, ...] = ()
     page_class: PageClass = PageClass.UNJUDGED
     class_score: float = 0.0
     class_evidence: tuple[str, ...] = ()
@@ -175,11 +266,32 @@ def parse_pageinfo(data: bytes) -> PageInfo:
             for key, value in document.items()
             if key in known
         }
-        values["resources"] = tuple(PageResource(**each) for each in values.get("resources", ()))
-        for name in ("refetched", "missing"):
-            values[name] = tuple(Gap(**each) for each in values.get(name, ()))
+        for name, kind in _ENTRIES.items():
+            values[name] = _each(kind, values.get(name, ()))
+        values["behaviours"] = tuple(
+            PageBehaviour(**{**each, "notes": tuple(each.get("notes", ()))})
+            for each in values.get("behaviours", ())
+        )
         values["outcome"] = Outcome(values["outcome"])
         values["page_class"] = page_class(values.get("page_class", ""))
         return PageInfo(**values)
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise InputError(f"Not a page manifest: {error}.") from error
+
+
+_ENTRIES: dict[str, type[Any]] = {
+    "resources": PageResource,
+    "facts": Fact,
+    "links": PageLink,
+    "pictures": Picture,
+    "refetched": Gap,
+    "missing": Gap,
+}
+
+
+def _each(kind: type[_T], entries: Any) -> tuple[_T, ...]:
+    """Values of a dataclass from their JSON; keys that it does not know are left out."""
+    known = {f.name for f in fields(kind)}  # type: ignore[arg-type]
+    return tuple(
+        kind(**{key: value for key, value in entry.items() if key in known}) for entry in entries
+    )

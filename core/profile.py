@@ -20,6 +20,7 @@ from core.patterns import Patterns
 from core.redis_url import RedisUse, parse_redis_url
 from core.request_headers import check_headers
 from core.settings import (
+    PICTURE_FORMATS,
     SCOPE_KINDS,
     EgressSettings,
     FrontierSettings,
@@ -224,6 +225,15 @@ def _check_visit(visit: VisitSettings, source: str) -> None:
     if visit.colour_scheme not in COLOUR_SCHEMES:
         raise ConfigError(
             f'{where} colour_scheme must be "light" or "dark", not {visit.colour_scheme!r}.'
+        )
+    if visit.picture_format not in PICTURE_FORMATS:
+        raise ConfigError(
+            f"{source} [visit] picture_format must be one of {', '.join(PICTURE_FORMATS)},"
+            f" not {visit.picture_format!r}."
+        )
+    if not 1 <= visit.picture_quality <= 100:
+        raise ConfigError(
+            f"{source} [visit] picture_quality must be from 1 to 100, not {visit.picture_quality}."
         )
     forms = (
         ("locale", _LOCALE, "be a language tag such as de-DE"),

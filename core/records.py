@@ -26,6 +26,7 @@ class ArtifactKind(StrEnum):
     THUMBNAIL = "thumbnail"
     DOM = "dom"
     TEXT = "text"
+    PDF = "pdf"
     PAGEINFO = "pageinfo"
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from core.sheets import Sheet
 
+PICTURE_FORMATS = ("png", "jpeg", "webp")
 SCOPE_KINDS = ("page", "prefix", "host", "domain", "any")
 
 
@@ -31,7 +32,11 @@ class VisitSettings:
     thumbnail: bool = True  # keep a small picture for lists
     dom: bool = True  # keep the final DOM, which playback is made from
     text: bool = True  # keep the visible text
-    full_page_limit_px: int = 16_000  # a full-page screenshot is cut at this height
+    pdf: bool = False  # keep the page as it would be printed, as PDF
+    favicon: bool = True  # load the page's icon, which this browser does not do by itself
+    full_page_limit_px: int = 16_000  # a full-page screenshot is cut at this height, in CSS pixels
+    picture_format: str = "png"  # of screenshots: "png", or smaller and lossy "jpeg" or "webp"
+    picture_quality: int = 80  # of "jpeg" and "webp", from 1 to 100
     refetch_requests: int = 30  # parts that did not come are asked for again, so many; 0: none
     refetch_bytes: int = 100_000_000  # … as long as no more than this comes of them
     refetch_s: float = 10.0  # … and no longer than this
@@ -52,8 +57,22 @@ class VisitSettings:
 class BehaviourSettings:
     """What is done on a page, as a reader would do it, so that everything loads that it has."""
 
-    run: tuple[str, ...] = ("scroll",)  # names, in this order; an empty list: none
+    run: tuple[str, ...] = (
+        "consent",
+        "scroll",
+        "lazy",
+        "details",
+        "media",
+    )  # names (docs/behaviours.md), in this order; an empty list: none
     limit_s: float = 10.0  # all of them together may take so long
+    scripts: tuple[str, ...] = ()  # your own, run after these: files beside the profile
+    accept_cookies: bool = False  # agree where a banner offers no way to refuse
+    scroll_rounds: int = 10  # a page that grows when its end is in sight may do so so often
+    scroll_px: int = 60_000  # … and is scrolled no further than this
+    clicks: int = 30  # expand and more press so many things each
+    fetches: int = 200  # lazy and candidates ask for so many pictures each
+    hovers: int = 30  # hover leads the pointer to so many places
+    routes: int = 20  # routes visits so many
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from typing import Any
 
 from core.captures import RecordLocation
 from core.formats import format_name, true_type
-from core.pages import Gap, Outcome, PageInfo, PageResource
+from core.pages import Gap, Outcome, PageBehaviour, PageInfo, PageResource
 from core.records import ArtifactKind
 from core.timestamps import warc_date
 from crawler.dispositions import attachment_name
@@ -71,6 +71,15 @@ def page_info(
         redirects=visit.redirects,
         tls_verified=_tls_verified(main),
         text_digest=_text_digest(visit, main),
+        behaviours=tuple(
+            PageBehaviour(each.name, each.found, each.done, each.seconds, each.error, each.notes)
+            for each in visit.behaviours
+        ),
+        facts=visit.facts,
+        links=visit.links,
+        pictures=visit.pictures,
+        favicon=visit.favicon,
+        notes=visit.notes,
         page_class=visit.classification.kind,
         class_score=visit.classification.score,
         class_evidence=visit.classification.evidence,
@@ -175,6 +184,12 @@ def _resource(
         kept=kept,
         reason=reason or request.failed,
         digest=digest,
+        started_ms=request.started_ms,
+        ttfb_ms=request.ttfb_ms,
+        duration_ms=request.duration_ms,
+        wire_bytes=request.wire_bytes,
+        initiator=request.initiator,
+        protocol=request.protocol,
     )
 
 

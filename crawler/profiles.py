@@ -77,9 +77,8 @@ def check_world(settings: Settings, source: str) -> None:
     """
     try:
         load_behaviours(settings.behaviours)
-    except (ConfigError, OSError) as error:
-        why = error if isinstance(error, ConfigError) else "there is no behaviour of such a name."
-        raise ConfigError(f"{source} [behaviours] run: {why}") from error
+    except ConfigError as error:
+        raise ConfigError(f"{source} {error}") from error
     zone = settings.visit.timezone
     known = _timezones()
     if zone and known and zone not in known:
@@ -104,6 +103,7 @@ def layers(name: str) -> tuple[Layer, ...]:
         except tomllib.TOMLDecodeError as error:
             raise ConfigError(f"{source} is no TOML: {error}.") from error
         parent = document.pop(EXTENDS, None)
+        _place_scripts(document, path)
         chain.append(Layer(source, text, document))
         if parent is None:
             return tuple(chain)
@@ -115,6 +115,15 @@ def layers(name: str) -> tuple[Layer, ...]:
                 "and none itself."
             )
         name, path = parent, _path(parent, near=path.parent)
+
+
+def _place_scripts(document: dict[str, Any], path: Path) -> None:
+    """Let relative paths of behaviours' scripts begin at the profile that names them."""
+    group = document.get("behaviours")
+    scripts = group.get("scripts") if isinstance(group, dict) else None
+    if isinstance(group, dict) and isinstance(scripts, list):
+        near = path.resolve().parent
+        group["scripts"] = [str(near / e) if isinstance(e, str) else e for e in scripts]
 
 
 def merged(chain: tuple[Layer, ...]) -> dict[str, Any]:

@@ -92,6 +92,7 @@ class Browser:
         user_agent: what it would call itself.
         visits: contexts lent so far.
         pid: its first process.
+        icons: URLs of icons that its visits have loaded; they need not be loaded again soon.
     """
 
     def __init__(
@@ -111,6 +112,7 @@ class Browser:
         self._contexts: dict[str, BrowserContext] = {}
         self._disposing: set[asyncio.Task[None]] = set()
         self._ill = ""
+        self.icons: set[str] = set()
         self._asked: float | None = None
         self._watching: asyncio.Task[None] | None = None
         self._pages_seen: dict[psutil.Process, float] = {}

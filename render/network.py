@@ -39,6 +39,12 @@ class RequestLog:
         resource_type: the browser's word: Document, Image, Script, ….
         from_cache: True when the browser did not ask the network.
         failed: why it failed, e.g. ``net::ERR_ABORTED``; empty when it did not.
+        started_ms: when it was made, from the visit's first request on; None when that is not known.
+        ttfb_ms: from there to the end of the response's head; None when none came.
+        duration_ms: from there to its end; None when it has none yet.
+        wire_bytes: received for it, head included, as the browser counts; None when it is not known.
+        initiator: what made it: parser, script, preload, preflight, other, …
+        protocol: spoken with whom the browser asked, which is our proxy: ``http/1.1``, ``h2``, ….
     """
 
     url: str
@@ -48,6 +54,12 @@ class RequestLog:
     resource_type: str = ""
     from_cache: bool = False
     failed: str = ""
+    started_ms: float | None = None
+    ttfb_ms: float | None = None
+    duration_ms: float | None = None
+    wire_bytes: int | None = None
+    initiator: str = ""
+    protocol: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +91,9 @@ class _Request:
     """A request that is being made; becomes a `RequestLog`."""
 
     __slots__ = (
-        "answered_at", "failed", "from_cache", "loader", "main", "method", "mime", "owner",
-        "resource_type", "started", "status", "times", "url",
+        "answered_at", "ended_at", "failed", "from_cache", "head_at", "initiator", "loader", "main",
+        "method", "mime", "owner", "protocol", "resource_type", "sent_at", "started", "status",
+        "times", "url", "wire_bytes",
     )  # fmt: skip
 
     def __init__(self, params: dict[str, Any], owner: str, now: float, *, main: bool) -> None:
@@ -98,12 +111,33 @@ class _Request:
         self.mime = ""
         self.from_cache = False
         self.failed = ""
+        self.initiator: str = params.get("initiator", {}).get("type", "")
+        self.protocol = ""
+        # Moments on the browser's own clock, in seconds; only their differences mean anything.
+        self.sent_at: float | None = params.get("timestamp")
+        self.head_at: float | None = None
+        self.ended_at: float | None = None
+        self.wire_bytes: int | None = None
 
-    def answered(self, response: dict[str, Any]) -> None:
+    def answered(self, response: dict[str, Any], at: float | None = None) -> None:
         self.status = response["status"] or None
         self.mime = response.get("mimeType", "")
+        self.protocol = response.get("protocol", "")
         if response.get("fromDiskCache") or response.get("fromPrefetchCache"):
             self.from_cache = True
+        timing = response.get("timing")
+        # Events wait their turn behind others; the network's own times do not.
+        self.head_at = (
+            timing["requestTime"] + timing["receiveHeadersEnd"] / 1000
+            if timing and timing.get("receiveHeadersEnd", -1) >= 0
+            else at
+        )
+
+    def ended(self, params: dict[str, Any]) -> None:
+        self.ended_at = params.get("timestamp")
+        length = params.get("encodedDataLength")
+        if length is not None:
+            self.wire_bytes = max(int(length), 0)
 
     def holds_until(self) -> float:
         """Up to when it is waited for; infinite without an end, 0.0 not at all."""
@@ -118,10 +152,11 @@ class _Request:
             return min(end, self.answered_at + UNREAD_S)
         return end
 
-    def frozen(self) -> RequestLog:
+    def frozen(self, origin: float | None) -> RequestLog:
         return RequestLog(
             self.url, self.method, self.status, self.mime, self.resource_type, self.from_cache,
-            self.failed,
+            self.failed, _ms(origin, self.sent_at), _ms(self.sent_at, self.head_at),
+            _ms(self.sent_at, self.ended_at), self.wire_bytes, self.initiator, self.protocol,
         )  # fmt: skip
 
 
@@ -193,16 +228,25 @@ class NetworkLog:
                 until = end if until is None else max(until, end)
         return until
 
+    def loading_since(self, began: float) -> bool:
+        """Whether something is in flight that was asked for after `began` and is waited for."""
+        return any(
+            request.started >= began and request.resource_type not in _NEVER_HOLD
+            for request in self._open.values()
+        )
+
     def entries(self) -> tuple[RequestLog, ...]:
         """Every request so far, in the order in which they were made."""
-        return tuple(request.frozen() for request in self._requests)
+        origin = self._requests[0].sent_at if self._requests else None
+        return tuple(request.frozen(origin) for request in self._requests)
 
     def _will_be_sent(self, params: dict[str, Any], owner: str) -> None:
         identifier = params["requestId"]
         redirect = params.get("redirectResponse")
         previous = self._open.pop(identifier, None)
         if redirect is not None and previous is not None:
-            previous.answered(redirect)
+            previous.answered(redirect, params.get("timestamp"))
+            previous.ended({**redirect, "timestamp": params.get("timestamp")})
             if self._is_main(params):
                 self.hops.setdefault(params.get("loaderId", ""), []).append(previous.url)
         if not params["request"]["url"].startswith(_LOGGED_SCHEMES):
@@ -236,7 +280,7 @@ class NetworkLog:
         response = params["response"]
         request = self._open.get(params["requestId"])
         if request is not None:
-            request.answered(response)
+            request.answered(response, params.get("timestamp"))
             request.answered_at = self._now
             request.resource_type = params.get("type", request.resource_type)
             if request.resource_type in _NEVER_HOLD:
@@ -255,25 +299,32 @@ class NetworkLog:
             request.from_cache = True
 
     def _finished(self, params: dict[str, Any], _: str) -> None:
-        if self._open.pop(params["requestId"], None) is not None:
+        request = self._open.pop(params["requestId"], None)
+        if request is not None:
+            request.ended(params)
             self.on_change()
 
     def _failed(self, params: dict[str, Any], _: str) -> None:
         request = self._open.pop(params["requestId"], None)
         if request is not None:
             request.failed = params.get("blockedReason") or params.get("errorText") or "failed"
+            request.ended(params)
             if request.main:
                 self.document_errors[request.loader] = request.failed
             self.on_change()
 
     def _socket_created(self, params: dict[str, Any], owner: str) -> None:
-        request = {"request": {"url": params["url"], "method": "GET"}, "type": "WebSocket"}
+        request = {
+            "request": {"url": params["url"], "method": "GET"},
+            "type": "WebSocket",
+            "initiator": params.get("initiator", {}),
+        }
         self._add(params["requestId"], _Request(request, owner, self._now, main=False))
 
     def _socket_answered(self, params: dict[str, Any], _: str) -> None:
         request = self._open.get(params["requestId"])
         if request is not None:
-            request.answered(params["response"])
+            request.answered(params["response"], params.get("timestamp"))
 
     def _socket_failed(self, params: dict[str, Any], _: str) -> None:
         request = self._open.get(params["requestId"])
@@ -305,6 +356,13 @@ def lower_headers(headers: Iterable[tuple[str, str]]) -> dict[str, str]:
             break
         kept[name.lower()] = value[:URL_LIMIT_CHARS]
     return kept
+
+
+def _ms(start: float | None, end: float | None) -> float | None:
+    """Milliseconds between two moments; None when one is not known."""
+    if start is None or end is None:
+        return None
+    return round(max(end - start, 0.0) * 1000, 1)
 
 
 def _nothing() -> None:

@@ -29,6 +29,7 @@ CONSOLE_CHARS = 300
 SCRIPT_ATTEMPTS = 3
 # We read no bodies, so the browser need keep none for us.
 _NETWORK = {"maxTotalBufferSize": 0, "maxResourceBufferSize": 0, "maxPostDataSize": 0}
+_DOCUMENTS = [{"urlPattern": "*", "resourceType": "Document"}]
 _BINDING = "weboidTimer"
 _AUTO_ATTACH = {"autoAttach": True, "waitForDebuggerOnStart": True, "flatten": True}
 
@@ -54,6 +55,9 @@ class Page:
         gone: why there is no page any more; empty while there is one.
         console: error lines, shortened.
         login: what answers the proxy.
+        held: True while it may go nowhere else; see `hold`.
+        frames: the session of each frame that has a process of its own, by frame id.
+        picture_css: rules that hold in its pictures only; empty for none.
         changed: set whenever one of these, or the log, may have changed.
     """
 
@@ -72,11 +76,13 @@ class Page:
         self._session = session_id
         self._options = options
         self._clock = clock
-        self._children: set[str] = set()
+        self._children: dict[str, str] = {}
         self._world: int | None = None
         self._guard = ""
         self._cut_off = False
         self._halted = False
+        self.held = False
+        self.picture_css = ""
         self.target_id = target_id
         self.log = NetworkLog(target_id)
         self.log.on_change = self._log_changed
@@ -87,7 +93,7 @@ class Page:
         self.loaded = False
         self.gone = ""
         self.console: list[str] = []
-        self._context = context
+        self.frames: dict[str, str] = {}
         self.login = ProxyLogin(proxy, self.post)
         self.changed = asyncio.Event()
         self._timers: dict[tuple[str, int, bool], float] = {}
@@ -110,8 +116,10 @@ class Page:
     def __repr__(self) -> str:
         return f"<Page {self.url!r} [{self.gone or 'here'}, {len(self._children)} children]>"
 
-    async def send(self, method: str, params: dict[str, Any] | None = None) -> dict[str, Any]:
-        """The result of a command to the page.
+    async def send(
+        self, method: str, params: dict[str, Any] | None = None, session: str = ""
+    ) -> dict[str, Any]:
+        """The result of a command to the page, or to the frame of another site that has `session`.
 
         Raises:
             PageGoneError: the page crashed or closed.
@@ -121,7 +129,7 @@ class Page:
         if self.gone:
             raise PageGoneError(self.gone)
         try:
-            return await self._connection.send(method, params, self._session)
+            return await self._connection.send(method, params, session or self._session)
         except CommandError:
             if self.gone:
                 raise PageGoneError(self.gone) from None
@@ -167,10 +175,41 @@ class Page:
             (due for (*_, is_late), due in self._timers.items() if late or not is_late), default=0.0
         )
 
+    async def refer(self, name: str, source: str, *arguments: object) -> dict[str, Any]:
+        """A reference to what a function expression of ours returns: a `Runtime.RemoteObject`.
+
+        Raises:
+            PageGoneError, BrowserUnavailableError, CommandError: as `call`; there is no second try.
+        """
+        return await self._evaluate(name, source, arguments, by_value=False)
+
     async def wait_changed(self) -> None:
         """Return when anything happened since the last call."""
         await self.changed.wait()
         self.changed.clear()
+
+    def frame_sessions(self) -> tuple[str, ...]:
+        """The page's own, which is empty, then those of its frames that live in other processes."""
+        return ("", *(session for session, kind in self._children.items() if kind == "iframe"))
+
+    def now(self) -> float:
+        """Seconds of the clock that its requests are noted with."""
+        return self._clock.monotonic()
+
+    def loading_since(self, began: float) -> bool:
+        """Whether it still waits for something that it asked for after that moment of its clock."""
+        return self.log.loading_since(began)
+
+    def hold(self) -> None:
+        """Let the page go nowhere else, until `release`: who presses buttons must not lose it."""
+        self.held = True
+        self.post("Fetch.enable", {"patterns": _DOCUMENTS})
+
+    def release(self) -> None:
+        """The end of `hold`; without one, nothing."""
+        if self.held and not self._halted:
+            self.post("Fetch.disable")
+        self.held = False
 
     def halt(self) -> None:
         """Stop the page's scripts, even one that never ends, and what is loading; go nowhere else.
@@ -179,8 +218,7 @@ class Page:
         it would be replaced by the browser's error page.
         """
         self._halted = True
-        documents = [{"urlPattern": "*", "resourceType": "Document"}]
-        self.post("Fetch.enable", {"patterns": documents})
+        self.post("Fetch.enable", {"patterns": _DOCUMENTS})
         self.post("Emulation.setScriptExecutionDisabled", {"value": True})
         self.post("Runtime.terminateExecution")
         self.post("Page.stopLoading")
@@ -236,19 +274,32 @@ class Page:
                 self._connection.forget(child, reason)
             self.changed.set()
 
-    async def _call(self, name: str, source: str, arguments: tuple[object, ...]) -> Any:
+    async def world(self) -> int:
+        """Where our scripts run in the main frame's document: its execution context, made if need be.
+
+        Raises:
+            CommandError, PageGoneError, BrowserUnavailableError: as `send`.
+        """
         if self._world is None:
             made = await self.send(
                 "Page.createIsolatedWorld", {"frameId": self.target_id, "worldName": WORLD}
             )
             self._world = made["executionContextId"]
+        return self._world
+
+    async def _call(self, name: str, source: str, arguments: tuple[object, ...]) -> Any:
+        return (await self._evaluate(name, source, arguments, by_value=True)).get("value")
+
+    async def _evaluate(
+        self, name: str, source: str, arguments: tuple[object, ...], *, by_value: bool
+    ) -> dict[str, Any]:
         answer = await self.send(
             "Runtime.callFunctionOn",
             {
                 "functionDeclaration": source,
-                "executionContextId": self._world,
+                "executionContextId": await self.world(),
                 "arguments": [{"value": argument} for argument in arguments],
-                "returnByValue": True,
+                "returnByValue": by_value,
                 "awaitPromise": True,
                 "silent": True,
             },
@@ -257,7 +308,8 @@ class Page:
         if failure is not None:
             said = failure.get("exception", {}).get("description", failure.get("text", ""))
             raise CommandError(f"{name}.js", said[:CONSOLE_CHARS])
-        return answer["result"].get("value")
+        result: dict[str, Any] = answer["result"]
+        return result
 
     def _heard(self, method: str, params: dict[str, Any]) -> None:
         handler = self._handlers.get(method)
@@ -321,12 +373,16 @@ class Page:
             self.changed.set()
 
     def _child_attached(self, params: dict[str, Any]) -> None:
-        self._adopt(params["sessionId"], params["targetInfo"]["type"])
+        info = params["targetInfo"]
+        if info["type"] == "iframe" and len(self._children) < CHILD_LIMIT:
+            # A target that is a frame has the frame's id.
+            self.frames[info["targetId"]] = params["sessionId"]
+        self._adopt(params["sessionId"], info["type"])
 
     def _adopt(self, session: str, kind: str) -> None:
         post = self._connection.post
         if len(self._children) < CHILD_LIMIT and kind != "service_worker":
-            self._children.add(session)
+            self._children[session] = kind
             self._connection.listen(session, self._child_listener(session))
             post("Network.enable", _NETWORK, session)
             post("Target.setAutoAttach", _AUTO_ATTACH, session)
@@ -360,12 +416,14 @@ class Page:
 
     def _child_detached(self, params: dict[str, Any]) -> None:
         session = params["sessionId"]
-        self._children.discard(session)
+        self.frames = {frame: owner for frame, owner in self.frames.items() if owner != session}
+        self._children.pop(session, None)
         self._connection.forget(session, "detached")
         self.log.owner_gone(session)
 
     def _request_paused(self, params: dict[str, Any]) -> None:
-        if self._halted:
+        leaves = self.held and params.get("frameId") == self.target_id
+        if self._halted or leaves:
             facts = {"requestId": params["requestId"], "errorReason": "Aborted"}
             self.post("Fetch.failRequest", facts)
         else:

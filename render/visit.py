@@ -10,7 +10,8 @@ from datetime import datetime
 
 from core.clock import Clock
 from core.errors import BadUrlError, BrowserUnavailableError
-from core.pages import Outcome
+from core.facts import Fact
+from core.pages import Outcome, PageLink, Picture
 from core.settings import BehaviourSettings, VisitSettings
 from render.behaviours.running import Behaviours, Done, behave, load_behaviours
 from render.browser import DISPOSE_WAIT_S, Browser, BrowserContext, ProxyEndpoint
@@ -18,7 +19,7 @@ from render.cdp import CommandError
 from render.classify import NOT_JUDGED, Classification, classify
 from render.classing.evidence import Evidence, Traits
 from render.classing.looking import look
-from render.gathering import Artifact, Gathered, gather
+from render.gathering import Artifact, Gathered, Source, gather
 from render.identity import page_options
 from render.navigation import ABORTED, Arrival, arrive
 from render.network import DocumentResponse, RequestLog
@@ -71,6 +72,11 @@ class Visit:
         robots_meta: name in lower case and content of each ``<meta>`` that robots may go by; one
             that stands for a header has the name ``http-equiv:`` and the header's.
         behaviours: what each of them did, in the order in which they ran.
+        facts: what the page says of itself.
+        links: `outlinks` and those of the head, with where they stand.
+        pictures: sizes of the pictures that were made.
+        favicon: URL of the page's icon; empty when none was loaded.
+        notes: what is less than whole in an artifact, a sentence each.
         settled: seconds that it took to come to rest, by what held it; see `render.settle.Rest`.
         restless: what did not come to rest within its limit, by the same names.
         classification: what sort of page it is, and why.
@@ -97,6 +103,11 @@ class Visit:
     seconds: float
     robots_meta: tuple[tuple[str, str], ...] = ()
     behaviours: tuple[Done, ...] = ()
+    facts: tuple[Fact, ...] = ()
+    links: tuple[PageLink, ...] = ()
+    pictures: tuple[Picture, ...] = ()
+    favicon: str = ""
+    notes: tuple[str, ...] = ()
     settled: dict[str, float] = field(default_factory=dict)
     restless: tuple[str, ...] = ()
     classification: Classification = NOT_JUDGED
@@ -158,6 +169,7 @@ class _Run:
         self._behaviours = behaviours
         self._clock = clock
         self._started_at = clock.now()
+        self._icons = browser.icons
         self._arrival: Arrival | None = None
         self._found = Gathered()
         self._done: tuple[Done, ...] = ()
@@ -208,10 +220,16 @@ class _Run:
         if not self._document_stands(page):
             return
         document = self._document(page)
-        mime = document.mime if document is not None else "text/html"
-        await gather(page, mime, self._settings, self.steps, self._found)
+        source = Source(
+            url=document.url if document is not None else self._request.url,
+            status=document.status if document is not None else None,
+            mime=document.mime if document is not None else "text/html",
+            headers=document.headers if document is not None else {},
+            icons=self._icons,
+        )
+        await gather(page, source, self._settings, self.steps, self._found)
         with self.steps.step("classify"):
-            self._traits = await look(page, mime, self._found, self.steps)
+            self._traits = await look(page, source.mime, self._found, self.steps)
 
     async def _come_to_rest(self, page: Page) -> None:
         """Settle, behave, and settle again; a page that is ill is stopped and kept as it is."""
@@ -298,6 +316,11 @@ class _Run:
             seconds=round(self.steps.spent_s, 4),
             robots_meta=self._found.robots_meta,
             behaviours=self._done,
+            facts=self._found.facts,
+            links=self._found.links,
+            pictures=tuple(self._found.pictures),
+            favicon=self._found.favicon,
+            notes=tuple(self._found.notes),
             settled={name: round(spent, 4) for name, spent in self._rest.held.items()},
             restless=tuple(self._rest.restless),
             classification=self._classified(document, page)

@@ -1,27 +1,132 @@
-// Scroll down once, a viewport at a time, so that what loads on sight is seen; then back to the top.
-// Ends after `limitMs`, at the bottom, or when the page has grown to `growth` times its height.
-async (options) => {
+// Scroll down, slowly enough that what loads on sight is seen, then what scrolls within the page; at
+// the end back to the top. Called again with `from` as long as the page grows, and last with `back`.
+async (options, tools) => {
   "use strict";
-  const { limitMs } = options;
-  const pauseMs = 50;
-  const growth = 3;
-  const maxHeight = 60000;
-  const scrollHeight = Object.getOwnPropertyDescriptor(Element.prototype, "scrollHeight").get;
-  const rootOf = Object.getOwnPropertyDescriptor(Document.prototype, "documentElement").get;
-  const bodyOf = Object.getOwnPropertyDescriptor(Document.prototype, "body").get;
-  const height = () =>
-    Math.max(...[rootOf.call(document), bodyOf.call(document)].map((e) => (e ? scrollHeight.call(e) : 0)));
-  const pause = () => new Promise((resolve) => setTimeout(resolve, pauseMs));
-  const end = performance.now() + limitMs;
-  const bottom = Math.min(maxHeight, height() * growth);
-  let steps = 0;
-  let at = 0;
-  while (performance.now() < end && at + innerHeight < Math.min(height(), bottom)) {
-    at += innerHeight;
-    scrollTo({ top: at, behavior: "instant" });
-    steps += 1;
-    await pause();
+  const { attribute, body, box, drawn, find, height, left, pause, reader, root, scrollHeightOf, style } = tools;
+  const pixels = options.scrollPx || 60000;
+  const clientHeight = reader(Element, "clientHeight");
+  const clientWidth = reader(Element, "clientWidth");
+  const scrollWidth = reader(Element, "scrollWidth");
+  const leadTo = (node, top, side) =>
+    Element.prototype.scrollTo.call(node, { top, left: side, behavior: "instant" });
+  let futile = 0;
+  const waiting = () =>
+    find("img[data-src], img[data-lazy-src], img[data-original], img[data-lazy], [data-bg]", 300).some((node) => {
+      const { top, bottom, width } = box(node);
+      if (bottom < 0 || top > innerHeight || width < 1) return false;
+      if (node instanceof HTMLImageElement) {
+        return !(reader(HTMLImageElement, "complete")(node) && reader(HTMLImageElement, "naturalWidth")(node) > 2);
+      }
+      return style(node).backgroundImage === "none";
+    });
+  // Loaders that look only when scrolling has stopped for a moment are waited for, if there are any.
+  const look = async () => {
+    await drawn();
+    await pause(25);
+    for (let turn = 0; turn < 6 && futile < 3 && waiting(); turn += 1) {
+      await pause(50);
+      if (turn === 5) futile += 1;
+    }
+  };
+
+  // A banner that forbids scrolling hides the rest of the page, from us and from its own loaders.
+  const locked = [];
+  const unlock = () => {
+    for (const node of [root(), body()]) {
+      if (!node) continue;
+      const has = style(node);
+      const fixed = node === body() && has.position === "fixed";
+      if (!/hidden|clip/.test(has.overflowY) && !fixed) continue;
+      locked.push([node, attribute(node, "style")]);
+      const inline = reader(HTMLElement, "style")(node);
+      inline.setProperty("overflow", "visible", "important");
+      if (fixed) inline.setProperty("position", "static", "important");
+      if (has.height !== "auto" && clientHeight(node) <= innerHeight) {
+        inline.setProperty("height", "auto", "important");
+      }
+    }
+  };
+  const lock = () => {
+    for (const [node, was] of locked) {
+      if (was === null) Element.prototype.removeAttribute.call(node, "style");
+      else Element.prototype.setAttribute.call(node, "style", was);
+    }
+  };
+
+  const down = async () => {
+    let at = options.from || 0;
+    let steps = 0;
+    // What the page grows by meanwhile is another round.
+    const goal = Math.min(height(), pixels);
+    while (left() > 0 && at + innerHeight < goal) {
+      at = Math.min(at + innerHeight * 0.75, goal - innerHeight);
+      scrollTo({ top: at, behavior: "instant" });
+      steps += 1;
+      await look();
+    }
+    return [at, steps, goal];
+  };
+  const inner = async () => {
+    const found = [];
+    let looked = 0;
+    const began = performance.now();
+    for (const node of find("*", 20000)) {
+      looked += 1;
+      if (looked % 200 === 0 && performance.now() - began > 30) break;
+      const tall = clientHeight(node);
+      const wide = clientWidth(node);
+      if (tall < 100 || wide < 100 || node === root() || node === body()) continue;
+      const deep = scrollHeightOf(node) - tall;
+      const long = scrollWidth(node) - wide;
+      if (deep < 50 && long < 50) continue;
+      const has = style(node);
+      const rolls = deep >= 50 && /auto|scroll/.test(has.overflowY);
+      const slides = long >= 50 && /auto|scroll/.test(has.overflowX);
+      if (rolls || slides) found.push({ node, rolls, slides, area: tall * wide });
+    }
+    found.sort((one, other) => other.area - one.area);
+    let steps = 0;
+    for (const { node, rolls, slides } of found.slice(0, 8)) {
+      if (left() <= 0) break;
+      const back = [reader(Element, "scrollTop")(node), reader(Element, "scrollLeft")(node)];
+      let at = 0;
+      for (let step = 0; rolls && step < 60 && left() > 0; step += 1) {
+        if (at + clientHeight(node) >= Math.min(scrollHeightOf(node), pixels)) {
+          // It may grow, too.
+          await pause(120);
+          if (at + clientHeight(node) >= Math.min(scrollHeightOf(node), pixels)) break;
+        }
+        at = Math.min(at + clientHeight(node) * 0.75, scrollHeightOf(node) - clientHeight(node));
+        leadTo(node, at, 0);
+        steps += 1;
+        await look();
+      }
+      for (let step = 0, side = 0; slides && step < 8 && left() > 0; step += 1) {
+        if (side + clientWidth(node) >= scrollWidth(node)) break;
+        side += clientWidth(node) * 0.75;
+        leadTo(node, back[0], side);
+        steps += 1;
+        await look();
+      }
+      leadTo(node, ...back);
+    }
+    return steps;
+  };
+
+  if (options.back) {
+    const steps = await inner();
+    scrollTo({ top: 0, behavior: "instant" });
+    return { found: steps, done: steps, again: steps > 0, at: 0 };
   }
-  scrollTo({ top: 0, behavior: "instant" });
-  return { found: steps, done: steps, again: steps > 0 };
+  unlock();
+  const [at, steps, goal] = await down();
+  let within = 0;
+  if (!steps && !options.from) within = await inner();
+  if (!steps || options.alone) scrollTo({ top: options.from && !options.alone ? at : 0, behavior: "instant" });
+  lock();
+  const overflow = steps > 0 && locked.length > 0;
+  return {
+    found: steps + within, done: steps + within, again: steps + within > 0, at, height: goal, steps,
+    css: overflow ? "html, body { overflow: visible !important; position: static !important; height: auto !important }" : "",
+  };
 }

@@ -4,6 +4,10 @@
 // reader can show that; their style rules are kept to their host by an attribute selector.
 // Scripts, templates, noscript and comments are left out: none of them is seen. URLs are absolute,
 // because <base> is left out too.
+//
+// What only another world can read is left open: in `parts`, [number, level] stands where the
+// document of the frame of that number (render/documents.py) belongs, escaped `level` times, and
+// {canvas} where the picture of a canvas that cannot be read belongs.
 (limit, canvasLimit) => {
   "use strict";
   // Getters from the prototypes: a form may hide any property behind an input of its name.
@@ -34,10 +38,18 @@
   const dataOf = reader(CharacterData, "data");
   const nameOf = reader(Element, "localName");
   const namespaceOf = reader(Element, "namespaceURI");
-  const attributesOf = reader(Element, "attributes");
   const shadowOf = reader(Element, "shadowRoot");
-  const frameOf = reader(HTMLIFrameElement, "contentDocument");
-  const oldFrameOf = reader(HTMLFrameElement, "contentDocument");
+  const FRAMES = {
+    iframe: reader(HTMLIFrameElement, "contentDocument"),
+    frame: reader(HTMLFrameElement, "contentDocument"),
+    object: reader(HTMLObjectElement, "contentDocument"),
+    embed: () => null,
+  };
+  const numberOf = (node) => {
+    if (!Object.hasOwn(globalThis, "weboidFrames")) globalThis.weboidFrames = [];
+    const at = globalThis.weboidFrames.indexOf(node);
+    return at < 0 ? globalThis.weboidFrames.push(node) - 1 : at;
+  };
   const rootOf = reader(Document, "documentElement");
   const doctypeOf = reader(Document, "doctype");
   const adoptedOf = (root, type) => {
@@ -45,19 +57,26 @@
     return attempt(() => [...get.call(root)], []);
   };
 
-  const parts = [];
+  // Text is gathered in one string; a hole puts it away.
+  let parts = [];
+  let written = "";
+  const hole = (part) => {
+    parts.push(written, part);
+    written = "";
+  };
   let length = 0;
+  let base = "";
   let truncated = false;
   let canvasLeft = canvasLimit;
   let hosts = 0;
+  const canvases = [];
   const put = (text) => {
     length += text.length;
-    parts.push(text);
+    written += text;
   };
-  const escapeText = (text) =>
-    text.replace(/[&<>\u00a0]/g, (c) => ({ "&": "&amp;", "<": "&lt;", ">": "&gt;", "\u00a0": "&nbsp;" })[c]);
-  const escapeValue = (text) =>
-    text.replace(/[&<>"\u00a0]/g, (c) => ({ "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "\u00a0": "&nbsp;" })[c]);
+  const ESCAPES = { "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "\u00a0": "&nbsp;" };
+  const escapeText = (text) => (/[&<>\u00a0]/.test(text) ? text.replace(/[&<>\u00a0]/g, (c) => ESCAPES[c]) : text);
+  const escapeValue = (text) => (/[&<>"\u00a0]/.test(text) ? text.replace(/[&<>"\u00a0]/g, (c) => ESCAPES[c]) : text);
 
   const absolute = (value, base) => {
     const text = value.trim();
@@ -144,15 +163,21 @@
     put(`<style${attributes}>${absoluteCss(css, base).replace(/<(?=\/)/g, "\\3c ")}</style>`);
   };
 
+  const names = new Map(); // whether an element of that name is written
   const ATTRIBUTE_NAME = /^[^\s"'<>/=\u0000]+$/;
   const attribute = (name, value) => ` ${name}="${escapeValue(value)}"`;
-  const attributesText = (node, name, base, host) => {
-    const state = formState(node, name);
+  const NO_STATE = new Map();
+  const STATEFUL = new Set(["img", "video", "input", "option"]);
+  const attributesText = (node, name, host) => {
+    const plain = !Element.prototype.hasAttributes.call(node);
+    const state = plain && !STATEFUL.has(name) ? NO_STATE : stateOf(node, name);
     let text = "";
-    for (const { name: key, value } of attributesOf(node)) {
+    for (const key of plain ? [] : Element.prototype.getAttributeNames.call(node)) {
       const lower = key.toLowerCase();
+      const value = Element.prototype.getAttribute.call(node, key);
+      if (value === null) continue;
       if (!ATTRIBUTE_NAME.test(key) || lower.startsWith("data-weboid-") || state.has(lower)) continue;
-      if (name === "iframe" && lower === "srcdoc" && attempt(() => frameOf(node), null)) continue;
+      if (name === "iframe" && lower === "srcdoc" && attempt(() => FRAMES.iframe(node), null)) continue;
       let kept = value;
       if (URLS.has(lower)) kept = absolute(value, base);
       else if (lower === "srcset" || lower === "imagesrcset") kept = absoluteSet(value, base);
@@ -163,13 +188,46 @@
     if (name === "img" || name === "video" || name === "audio") {
       const loaded = attempt(() => reader(name === "img" ? HTMLImageElement : HTMLMediaElement, "currentSrc")(node), "");
       if (loaded && /^https?:/.test(loaded)) text += attribute("data-weboid-src", loaded);
+      else if (name === "img" && loaded.startsWith("blob:")) text += attribute("data-weboid-blob", loaded.slice(0, 200));
     }
     if (host) text += attribute("data-weboid-host", String(host.id));
     return text;
   };
-  const formState = (node, name) => {
+  const draw = (node, width, height, type) =>
+    attempt(() => {
+      if (!width || !height || width * height > 16000000) return null;
+      const canvas = Document.prototype.createElement.call(document, "canvas");
+      canvas.width = width;
+      canvas.height = height;
+      CanvasRenderingContext2D.prototype.drawImage.call(HTMLCanvasElement.prototype.getContext.call(canvas, "2d"), node, 0, 0, width, height);
+      return canvasPicture(canvas, type);
+    }, null);
+  const mediaState = (node, name, state) => {
+    if (name === "img") {
+      // Nobody can ask for what lies in the page's memory.
+      const source = reader(HTMLImageElement, "currentSrc")(node);
+      if (!source.startsWith("blob:")) return;
+      const data = draw(node, reader(HTMLImageElement, "naturalWidth")(node), reader(HTMLImageElement, "naturalHeight")(node));
+      if (data) for (const key of ["src", "srcset"]) state.set(key, key === "src" ? data : null);
+    } else if (reader(HTMLMediaElement, "readyState")(node) >= 2) {
+      // The frame that is shown, unless its poster still is.
+      const poster = Element.prototype.hasAttribute.call(node, "poster");
+      if (poster && reader(HTMLMediaElement, "currentTime")(node) === 0) return;
+      const data = draw(node, reader(HTMLVideoElement, "videoWidth")(node), reader(HTMLVideoElement, "videoHeight")(node), "image/jpeg");
+      if (data) state.set("poster", data);
+    }
+  };
+  const stateOf = (node, name) => {
     // What the visitor would see in a form; a password is not seen.
     const state = new Map();
+    if (name === "img" || name === "video") attempt(() => mediaState(node, name, state));
+    if (Element.prototype.hasAttribute.call(node, "popover")) {
+      // Shown or not is in no attribute; without scripts it must not depend on one that needs them.
+      const open = attempt(() => Element.prototype.matches.call(node, ":popover-open"), false);
+      state.set("popover", null);
+      state.set("data-weboid-popover", open ? "open" : "closed");
+      if (!open) state.set("hidden", "");
+    }
     attempt(() => {
       if (name === "input") {
         const kind = reader(HTMLInputElement, "type")(node);
@@ -186,9 +244,9 @@
     });
     return state;
   };
-  const canvasPicture = (node) =>
+  const canvasPicture = (node, type = "image/png") =>
     attempt(() => {
-      const data = HTMLCanvasElement.prototype.toDataURL.call(node, "image/png");
+      const data = HTMLCanvasElement.prototype.toDataURL.call(node, type, 0.8);
       if (data.length > canvasLeft || data.length < 10) return null;
       canvasLeft -= data.length;
       return data;
@@ -204,7 +262,6 @@
     }
   };
   const shadowChildren = (node, shadow, depth, scope) => {
-    const base = baseOf(node);
     for (const sheet of adoptedOf(shadow, ShadowRoot)) {
       const css = attempt(() => scopedRules(sheet.cssRules, selectorOf(scope)), "");
       if (css && !sheet.disabled) putStyle(css, "", base);
@@ -218,50 +275,83 @@
     // What is slotted belongs to the tree around the host, and so do its styles.
     for (const child of assigned) write(child, depth, scope && scope.outer, false);
   };
-  const writeStyle = (node, base, scope) => {
-    const kept = attributesText(node, "style", base, null);
+  const writeStyle = (node, scope) => {
+    const kept = attributesText(node, "style", null);
     if (!scope) return putStyle(styleText(node), kept, base);
     const sheet = attempt(() => node.sheet, null);
     const css = attempt(() => scopedRules(sheet.cssRules, selectorOf(scope)), "");
     return css ? putStyle(css, "", base) : undefined;
   };
-  const writeFrame = (node, name, depth, base) => {
-    const inner = attempt(() => (name === "iframe" ? frameOf : oldFrameOf)(node), null);
-    let own = "";
-    if (inner && depth < DEPTH) {
+  const writeFrame = (node, name, depth) => {
+    const inner = attempt(() => FRAMES[name](node), null);
+    put(`<${name}${attributesText(node, name, null)}`);
+    if (depth < DEPTH && (inner || name === "iframe" || name === "frame" || isFramed(node))) {
       // Its document goes into an attribute, for whoever wants to show it later.
-      const mark = parts.length;
-      const before = length;
-      writeDocument(inner, depth + DEPTH / 4);
-      own = attribute("data-weboid-document", parts.splice(mark).join(""));
-      length = before + own.length;
+      put(' data-weboid-document="');
+      if (inner) writeInner(inner, depth);
+      else hole([numberOf(node), 1]);
+      put('"');
     }
-    put(`<${name}${attributesText(node, name, base, null)}${own}>${name === "iframe" ? "</iframe>" : ""}`);
+    put(">");
+    if (name === "object" && !inner) children(node, depth + 1, null, false);
+    if (name === "iframe" || name === "object") put(`</${name}>`);
   };
+  const writeInner = (inner, depth) => {
+    const [outer, before, around, long] = [parts, written, base, length];
+    parts = [];
+    written = "";
+    writeDocument(inner, depth + DEPTH / 4);
+    const own = [...parts, written];
+    [parts, written, base, length] = [outer, before, around, long];
+    for (const part of own) {
+      if (typeof part === "string") put(escapeValue(part));
+      else hole(Array.isArray(part) ? [part[0], part[1] + 1] : part);
+    }
+  };
+  const isFramed = (node) => {
+    const type = Element.prototype.getAttribute.call(node, "type") || "";
+    return /html|svg|xml/i.test(type) || (type === "" && nameOf(node) === "object");
+  };
+  const writeCanvas = (node) => {
+    const data = canvasPicture(node);
+    const clip = data ? null : clipOf(node);
+    if (!data && !clip) return false;
+    put(`<img${attributesText(node, "canvas", null)}${attribute("data-weboid-canvas", data ? "" : "seen")} src="`);
+    if (data) put(data);
+    else {
+      hole({ canvas: canvases.length });
+      canvases.push(clip);
+    }
+    put('">');
+    return true;
+  };
+  const clipOf = (node) =>
+    // Drawn with what belongs to another site, it may be looked at but not read.
+    attempt(() => {
+      if (canvases.length >= 20 || reader(Node, "ownerDocument")(node) !== document) return null;
+      if (!Element.prototype.checkVisibility.call(node, { visibilityProperty: true })) return null;
+      const box = Element.prototype.getBoundingClientRect.call(node);
+      if (box.width < 1 || box.height < 1 || box.width * box.height > 4000000) return null;
+      return [box.x + scrollX, box.y + scrollY, box.width, box.height];
+    }, null);
   const writeElement = (node, depth, scope) => {
     const html = namespaceOf(node) === HTML;
     const name = nameOf(node);
-    const base = baseOf(node);
-    if (LEFT_OUT.has(name) || depth > DEPTH || !ATTRIBUTE_NAME.test(name)) {
+    if (!names.has(name)) names.set(name, !LEFT_OUT.has(name) && ATTRIBUTE_NAME.test(name));
+    if (depth > DEPTH || !names.get(name)) {
       truncated ||= depth > DEPTH;
       return;
     }
     if (!html) {
-      put(`<${name}${attributesText(node, name, base, null)}>`);
+      put(`<${name}${attributesText(node, name, null)}>`);
       children(node, depth + 1, scope, false);
       put(`</${name}>`);
       return;
     }
-    if (name === "style") return void writeStyle(node, base, scope);
+    if (name === "style") return void writeStyle(node, scope);
     if (name === "slot" && inShadow(node)) return void slotted(node, depth + 1, scope);
-    if (name === "iframe" || name === "frame") return void writeFrame(node, name, depth, base);
-    if (name === "canvas") {
-      const data = canvasPicture(node);
-      if (data) {
-        put(`<img${attributesText(node, name, base, null)}${attribute("data-weboid-canvas", "")}${attribute("src", data)}>`);
-        return;
-      }
-    }
+    if (Object.hasOwn(FRAMES, name)) return void writeFrame(node, name, depth);
+    if (name === "canvas" && writeCanvas(node)) return;
     if (name === "meta" && Element.prototype.hasAttribute.call(node, "charset")) return;
     if (name === "link" && scope && /stylesheet/i.test(Element.prototype.getAttribute.call(node, "rel") || "")) {
       const css = attempt(() => scopedRules(node.sheet.cssRules, selectorOf(scope)), "");
@@ -270,7 +360,7 @@
     }
     const shadow = shadowOf(node);
     const own = shadow ? { id: (hosts += 1), outer: scope } : null;
-    put(`<${name}${attributesText(node, name, base, own)}>`);
+    put(`<${name}${attributesText(node, name, own)}>`);
     if (VOID.has(name)) return;
     // The HTML parser swallows a line break right after these start tags.
     if (name === "head") put('<meta charset="utf-8">');
@@ -287,7 +377,7 @@
     const owner = reader(Node, "ownerDocument")(head);
     for (const sheet of adoptedOf(owner, Document)) {
       if (sheet.disabled) continue;
-      putStyle(attempt(() => cssText(sheet), ""), attribute("data-weboid-adopted", ""), baseOf(head));
+      putStyle(attempt(() => cssText(sheet), ""), attribute("data-weboid-adopted", ""), base);
     }
   };
   const write = (node, depth, scope, raw) => {
@@ -299,6 +389,7 @@
     }
   };
   const writeDocument = (page, depth) => {
+    base = baseOf(page);
     const doctype = doctypeOf(page);
     if (doctype) {
       const publicId = doctype.publicId.replace(/["<>]/g, "");
@@ -313,5 +404,5 @@
   };
 
   writeDocument(document, 0);
-  return { html: parts.join(""), truncated };
+  return { parts: [...parts, written], truncated, canvases };
 }

@@ -23,6 +23,7 @@
   return {
     height: Math.max(height(body) || 0, height(root) || 0),
     viewport: innerHeight,
+    scale: Math.min(Math.max(devicePixelRatio, 0.1), 10),
     title: String(reader(Document, "title")(document) || "").slice(0, 1000),
     robots,
   };

@@ -5,10 +5,11 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from core.pages import Outcome, PageInfo, parse_pageinfo
+from core.pages import Outcome, PageBehaviour, PageInfo, parse_pageinfo
 from crawler.manifest import match, page_info
 from crawler.visiting import retry_after
 from proxy.ledger import Kept, LedgerEntry
+from render.behaviours.running import Done
 from render.network import RequestLog
 from render.visit import Visit
 
@@ -116,10 +117,13 @@ def test_what_only_the_proxy_saw_is_listed_too() -> None:
 def test_a_manifest_reads_back_as_it_was_written() -> None:
     """JSON and back gives the same value."""
     image = RequestLog("https://example.org/ä.png", status=200)
-    page = page_info("p", replace(VISIT, requests=(*VISIT.requests, image)), [MAIN], [])
+    done = (Done("consent", 1, 1, again=True, seconds=0.1, notes=("OneTrust: refused",)),)
+    seen = replace(VISIT, requests=(*VISIT.requests, image), behaviours=done)
+    page = page_info("p", seen, [MAIN], [])
 
     assert parse_pageinfo(page.to_json()) == page
     assert isinstance(page, PageInfo)
+    assert page.behaviours == (PageBehaviour("consent", 1, 1, 0.1, "", ("OneTrust: refused",)),)
 
 
 @pytest.mark.parametrize(

@@ -94,6 +94,20 @@ def test_what_no_part_could_work_with_is_refused_and_the_next_step_is_said(
         load_profile(written(tmp_path, text))
 
 
+def test_a_script_is_looked_for_beside_the_profile_that_names_it(tmp_path: Path) -> None:
+    """Also when another profile, in another folder, extends that one; one that is not there is said."""
+    (tmp_path / "base").mkdir()
+    script = tmp_path / "base" / "mine.js"
+    script.write_text("// hosts: *\n() => ({ found: 0, done: 0 })")
+    base = written(tmp_path / "base", '[behaviours]\nscripts = ["mine.js"]')
+    other = written(tmp_path, f'extends = "{base}"')
+    wrong = written(tmp_path, '[behaviours]\nscripts = ["mine.js"]', "wrong.toml")
+
+    assert load_profile(other).behaviours.scripts == (str(script),)
+    with pytest.raises(ConfigError, match="scripts: .*mine.js cannot be read"):
+        load_profile(wrong)
+
+
 def test_check_says_every_fault_at_once_with_its_line(tmp_path: Path) -> None:
     """One fault does not hide the next; the exit code is 2."""
     text = """extends = "wiki"

@@ -5,6 +5,7 @@ import base64
 import contextlib
 import hashlib
 import ssl
+import struct
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -30,6 +31,13 @@ PDF = b"%PDF-1.4\n" + b"%" * 300_000 + b"\n%%EOF\n"
 PNG = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 )
+SVG = b'<svg xmlns="http://www.w3.org/2000/svg" width="90" height="90"></svg>'
+# Two seconds of silence: 8,000 samples a second, 8 bits, one channel.
+WAV = (
+    b"RIFF" + struct.pack("<I", 36 + 16_000) + b"WAVEfmt "
+    + struct.pack("<IHHIIHH", 16, 1, 1, 8_000, 8_000, 1, 8)
+    + b"data" + struct.pack("<I", 16_000) + b"\x80" * 16_000
+)  # fmt: skip
 USER, PASSWORD = "visit-1", "secret"
 
 
@@ -109,6 +117,9 @@ class Site:
             "/file.pdf": (200, {"Content-Type": "application/pdf"}, PDF),
             "/file.zip": (200, {"Content-Type": "application/zip"}, PDF),
             "/image.png": (200, {"Content-Type": "image/png"}, PNG),
+            "/wide.svg": (200, {"Content-Type": "image/svg+xml"}, SVG),
+            "/tone.wav": (200, {"Content-Type": "audio/wav"}, WAV),
+            "/text.vtt": (200, {"Content-Type": "text/vtt"}, b"WEBVTT\n"),
             "/text.txt": (200, {"Content-Type": "text/plain"}, b"only <text>"),
             "/proxy-error": (502, {**html, "Weboid-Proxy-Error": "dns"}, b"<p>no such host"),
             "/login": (401, {**html, "WWW-Authenticate": "Basic realm=x"}, b"<h1>Log in"),
@@ -117,7 +128,7 @@ class Site:
         if path in fixed:
             return fixed[path]
         file = PAGES / path.strip("/")
-        if file.is_file() and file.resolve().parent == PAGES:
+        if file.is_file() and file.resolve().is_relative_to(PAGES):
             return 200, {"Content-Type": TYPES.get(file.suffix, "text/plain")}, file.read_bytes()
         return 404, html, b"<p>not here"
 
@@ -361,7 +372,7 @@ async def browser(authority: Authority, clock: SystemClock) -> AsyncIterator[Bro
 @pytest.fixture
 def settings() -> VisitSettings:
     """A patient deadline, because machines are busy, and short waits, because pages are small."""
-    return VisitSettings(timeout_s=40.0, settle_s=0.2, settle_limit_s=5.0)
+    return VisitSettings(timeout_s=40.0, settle_s=0.2, settle_limit_s=5.0, favicon=False)
 
 
 @pytest.fixture

@@ -24,7 +24,7 @@ from render.visit import Visit, VisitRequest, visit
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
 
 Look = Callable[..., Awaitable[Visit]]
-ALL = set(ArtifactKind) - {ArtifactKind.PAGEINFO}
+ALL = set(ArtifactKind) - {ArtifactKind.PAGEINFO, ArtifactKind.PDF}
 
 
 def kinds(seen: Visit) -> set[ArtifactKind]:

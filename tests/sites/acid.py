@@ -8,7 +8,6 @@ be in the archive. The pages answer under `hosts.ACID` and again under `hosts.AP
 import asyncio
 from collections.abc import Callable
 
-from tests.sites import hosts
 from tests.sites.acid_cell import Cell
 from tests.sites.acid_loading import LOADING
 from tests.sites.acid_making import MAKING

@@ -1,0 +1,46 @@
+// Ask for each source of audio and video, poster and text track that the page has not asked for yet, in
+// elements that are not shown: the page stays as it is. The proxy keeps the whole of what is asked for.
+async (options, tools) => {
+  "use strict";
+  const { address, attribute, find, left, loaded, loadPictures, nameOf, pause, query, reader } = tools;
+  const urls = [];
+  const posters = [];
+  let found = 0;
+  const srcOf = reader(HTMLMediaElement, "currentSrc");
+  const stateOf = reader(HTMLMediaElement, "readyState");
+  for (const node of find("video, audio", 100)) {
+    found += 1;
+    const poster = address(attribute(node, "poster"));
+    if (poster && !loaded(poster)) posters.push({ url: poster, like: null });
+    // What has come so far was asked for.
+    const current = stateOf(node) > 0 ? address(srcOf(node)) : null;
+    for (const from of [node, ...query("source", node)]) {
+      const url = address(attribute(from, "src"));
+      if (url && url !== current && urls.length < 20 && !loaded(url)) urls.push([nameOf(node), url]);
+    }
+    for (const track of query("track", node)) {
+      const text = reader(HTMLTrackElement, "track")(track);
+      if (reader(TextTrack, "mode")(text) !== "disabled") continue;
+      Object.getOwnPropertyDescriptor(TextTrack.prototype, "mode").set.call(text, "hidden");
+    }
+  }
+  let done = posters.length ? await loadPictures(posters) : 0;
+  await Promise.all(
+    urls.map(async ([name, url]) => {
+      const player = document.createElement(name);
+      player.muted = true;
+      player.preload = "metadata";
+      const known = new Promise((go) => {
+        player.onloadedmetadata = () => go(true);
+        player.onerror = () => go(true);
+      });
+      player.src = url;
+      done += 1;
+      await Promise.race([known, pause(Math.min(left(), 4000))]);
+      // An open connection would keep the page from coming to rest.
+      player.removeAttribute("src");
+      player.load();
+    }),
+  );
+  return { found, done, again: false };
+}

@@ -1,0 +1,45 @@
+// Play audio and video without sound for a moment, as scripts that stream load nothing before; then
+// pause them where they were. Players that show a picture at first have their play button pressed.
+async (options, tools) => {
+  "use strict";
+  const { barred, find, has, label, left, pause, press, reader, seen } = tools;
+  const marks =
+    "button[class*='play' i], [role=button][class*='play' i], [aria-label*='play' i], [title*='play' i]," +
+    ".vjs-big-play-button, .jw-icon-display, .plyr__control--overlaid, .mejs__overlay-button," +
+    ".ytp-large-play-button, [data-plyr=play], .fp-play, .wistia_click_to_play, lite-youtube, lite-vimeo";
+  let found = 0;
+  let done = 0;
+  const pressed = [];
+  for (const node of find(marks, 200)) {
+    if (pressed.length >= 5 || left() <= 0) break;
+    const name = ` ${label(node)} `;
+    if (!seen(node) || has(name, ["playlist", "display", "store"]) || barred(node)) continue;
+    if (pressed.some((other) => other.contains(node) || node.contains(other))) continue;
+    found += 1;
+    done += 1;
+    pressed.push(node);
+    press(node);
+  }
+  if (pressed.length) await pause(300);
+  const pausedOf = reader(HTMLMediaElement, "paused");
+  const playing = [];
+  for (const node of find("video, audio", 20)) {
+    found += 1;
+    const was = reader(HTMLMediaElement, "currentTime")(node);
+    Object.getOwnPropertyDescriptor(HTMLMediaElement.prototype, "muted").set.call(node, true);
+    const began = pausedOf(node) ? HTMLMediaElement.prototype.play.call(node).catch(() => null) : null;
+    playing.push([node, was, began]);
+  }
+  if (playing.length) {
+    await Promise.race([Promise.all(playing.map(([, , began]) => began)), pause(2000)]);
+    await pause(1000);
+  }
+  for (const [node, was] of playing) {
+    if (reader(HTMLMediaElement, "readyState")(node) > 0) done += 1;
+    HTMLMediaElement.prototype.pause.call(node);
+    if (was === 0 && reader(HTMLMediaElement, "currentTime")(node) > 0) {
+      Object.getOwnPropertyDescriptor(HTMLMediaElement.prototype, "currentTime").set.call(node, 0);
+    }
+  }
+  return { found, done, again: found > 0 };
+}

@@ -1,0 +1,49 @@
+"""Visits with some behaviours only, and what they made the page ask for."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from core.clock import SystemClock
+from core.settings import BehaviourSettings, VisitSettings
+from render.behaviours.kinds import load_behaviours
+from render.behaviours.running import Done
+from render.browser import Browser, ProxyEndpoint
+from render.visit import Visit, VisitRequest, visit
+
+QUICK = VisitSettings(
+    timeout_s=40.0, settle_s=0.1, settle_limit_s=5.0, full_page=False, thumbnail=False
+)
+
+
+@dataclass(frozen=True)
+class Acted:
+    """A visit, what its behaviours did, and the query strings of what was asked for."""
+
+    visit: Visit
+    done: dict[str, Done]
+    asked: set[str]
+
+
+Act = Callable[..., Awaitable[Acted]]
+
+
+@pytest.fixture
+def act(browser: Browser, site: Any, clock: SystemClock) -> Act:
+    """Visit a page of ``pages/behaviours`` with the named behaviours, and settings changed."""
+
+    async def act(
+        page: str, *names: str, proxy: ProxyEndpoint | None = None, host: str = "", **changes: Any
+    ) -> Acted:
+        path = f"/behaviours/{page}"
+        url = f"http://{host}{path}" if host else site.url(path)
+        behaviours = load_behaviours(BehaviourSettings(run=names, **changes))
+        seen = await visit(
+            browser, VisitRequest(url, proxy), QUICK, behaviours=behaviours, clock=clock
+        )
+        asked = {path.partition("?")[2] for path in site.paths()}
+        return Acted(seen, {done.name: done for done in seen.behaviours}, asked)
+
+    return act

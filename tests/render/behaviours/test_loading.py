@@ -1,0 +1,151 @@
+"""What a reader would have made the page load is loaded."""
+
+import pytest
+
+from core.pages import Outcome
+from tests.render.behaviours.conftest import Act
+
+pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
+
+
+async def test_scrolling_is_slow_enough_for_loaders_that_wait_for_a_pause(act: Act) -> None:
+    """An image whose loader looks when scrolling has stopped is loaded by the page itself."""
+    acted = await act("long.html", "scroll")
+
+    assert "from-page" in acted.asked
+    assert acted.done["scroll"].done >= 4
+
+
+async def test_a_page_that_grows_at_its_end_is_followed_up_to_the_limit(act: Act) -> None:
+    """Infinite scroll is followed for so many rounds, and no further."""
+    acted = await act("infinite.html", "scroll", scroll_rounds=3)
+
+    assert {"batch-1", "batch-2", "batch-3"} <= acted.asked
+    assert "batch-9" not in acted.asked
+    assert acted.done["scroll"].notes == ("grew 3 times",)
+
+
+async def test_a_page_is_scrolled_no_further_than_its_limit_of_pixels(act: Act) -> None:
+    """Growth ends at the height that the profile allows."""
+    acted = await act("infinite.html", "scroll", scroll_px=3_000, scroll_rounds=100)
+
+    assert "batch-1" in acted.asked
+    assert "batch-9" not in acted.asked
+
+
+async def test_what_scrolls_within_the_page_is_scrolled_in_both_directions(act: Act) -> None:
+    """Containers are scrolled down and sideways although the page itself does not scroll."""
+    acted = await act("inner.html", "scroll")
+
+    assert {"deep", "side"} <= acted.asked
+
+
+async def test_a_page_that_forbids_scrolling_is_scrolled_all_the_same(act: Act) -> None:
+    """overflow: hidden, as banners set it, keeps nothing from being loaded, and is put back."""
+    acted = await act("locked.html", "scroll")
+
+    assert "behind-the-banner" in acted.asked
+    dom = next(each.data for each in acted.visit.artifacts if str(each.kind) == "dom")
+    assert b"visible" not in dom
+
+
+async def test_lazy_images_and_frames_are_given_their_sources(act: Act) -> None:
+    """data-src and its kin, <noscript> twins and backgrounds load; what waits for consent does not."""
+    acted = await act("lazy.html", "lazy")
+
+    wanted = {"data-src", "original", "beside", "frame", "native", "bg", "bg-url", "twin", "shown"}
+    assert wanted <= acted.asked
+    assert {"set-1x", "set-2x"} & acted.asked
+    assert not {"pixel", "after-consent"} & acted.asked
+
+
+async def test_a_picture_that_is_shown_keeps_its_source(act: Act) -> None:
+    """What a lazy image would show is loaded beside what it shows."""
+    acted = await act("lazy.html", "lazy")
+
+    dom = next(each.data for each in acted.visit.artifacts if str(each.kind) == "dom")
+    assert b"/wide.svg?shown" in dom
+
+
+async def test_every_candidate_of_a_picture_is_loaded(act: Act) -> None:
+    """srcset, <picture>, image-set, and the src that lost to a srcset."""
+    acted = await act("candidates.html", "candidates")
+
+    wanted = {"fallback", "w100", "w200,5", "w4000", "huge", "webp", "plain"}
+    assert wanted | {"css-1x", "css-2x", "narrow"} <= acted.asked
+
+
+async def test_a_profile_bounds_how_many_pictures_are_asked_for(act: Act) -> None:
+    """No more candidates are loaded than `fetches` says."""
+    acted = await act("candidates.html", "candidates", fetches=2)
+
+    assert acted.done["candidates"].done == 2
+
+
+async def test_details_are_opened(act: Act) -> None:
+    """What a <details> loads when it is opened is loaded."""
+    acted = await act("details.html", "details")
+
+    assert "opened" in acted.asked
+
+
+async def test_tabs_and_folds_are_opened_without_losing_the_page(act: Act) -> None:
+    """They are pressed; a link, a form, a word of accounts and a script that leads away are not followed."""
+    acted = await act("expand.html", "expand")
+
+    assert {"tab-t2", "unfolded", "after-dialog"} <= acted.asked
+    assert not {"tab-t3", "submitted", "followed", "lost", "popup"} & acted.asked
+    assert (acted.visit.title, acted.visit.outcome) == ("Tabs", Outcome.COMPLETE)
+
+
+async def test_load_more_is_pressed_as_long_as_it_brings_something(act: Act) -> None:
+    """A button that says so in any of the languages, but never one that also destroys."""
+    acted = await act("more.html", "more")
+
+    assert {"more-1", "more-2", "more-3"} <= acted.asked
+    assert "deleted" not in acted.asked
+
+
+async def test_load_more_without_end_is_pressed_so_often(act: Act) -> None:
+    """Clicks are bounded."""
+    acted = await act("endless-more.html", "more", clicks=4)
+
+    assert acted.done["more"].done == 4
+
+
+async def test_every_source_of_audio_and_video_is_asked_for(act: Act) -> None:
+    """preload=none, sources that this browser cannot play, posters and text tracks."""
+    acted = await act("media.html", "media")
+
+    assert {"first", "second", "audio", "poster", "captions"} <= acted.asked
+
+
+async def test_players_are_started_for_a_moment(act: Act) -> None:
+    """Audio and video play, and play buttons are pressed."""
+    acted = await act("play.html", "play")
+
+    assert {"pressed", "playing", "played"} <= acted.asked
+
+
+async def test_the_pointer_is_moved_over_what_reacts_to_it(act: Act) -> None:
+    """:hover rules and mouseenter listeners."""
+    acted = await act("hover.html", "hover")
+
+    assert {"by-rule", "entered"} <= acted.asked
+
+
+async def test_routes_in_the_fragment_are_visited_and_left_again(act: Act) -> None:
+    """#/ and #! routes, also those that a route brings; not fragments of the page, not logging out."""
+    acted = await act("routes.html", "routes")
+
+    assert {"route-one", "route-two", "route-three"} <= acted.asked
+    assert not {"route-plain", "route-logout"} & acted.asked
+    dom = next(each.data for each in acted.visit.artifacts if str(each.kind) == "dom")
+    assert b"<main>home</main>" in dom
+
+
+async def test_behaviours_run_in_frames(act: Act) -> None:
+    """What is lazy within a frame is loaded, too."""
+    acted = await act("framed.html", "lazy")
+
+    assert "data-src" in acted.asked

@@ -1,0 +1,109 @@
+"""The picture of the whole page: a ruler of numbered stripes must be whole, straight and once."""
+
+import io
+from collections.abc import Awaitable, Callable
+
+import pytest
+from PIL import Image
+
+from core.pages import Picture
+from core.records import ArtifactKind
+from render.visit import Visit
+
+pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
+
+Look = Callable[..., Awaitable[Visit]]
+VIEWPORT = 800
+
+
+def whole(seen: Visit) -> Image.Image:
+    data = next(a.data for a in seen.artifacts if a.kind is ArtifactKind.FULL_PAGE)
+    return Image.open(io.BytesIO(data)).convert("RGB")
+
+
+def entry(seen: Visit, kind: ArtifactKind) -> Picture:
+    return next(each for each in seen.pictures if each.kind == kind)
+
+
+def wrong_stripes(image: Image.Image, count: int, scale: int = 1) -> list[int]:
+    """Numbers of stripes whose colour is not theirs, at their first, middle or last row."""
+    tops = [(number, (VIEWPORT + 100 * number) * scale) for number in range(count)]
+    return [
+        number
+        for number, top in tops
+        for row in (top, top + 50 * scale, top + 100 * scale - 1)
+        if image.getpixel((1000 * scale, row)) != (number % 256, number >> 8, 128)
+    ]
+
+
+def rows_of(image: Image.Image, x: int, colour: tuple[int, int, int]) -> int:
+    """How many rows have that colour there."""
+    column = image.crop((x, 0, x + 1, image.height))
+    pixels = column.tobytes()
+    return sum(pixels[at : at + 3] == bytes(colour) for at in range(0, len(pixels), 3))
+
+
+async def test_a_page_beyond_the_texture_limit_is_whole(look: Look) -> None:
+    """17,800 pixels: in tiles, which meet, and what is fixed to the window is there once."""
+    seen = await look("/ruler.html?stripes=170", full_page_limit_px=30_000)
+    image = whole(seen)
+
+    assert image.size == (1280, VIEWPORT + 17_000)
+    assert wrong_stripes(image, 170) == []
+    assert rows_of(image, 20, (255, 0, 0)) == 50
+    assert rows_of(image, 600, (0, 255, 255)) == VIEWPORT
+    assert entry(seen, ArtifactKind.FULL_PAGE) == Picture("fullPage", 1280, VIEWPORT + 17_000)
+
+
+async def test_a_picture_that_is_cut_says_so(look: Look) -> None:
+    """With the height that the page has."""
+    seen = await look("/ruler.html?stripes=30", full_page_limit_px=2_000)
+
+    assert whole(seen).size == (1280, 2_000)
+    assert wrong_stripes(whole(seen), 12) == []
+    assert entry(seen, ArtifactKind.FULL_PAGE).cut_from == VIEWPORT + 3_000
+    assert entry(seen, ArtifactKind.VIEW) == Picture("view", 1280, VIEWPORT)
+    assert entry(seen, ArtifactKind.THUMBNAIL) == Picture("thumbnail", 320, 200)
+
+
+async def test_two_pixels_a_point_make_a_picture_twice_as_large(
+    look: Look, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Tiles hold less of the page then, and meet all the same."""
+    monkeypatch.setattr("render.pictures.SIDE_LIMIT_PX", 3_000)
+    seen = await look("/ruler.html?stripes=30", device_scale=2.0)
+    image = whole(seen)
+
+    assert image.size == (2560, 2 * (VIEWPORT + 3_000))
+    assert wrong_stripes(image, 30, scale=2) == []
+    assert rows_of(image, 40, (255, 0, 0)) == 100
+
+
+async def test_a_page_that_grows_meanwhile_is_pictured_again(look: Look) -> None:
+    """Its last stripes are in the picture."""
+    seen = await look("/ruler.html?stripes=10&grows=1")
+
+    assert whole(seen).height == VIEWPORT + 1_500
+    assert seen.notes == ()
+
+
+async def test_a_page_that_never_stops_growing_says_so(look: Look) -> None:
+    """What there is is kept."""
+    seen = await look("/ruler.html?stripes=10&grows=1000")
+
+    assert whole(seen).height > VIEWPORT + 1_000
+    assert [note.split(":")[0] for note in seen.notes] == ["fullPage"]
+
+
+@pytest.mark.parametrize("kind", ["jpeg", "webp"])
+async def test_pictures_can_be_lossy(
+    look: Look, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    """By setting, those made of tiles, too; the thumbnail always is."""
+    monkeypatch.setattr("render.pictures.SIDE_LIMIT_PX", 1_000)
+    seen = await look("/ruler.html?stripes=10", picture_format=kind, picture_quality=60)
+
+    types = {str(a.kind): a.content_type for a in seen.artifacts}
+    assert types["view"] == types["fullPage"] == f"image/{kind}"
+    assert types["thumbnail"] == "image/jpeg"
+    assert whole(seen).size == (1280, VIEWPORT + 1_000)
