@@ -86,6 +86,7 @@ def page_info(
         refetched=refetched,
         missing=missing,
         **_document_facts(visit, main),
+        tried=visit.tried,
     )
 
 

@@ -15,7 +15,12 @@ from urllib.parse import urljoin
 from core.urls import fetch_key
 from proxy.blame import as_ours
 from proxy.exchange import Exchange, Exchanges, NoResponseError
-from proxy.http1 import MalformedMessageError, RequestHead, forwarded_request
+from proxy.http1 import (
+    MalformedMessageError,
+    RequestHead,
+    forwarded_request,
+    with_headers,
+)
 from proxy.ledger import Kept, Wish
 from proxy.targets import absolute, host_header, tunnelled
 from proxy.upstream import Origin
@@ -128,7 +133,7 @@ def _made(visit: Visit, wish: Wish) -> tuple[Origin, bytes]:
     given.append((b"accept", b"Accept", wish.accept.encode("latin-1", "ignore")))
     if wish.referer:
         given.append((b"referer", b"Referer", wish.referer.encode("latin-1", "ignore")))
-    head = RequestHead("GET", target, b"HTTP/1.1", tuple(given))
+    head = with_headers(RequestHead("GET", target, b"HTTP/1.1", tuple(given)), visit.headers)
     return origin, forwarded_request(head, target=target, host=host_header(origin), length=None)
 
 
