@@ -32,6 +32,7 @@ class Behaviour:
         source: what is run: a function of `options`.
         framed: it runs in the page's frames, too.
         presses: it may press what leads away, so the page is held meanwhile.
+        adds: what it does may add to the page, so that there is something for others.
         gesture: it runs as if a reader had just clicked.
         needs: selectors of what it acts on: a page that has none of it is not asked; empty: it always
             runs.
@@ -44,6 +45,7 @@ class Behaviour:
     framed: bool = False
     presses: bool = False
     gesture: bool = False
+    adds: bool = True
     needs: str = ""
     named: str = ""
     hosts: HostPatterns[bool] | None = None
@@ -73,19 +75,19 @@ _KNOWN = {
     for each in (
         Behaviour("consent", framed=True, needs="dialog[open], [role*=dialog], [aria-modal=true]"),
         Behaviour("scroll", framed=True),
-        Behaviour("lazy", framed=True, needs=(
+        Behaviour("lazy", adds=False, framed=True, needs=(
             "[data-src], [data-srcset], [data-original], [data-original-src], [data-original-set],"
             "[data-lazy], [data-lazy-src], [data-lazy-srcset], [data-lazy-bg], [data-url],"
             "[data-image], [data-img-src], [data-hi-res-src], [data-full-src], [data-bg],"
             "[data-bgset], [data-background], [data-background-image], [loading=lazy], noscript"
         )),
-        Behaviour("details", framed=True, needs="details:not([open])"),
-        Behaviour("media", framed=True, gesture=True, needs=_MEDIA),
+        Behaviour("details", adds=False, framed=True, needs="details:not([open])"),
+        Behaviour("media", adds=False, framed=True, gesture=True, needs=_MEDIA),
         Behaviour("play", framed=True, gesture=True, presses=True, needs=(
             f"{_MEDIA}, [class*='play' i], [aria-label*='play' i], [title*='play' i], [data-plyr],"
             "[class*='jw-'], lite-youtube, lite-vimeo, .mejs__overlay-button, .wistia_click_to_play"
         )),
-        Behaviour("candidates", framed=True),
+        Behaviour("candidates", adds=False, framed=True),
         Behaviour("expand", presses=True, needs=(
             "[role=tab], [aria-expanded], [data-toggle], [data-bs-toggle]"
         )),

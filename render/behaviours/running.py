@@ -81,7 +81,7 @@ async def behave(page: Page, behaviours: Behaviours, steps: Steps) -> tuple[Done
             done.append(Done(behaviour.name))
             continue
         done.append(await _perform(page, behaviour, behaviours, view, left_s=left_s, steps=steps))
-        if done[-1].again:
+        if done[-1].again and behaviour.adds:
             # There may be more on the page now.
             view = None
     return tuple(done)
