@@ -13,6 +13,8 @@
   const LARGE_PX = 100000; // smaller images are decoded while they are drawn
   const FEW = 3;
   const TICK_MS = 40;
+  const FRAMES = 2; // drawn since the last change
+  const LONG = 4; // times the quiet: then frames are not drawn at all
   const FEW_CHARS = 400;
   const BUSY =
     '[aria-busy="true"], [role="progressbar"], ' +
@@ -201,6 +203,21 @@
     const asked = performance.now();
     const held = {};
     let before = asked;
+    let turn = 0;
+    let frames = 0;
+    let watched = 0;
+    // On a busy machine a moment may pass in which nothing was drawn, and so nothing could change.
+    const countFrames = () => {
+      const own = (turn += 1);
+      const next = () => {
+        if (own !== turn) return;
+        frames += 1;
+        if (frames < FRAMES) requestAnimationFrame(next);
+      };
+      frames = 0;
+      watched = state.changed;
+      requestAnimationFrame(next);
+    };
     const answer = (rested, now) =>
       resolve({ rested, now, held, restless: [...state.restless], unfinished: state.live && unfinished() });
     const tick = () => {
@@ -211,11 +228,14 @@
       const why = name || (state.changed > before ? state.why : "quiet");
       held[why] = (held[why] || 0) + (now - before);
       before = now;
+      if (state.live && (turn === 0 || state.changed > watched)) countFrames();
       const quiet = state.live ? quietMs : 0;
       const still = now - Math.max(state.changed, asked);
-      if (!name && still >= quiet) return answer(true, "");
+      const drawn = !state.live || frames >= FRAMES || still >= LONG * quiet;
+      if (!name && still >= quiet && drawn) return answer(true, "");
       if (now - asked >= sliceMs) return answer(false, name || state.why);
-      const wait = Math.min(TICK_MS, name ? TICK_MS : quiet - still, sliceMs - (now - asked));
+      const left = !name && still < quiet ? quiet - still : TICK_MS;
+      const wait = Math.min(TICK_MS, left, sliceMs - (now - asked));
       setTimeout(tick, Math.max(4, wait));
     };
     tick();
