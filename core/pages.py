@@ -142,6 +142,35 @@ class PageBehaviour:
 
 
 @dataclass(frozen=True, slots=True)
+class Played:
+    """What was found behind a page's player.
+
+    Attributes:
+        urls: where the media lies: files, and playlists of segments, all kept in the same visit.
+        extractor: what of yt-dlp knew the page.
+        identifier: the media's name at its site.
+        title: of the media.
+        uploader: whose it is.
+        published: its day as YYYYMMDD; empty when unknown.
+        duration_s: how long it plays.
+        height: of the picture, in pixels.
+        reason: why there is nothing, or not all; empty when all came.
+        seconds: how long the fetching took.
+    """
+
+    urls: tuple[str, ...] = ()
+    extractor: str = ""
+    identifier: str = ""
+    title: str = ""
+    uploader: str = ""
+    published: str = ""
+    duration_s: float | None = None
+    height: int | None = None
+    reason: str = ""
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
 class PageInfo:
     """The manifest of one page.
 
@@ -187,6 +216,8 @@ class PageInfo:
         filename: the name that a download was given (RFC 6266); empty otherwise.
         refetched: what did not come at first and was asked for again, with how that ended.
         missing: what stays missing.
+        tried: what the page tried that no visit allows, by kind, and how often: ``popup``, ….
+        media: what its player played; None when nobody looked.
     """
 
     page_id: str
@@ -227,6 +258,8 @@ class PageInfo:
     filename: str = ""
     refetched: tuple[Gap, ...] = ()
     missing: tuple[Gap, ...] = ()
+    tried: dict[str, int] | None = None
+    media: Played | None = None
 
     def to_json(self) -> bytes:
         """The manifest as UTF-8 JSON, newline at its end."""
@@ -272,6 +305,8 @@ def parse_pageinfo(data: bytes) -> PageInfo:
             PageBehaviour(**{**each, "notes": tuple(each.get("notes", ()))})
             for each in values.get("behaviours", ())
         )
+        if (media := values.get("media")) is not None:
+            values["media"] = Played(**{**media, "urls": tuple(media.get("urls", ()))})
         values["outcome"] = Outcome(values["outcome"])
         values["page_class"] = page_class(values.get("page_class", ""))
         return PageInfo(**values)

@@ -22,6 +22,7 @@ EXTENDS = "extends"
 CHAIN_LIMIT = 5
 SIZE_LIMIT_BYTES = 10_000_000
 _SHEETS = ("sheets", "sheet")
+_FILES = (("behaviours", "scripts"), ("login", "key_file"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +104,7 @@ def layers(name: str) -> tuple[Layer, ...]:
         except tomllib.TOMLDecodeError as error:
             raise ConfigError(f"{source} is no TOML: {error}.") from error
         parent = document.pop(EXTENDS, None)
-        _place_scripts(document, path)
+        _place_files(document, path.resolve().parent)
         chain.append(Layer(source, text, document))
         if parent is None:
             return tuple(chain)
@@ -117,13 +118,17 @@ def layers(name: str) -> tuple[Layer, ...]:
         name, path = parent, _path(parent, near=path.parent)
 
 
-def _place_scripts(document: dict[str, Any], path: Path) -> None:
-    """Let relative paths of behaviours' scripts begin at the profile that names them."""
-    group = document.get("behaviours")
-    scripts = group.get("scripts") if isinstance(group, dict) else None
-    if isinstance(group, dict) and isinstance(scripts, list):
-        near = path.resolve().parent
-        group["scripts"] = [str(near / e) if isinstance(e, str) else e for e in scripts]
+def _place_files(document: dict[str, Any], folder: Path) -> None:
+    """Let the files that a profile brings along be seen from its own folder."""
+    for group, key in _FILES:
+        table = document.get(group)
+        if not isinstance(table, dict):
+            continue
+        value = table.get(key)
+        if isinstance(value, str) and value:
+            table[key] = str(folder / value)
+        elif isinstance(value, list):
+            table[key] = [str(folder / each) if isinstance(each, str) else each for each in value]
 
 
 def merged(chain: tuple[Layer, ...]) -> dict[str, Any]:

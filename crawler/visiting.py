@@ -1,7 +1,7 @@
 """One page from claim to manifest: browser, proxy and index brought together for one visit.
 
-    open at the proxy ─> render through it ─> ask again for what broke ─> write artifacts ─> seal
-    ─> write the manifest
+    open at the proxy ─> render through it ─> fetch what a player plays ─> ask again for what broke
+    ─> write artifacts ─> seal ─> write the manifest
 
 Done means durable: `capture` returns when everything it reports is on disk and in the index.
 """
@@ -13,17 +13,20 @@ from email.utils import parsedate_to_datetime
 
 from core.classes import PageClass
 from core.clock import Clock
-from core.pages import Outcome, PageInfo
+from core.pages import Outcome, PageInfo, Played
 from core.records import ArtifactKind, artifact_uri
 from core.settings import Settings
+from crawler.lending import LentProxy
 from crawler.login_file import Login
 from crawler.manifest import page_info
+from crawler.media import Through, fetch_media, player_of
 from crawler.plain import PlainVisits
 from crawler.refetching import Checked, check
 from crawler.supervisor import Supervisor
 from proxy.client import NewArtifact, ProxyVisit
 from render.behaviours.running import load_behaviours
 from render.browser import ProxyEndpoint
+from render.classify import NOT_JUDGED
 from render.visit import Visit, VisitRequest, visit
 
 # RFC 9110 10.2.3; a site cannot send us away for longer.
@@ -117,8 +120,12 @@ async def capture(
         refused = "" if seen.outcome is Outcome.FAILED else forbids(seen)
         if refused:
             seen = replace(seen, outcome=Outcome.SKIPPED, reason=refused, title="", artifacts=())
-        page = await _keep(kept, wanted.page_id, seen, settings)
-        page = replace(page, login=wanted.login_name)
+            seen = replace(seen, classification=NOT_JUDGED)
+        media = None
+        if seen.outcome in (Outcome.COMPLETE, Outcome.PARTIAL):
+            media = await _media(proxy, kept, seen, settings, clock)
+        page = await _keep(kept, wanted.page_id, seen, settings, clock)
+        page = replace(page, login=wanted.login_name, media=media)
         await before_manifest(page)
         manifest = NewArtifact(
             artifact_uri(ArtifactKind.PAGEINFO, seen.url), "application/json", page.to_json()
@@ -146,9 +153,23 @@ async def _see(
         )
 
 
-async def _keep(kept: ProxyVisit, page_id: str, seen: Visit, settings: Settings) -> PageInfo:
+async def _media(
+    proxy: LentProxy, kept: ProxyVisit, seen: Visit, settings: Settings, clock: Clock
+) -> Played | None:
+    """What the page's player plays, fetched through the same visit; None when it seems to have none."""
+    player = player_of(seen, settings.media)
+    if player is None:
+        return None
+    status = await proxy.client.status()
+    through = Through(kept.credentials, str(status["authority"]))
+    return await fetch_media(player, through, settings.media, clock=clock)
+
+
+async def _keep(
+    kept: ProxyVisit, page_id: str, seen: Visit, settings: Settings, clock: Clock
+) -> PageInfo:
     """Look for gaps, write the artifacts and seal; the manifest that is still to be written."""
-    written = []
+    written, began = [], clock.monotonic()
     fails = seen.outcome in (Outcome.FAILED, Outcome.SKIPPED)
     grace_s = settings.proxy.seal_grace_s
     checked = Checked(grace_s=grace_s) if fails else await check(kept, seen, settings)
@@ -163,11 +184,12 @@ async def _keep(kept: ProxyVisit, page_id: str, seen: Visit, settings: Settings)
             date=seen.started_at,
         )
     download = not seen.artifacts and seen.outcome is not Outcome.SKIPPED
+    spent_s = seen.seconds + clock.monotonic() - began
     ledger = await kept.seal(
         grace_s=checked.grace_s,
         # A download goes on after the browser has turned it down.
         awaited=(*checked.awaited, seen.final_url) if download else checked.awaited,
-        await_s=max(settings.visit.timeout_s - seen.seconds, 0.0),
+        await_s=max(settings.visit.timeout_s - spent_s, 0.0),
     )
     return page_info(page_id, seen, ledger, written, refused=kept.refused, gaps=checked.gaps)
 

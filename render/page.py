@@ -5,6 +5,7 @@ end; here each of these becomes a fact that the visit reads.
 """
 
 import asyncio
+from collections import Counter
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -58,6 +59,7 @@ class Page:
         held: True while it may go nowhere else; see `hold`.
         frames: the session of each frame that has a process of its own, by frame id.
         picture_css: rules that hold in its pictures only; empty for none.
+        tried: what it tried that no visit allows, by kind: ``alert``, ``popup``, ``download``, ….
         changed: set whenever one of these, or the log, may have changed.
     """
 
@@ -94,6 +96,7 @@ class Page:
         self.gone = ""
         self.console: list[str] = []
         self.frames: dict[str, str] = {}
+        self.tried: Counter[str] = Counter()
         self.login = ProxyLogin(proxy, self.post)
         self.changed = asyncio.Event()
         self._timers: dict[tuple[str, int, bool], float] = {}
@@ -103,6 +106,8 @@ class Page:
             "Page.loadEventFired": self._load_fired,
             "Page.frameStoppedLoading": self._stopped,
             "Page.javascriptDialogOpening": self._dialog,
+            "Page.fileChooserOpened": self._file_asked,
+            "Page.downloadWillBegin": self._download,
             "Target.attachedToTarget": self._child_attached,
             "Target.detachedFromTarget": self._child_detached,
             "Inspector.targetCrashed": self._crashed,
@@ -232,6 +237,7 @@ class Page:
         self._guard = guard
         self._connection.listen(self._session, self._heard)
         self.post("Page.enable")
+        self.post("Page.setInterceptFileChooserDialog", {"enabled": True})
         self.post("Inspector.enable")
         self.post("Runtime.enable")
         self.post("Network.enable", _NETWORK)
@@ -256,6 +262,7 @@ class Page:
         if info["type"] == "shared_worker":
             self._adopt(session_id, info["type"])
         else:
+            self.tried["popup"] += info["type"] == "page"
             self._connection.post("Target.closeTarget", {"targetId": info["targetId"]})
 
     def target_gone(self, session_id: str) -> None:
@@ -358,7 +365,15 @@ class Page:
     def _dialog(self, params: dict[str, Any]) -> None:
         # "Leave this page?" is agreed to, everything else is dismissed.
         accept = params.get("type") == "beforeunload"
+        self.tried[str(params.get("type"))] += 1
         self.post("Page.handleJavaScriptDialog", {"accept": accept})
+
+    def _file_asked(self, _: dict[str, Any]) -> None:
+        # Intercepted, the dialog never opens, and nothing is chosen.
+        self.tried["file"] += 1
+
+    def _download(self, _: dict[str, Any]) -> None:
+        self.tried["download"] += 1
 
     def _timer_set(self, params: dict[str, Any], session: str = "") -> None:
         # A page might call the binding, too: what it says can only make us wait a little longer.
@@ -408,6 +423,7 @@ class Page:
             elif method == "Runtime.bindingCalled":
                 self._timer_set(params, session)
             elif method == "Page.javascriptDialogOpening":
+                self.tried[str(params.get("type"))] += 1
                 self._connection.post("Page.handleJavaScriptDialog", {"accept": False}, session)
             else:
                 self.log.heard(method, params, owner=session, now=self._clock.monotonic())

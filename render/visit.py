@@ -83,6 +83,7 @@ class Visit:
         timings: seconds by step.
         console: error lines that the page printed, shortened.
         seconds: the whole visit.
+        tried: what the page tried that no visit allows, by kind, and how often.
     """
 
     url: str
@@ -108,6 +109,7 @@ class Visit:
     pictures: tuple[Picture, ...] = ()
     favicon: str = ""
     notes: tuple[str, ...] = ()
+    tried: dict[str, int] | None = None
     settled: dict[str, float] = field(default_factory=dict)
     restless: tuple[str, ...] = ()
     classification: Classification = NOT_JUDGED
@@ -321,6 +323,7 @@ class _Run:
             pictures=tuple(self._found.pictures),
             favicon=self._found.favicon,
             notes=tuple(self._found.notes),
+            tried=dict(page.tried) if page is not None else None,
             settled={name: round(spent, 4) for name, spent in self._rest.held.items()},
             restless=tuple(self._rest.restless),
             classification=self._classified(document, page)
