@@ -94,6 +94,7 @@ class _Settling:
         self._unfinished = False
         self._show_left_s = SHOW_LIMIT_S
         self._asked = False
+        self._looked_s = 0.0
 
     async def run(self) -> None:
         """Wait."""
@@ -108,7 +109,11 @@ class _Settling:
             if name:
                 self._rest.give_up(name, *_still_moving(told))
                 return
-            if told is None or self._is_unfinished(told) or seen != self._signs():
+            now_seen = self._signs()
+            if seen[:2] == now_seen[:2] and seen != now_seen:
+                # Looking counts too, or a page that goes on setting timers would be looked at for long.
+                self._timers_left_s -= self._looked_s
+            if told is None or self._is_unfinished(told) or seen != now_seen:
                 continue
             if told["rested"] or self._show_left_s <= 0:
                 self._rest.give_up(*told["restless"], *_still_moving(told))
@@ -200,6 +205,7 @@ class _Settling:
         finally:
             spent = self._clock.monotonic() - began
             self._show_left_s -= spent
+            self._looked_s = spent
         for name, milliseconds in told["held"].items():
             self._rest.add(name, milliseconds / 1000)
         return told

@@ -10,9 +10,13 @@
   const NODES = 50000; // looked at for shadow roots and frames
   const RECORDS = 2000; // of a batch that are read one by one
   const IMAGES = 500;
+  const ANIMATIONS = 100;
+  const HEAVY_MS = 50;
   const LARGE_PX = 100000; // smaller images are decoded while they are drawn
   const FEW = 3;
   const TICK_MS = 40;
+  const FRAMES = 2; // drawn since the last change
+  const LONG = 4; // times the quiet: then frames are not drawn at all
   const FEW_CHARS = 400;
   const BUSY =
     '[aria-busy="true"], [role="progressbar"], ' +
@@ -44,7 +48,7 @@
   const begin = () => {
     const state = {
       began: performance.now(), changed: performance.now(), why: "dom", left: NODES, nodes: new WeakMap(),
-      decoding: 0, decoded: new WeakSet(), observed: new WeakSet(), restless: new Set(), live: false,
+      decoding: 0, decoded: new WeakSet(), observed: new WeakSet(), restless: new Set(), live: false, heavy: false,
     };
     const late = () => performance.now() - state.began > patienceMs;
     const note = (why) => {
@@ -133,9 +137,14 @@
     }
     return pending + state.decoding > 0;
   };
-  const moving = () => {
+  const moving = (state) => {
+    // A page with thousands of them is asked once: each answer makes it compute them all.
+    if (state.heavy) return false;
+    const began = performance.now();
     // Transitions and animations that come to an end; the others have none to wait for.
-    for (const animation of attempt(() => Document.prototype.getAnimations.call(document), [])) {
+    const all = attempt(() => Document.prototype.getAnimations.call(document), []);
+    state.heavy = performance.now() - began > HEAVY_MS || all.length > 10 * ANIMATIONS;
+    for (const animation of all.slice(0, ANIMATIONS)) {
       if (animation.playState !== "running" || !(animation.timeline instanceof DocumentTimeline)) continue;
       const left = attempt(() => animation.effect.getComputedTiming().endTime - animation.currentTime, Infinity);
       if (left > 0 && left < patienceMs) return true;
@@ -178,7 +187,7 @@
     const late = performance.now() - state.began > patienceMs;
     if (fontsPending()) return "fonts";
     if (imagesPending(state)) return "images";
-    if (!late && moving()) return "layout";
+    if (!late && moving(state)) return "layout";
     if (!late && leaving()) return "refresh";
     return "";
   };
@@ -201,6 +210,21 @@
     const asked = performance.now();
     const held = {};
     let before = asked;
+    let turn = 0;
+    let frames = 0;
+    let watched = 0;
+    // On a busy machine a moment may pass in which nothing was drawn, and so nothing could change.
+    const countFrames = () => {
+      const own = (turn += 1);
+      const next = () => {
+        if (own !== turn) return;
+        frames += 1;
+        if (frames < FRAMES) requestAnimationFrame(next);
+      };
+      frames = 0;
+      watched = state.changed;
+      requestAnimationFrame(next);
+    };
     const answer = (rested, now) =>
       resolve({ rested, now, held, restless: [...state.restless], unfinished: state.live && unfinished() });
     const tick = () => {
@@ -211,11 +235,14 @@
       const why = name || (state.changed > before ? state.why : "quiet");
       held[why] = (held[why] || 0) + (now - before);
       before = now;
+      if (state.live && (turn === 0 || state.changed > watched)) countFrames();
       const quiet = state.live ? quietMs : 0;
       const still = now - Math.max(state.changed, asked);
-      if (!name && still >= quiet) return answer(true, "");
+      const drawn = !state.live || frames >= FRAMES || still >= LONG * quiet;
+      if (!name && still >= quiet && drawn) return answer(true, "");
       if (now - asked >= sliceMs) return answer(false, name || state.why);
-      const wait = Math.min(TICK_MS, name ? TICK_MS : quiet - still, sliceMs - (now - asked));
+      const left = !name && still < quiet ? quiet - still : TICK_MS;
+      const wait = Math.min(TICK_MS, left, sliceMs - (now - asked));
       setTimeout(tick, Math.max(4, wait));
     };
     tick();

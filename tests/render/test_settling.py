@@ -75,7 +75,7 @@ async def test_timers_look_as_they_always_do(look: Look) -> None:
     """Watching them takes nothing from a page, gives it nothing, and survives what it overwrites."""
     seen = await look("/rest-timers.html")
 
-    assert text(seen) == "function () { [native code] }|undefined|setTimeout|1|given|true"
+    assert text(seen).strip() == "function () { [native code] }|undefined|setTimeout|1|given|true"
     assert seen.console == ()
 
 
@@ -106,7 +106,7 @@ async def test_a_page_that_goes_on_writing_is_waited_for(look: Look, path: str, 
     """What is new counts, for longer than a clock would; in shadow trees as well."""
     seen = await look(path, settle_limit_s=FOR_EVER_S, timeout_s=3 * FOR_EVER_S)
 
-    assert text(seen).endswith(last)
+    assert text(seen).strip().endswith(last)
 
 
 async def test_a_poll_does_not_hold_the_page(look: Look) -> None:
