@@ -20,6 +20,7 @@ from render.network import NetworkLog
 
 WORLD = "weboid"
 CHILD_LIMIT = 200
+WORKER_LIMIT = 32
 COMMIT_LIMIT = 20
 CONSOLE_LINES = 50
 # A timer that was set to more than this is never waited for.
@@ -390,6 +391,12 @@ class Page:
 
     def _adopt(self, session: str, kind: str) -> None:
         post = self._connection.post
+        if kind == "worker":
+            running = sum(each == "worker" for each in self._children.values())
+            if running >= WORKER_LIMIT:
+                # It waits for us to let it run, and never takes a processor from other pages.
+                self.tried["worker"] += 1
+                return
         if len(self._children) < CHILD_LIMIT and kind != "service_worker":
             self._children.add(session)
             self._connection.listen(session, self._child_listener(session))

@@ -274,5 +274,7 @@ async def test_workers_that_start_workers_cost_one_deadline(look: Look) -> None:
     """A page that forks threads without end ends with its visit."""
     bad, good = await asyncio.gather(look("/spawner.html", timeout_s=4.0), look("/plain.html"))
 
+    assert bad.tried is not None
+    assert bad.tried["worker"] > 0
     assert bad.seconds < 4.0 + 4
     assert good.outcome is Outcome.COMPLETE
