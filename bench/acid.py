@@ -1,6 +1,6 @@
 """The acid pages, archived and played back: a table of what is in the WARC, was seen, and is played.
 
-``python -m bench.acid [profile-group.key=value …]`` prints it, and beneath it what is missing.
+``python -m bench.acid ['group.key = value' …]`` prints it, and beneath it what is missing.
 """
 
 import sys
@@ -15,7 +15,7 @@ import time
 import tomllib
 from typing import Any
 
-from tests.crawler.acid_run import archive, play, served, table
+from tests.crawler.acid_run import Result, archive, play, served, table
 from tests.crawler.conftest import Weboid, profile_for
 from tests.sites.acid import CELLS
 from tests.sites.web import TestWeb
@@ -24,8 +24,8 @@ from tests.sites.web import TestWeb
 def main() -> None:
     """Run it once and print."""
     groups: dict[str, Any] = {}
-    for each in sys.argv[1:]:
-        for name, group in tomllib.loads(each).items():
+    for argument in sys.argv[1:]:
+        for name, group in tomllib.loads(argument).items():
             groups.setdefault(name, {}).update(group)
     with TestWeb.start(real=False) as web, tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -40,16 +40,19 @@ def main() -> None:
     print(table(results))
     print(f"\nArchived in {archived:.1f} s, played back in {played:.1f} s; exit code {ran.code}.")
     for each in results:
-        outcome = f"{each.page.outcome} {each.page.reason}" if each.page else "no manifest"
-        if each.missing or each.kept or min(each.seen or [0]) < 0.9 or outcome[:8] != "complete":
-            print(
-                f"{each.cell.name}: {outcome}; missing {each.missing}; seen {each.seen}", each.kept
-            )
-        if min(each.played or [0]) < 0.9 or each.strays:
-            print(f"{each.cell.name}: played {each.played}", each.strays)
-        for text in (each.text, each.played_text):
-            if each.cell.text not in text:
-                print(f"{each.cell.name}: text {text[:100]!r}")
+        _tell(each)
+
+
+def _tell(each: Result) -> None:
+    """What of a cell did not work."""
+    outcome = f"{each.page.outcome} {each.page.reason}" if each.page else "no manifest"
+    if each.missing or each.kept or min(each.seen or [0]) < 0.9 or outcome[:8] != "complete":
+        print(f"{each.cell.name}: {outcome}; missing {each.missing}; seen {each.seen}", each.kept)
+    if min(each.played or [0]) < 0.9 or each.strays:
+        print(f"{each.cell.name}: played {each.played}", each.strays)
+    for text in (each.text, each.played_text):
+        if each.cell.text not in text:
+            print(f"{each.cell.name}: text {text[:100]!r}")
 
 
 if __name__ == "__main__":

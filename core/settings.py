@@ -237,6 +237,20 @@ class LoginSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class MediaSettings:
+    """Video and audio behind players, fetched by yt-dlp: the extra ``weboid[media]``."""
+
+    players: bool = False  # look for media on pages that suggest a player, and keep it
+    hosts: tuple[str, ...] = (
+        *("youtube.com", "youtube-nocookie.com", "youtu.be", "vimeo.com", "dailymotion.com"),
+        *("twitch.tv", "soundcloud.com", "tiktok.com", "rumble.com", "odysee.com"),
+    )  # these and all hosts in them suggest one, as pages and as frames; so do HLS and DASH anywhere
+    max_height: int = 720  # pixels: the best picture up to this, else the best there is
+    limit_bytes: int = 500_000_000  # no file may be longer
+    limit_s: float = 180.0  # … and all of a page's may take no longer
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     """Everything a profile can say."""
 
@@ -252,4 +266,5 @@ class Settings:
     policy: PolicySettings = PolicySettings()
     recrawl: RecrawlSettings = RecrawlSettings()
     login: LoginSettings = LoginSettings()
+    media: MediaSettings = MediaSettings()
     sheets: tuple[Sheet, ...] = ()  # changes for a part of the web; see `core.sheets`

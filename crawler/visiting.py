@@ -1,7 +1,7 @@
 """One page from claim to manifest: browser, proxy and index brought together for one visit.
 
-    open at the proxy ─> render through it ─> ask again for what broke ─> write artifacts ─> seal
-    ─> write the manifest
+    open at the proxy ─> render through it ─> fetch what a player plays ─> ask again for what broke
+    ─> write artifacts ─> seal ─> write the manifest
 
 Done means durable: `capture` returns when everything it reports is on disk and in the index.
 """
@@ -13,11 +13,13 @@ from email.utils import parsedate_to_datetime
 
 from core.classes import PageClass
 from core.clock import Clock
-from core.pages import Outcome, PageInfo
+from core.pages import Outcome, PageInfo, Played
 from core.records import ArtifactKind, artifact_uri
 from core.settings import Settings
+from crawler.lending import LentProxy
 from crawler.login_file import Login
 from crawler.manifest import page_info
+from crawler.media import Through, fetch_media, player_of
 from crawler.plain import PlainVisits
 from crawler.refetching import Checked, check
 from crawler.supervisor import Supervisor
@@ -119,8 +121,11 @@ async def capture(
         if refused:
             seen = replace(seen, outcome=Outcome.SKIPPED, reason=refused, title="", artifacts=())
             seen = replace(seen, classification=NOT_JUDGED)
+        media = None
+        if seen.outcome in (Outcome.COMPLETE, Outcome.PARTIAL):
+            media = await _media(proxy, kept, seen, settings, clock)
         page = await _keep(kept, wanted.page_id, seen, settings, clock)
-        page = replace(page, login=wanted.login_name)
+        page = replace(page, login=wanted.login_name, media=media)
         await before_manifest(page)
         manifest = NewArtifact(
             artifact_uri(ArtifactKind.PAGEINFO, seen.url), "application/json", page.to_json()
@@ -146,6 +151,18 @@ async def _see(
             behaviours=load_behaviours(settings.behaviours),
             clock=clock,
         )
+
+
+async def _media(
+    proxy: LentProxy, kept: ProxyVisit, seen: Visit, settings: Settings, clock: Clock
+) -> Played | None:
+    """What the page's player plays, fetched through the same visit; None when it seems to have none."""
+    player = player_of(seen, settings.media)
+    if player is None:
+        return None
+    status = await proxy.client.status()
+    through = Through(kept.credentials, str(status["authority"]))
+    return await fetch_media(player, through, settings.media, clock=clock)
 
 
 async def _keep(

@@ -253,6 +253,7 @@ class _Conversation(socketserver.BaseRequestHandler):
             "free_bytes": self.server.proxy.disk.free_bytes,
             "reserve_bytes": self.server.proxy.disk.reserve_bytes,
             "spki": self.server.proxy.ca.spki,
+            "authority": self.server.proxy.ca.certificate,
         }
 
     def _reach(self, message: Message, _: bytes) -> Message:

@@ -14,6 +14,8 @@ DISABLED_FEATURES = (
     "BackForwardCache",
     "CertificateTransparencyComponentUpdater",
     "DialMediaRouteProvider",
+    # The browser's own word across the top of a page that a style sheet made of XML.
+    "GenerateXSLTWarningBanner",
     "HttpsFirstBalancedModeAutoEnable",
     "HttpsUpgrades",
     "InterestFeedContentSuggestions",

@@ -145,6 +145,10 @@ class _Request:
         """Up to when it is waited for; infinite without an end, 0.0 not at all."""
         if self.resource_type in _NEVER_HOLD or self.times > POLL_HELD_TIMES:
             return 0.0
+        if self.resource_type == "Stylesheet" and "xml" in self.mime:
+            # An XSLT sheet: the page that it makes takes the place of the one that asked for it, and
+            # nobody says that it has come.
+            return 0.0
         if self.resource_type not in _HOLD_FOR_A_WHILE:
             return float("inf")
         if self.times > POLL_TIMES:

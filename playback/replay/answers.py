@@ -53,7 +53,9 @@ class Request:
             ("Memento-Datetime", format_datetime(capture.captured_at, usegmt=True)),
         )
         if self.etag(capture) in self.known_etags:
-            return Answer(HTTPStatus.NOT_MODIFIED, "", b"", validators)
+            # Its headers take the place of those that the reader's browser keeps (RFC 9111, 3.2), so
+            # the gate must know what they are for.
+            return Answer(HTTPStatus.NOT_MODIFIED, content_type, b"", (*validators, *more))
         return Answer(HTTPStatus.OK, content_type, make(), (*validators, *more))
 
 

@@ -42,7 +42,7 @@ _PROPERTIES = frozenset(
 _PROPERTY_FAMILIES = re.compile(
     r"(?:-(?:webkit|moz|ms|o)-)?(?:border|column|columns|counter|font-variant|grid|inset|list-style"
     r"|margin|padding|scroll-margin|scroll-padding|text|transition|animation|mask|overscroll"
-    r"|box|line-clamp|font-smoothing|osx-font-smoothing|text-size-adjust)(?:-[a-z]+)*"
+    r"|box|container|line-clamp|font-smoothing|osx-font-smoothing|text-size-adjust)(?:-[a-z]+)*"
 )
 _FUNCTIONS = frozenset(
     """
@@ -58,8 +58,11 @@ _FUNCTIONS = frozenset(
     """.split()  # noqa: SIM905 a table in rows can be read and compared
 )
 # Rules that hold rules; what stands before their block is passed on, since it can fetch nothing.
-_GROUP_RULES = frozenset({"media", "supports", "layer", "container", "keyframes"})
+_GROUP_RULES = frozenset({"media", "supports", "layer", "container", "keyframes", "scope"})
 _VENDOR = re.compile(r"^-(?:webkit|moz|ms|o)-")
+_IMAGE_SET = {"image-set", "-webkit-image-set"}
+# What an @property rule says: a syntax, a word, and a value that computes without a URL.
+_DESCRIPTORS = {"syntax", "inherits", "initial-value"}
 _MEDIA = re.compile(r"[A-Za-z0-9 ,:()./<>=-]{1,500}")
 
 
@@ -101,19 +104,17 @@ def _write_rules(rules: Iterable[Any], rewriter: Rewriter, depth: int) -> str:
 def _write_rule(rule: Any, rewriter: Rewriter, depth: int) -> str:
     if rule.type not in {"qualified-rule", "at-rule"}:
         return ""
-    if rule.type == "at-rule" and rule.lower_at_keyword == "import":
+    keyword = rule.lower_at_keyword if rule.type == "at-rule" else ""
+    if keyword == "import":
         return _write_import(rule, rewriter) if depth == 0 else ""
     if _is_unfit(rule.prelude, 0):
         return ""
-    if rule.content is None:
-        names = rule.lower_at_keyword == "layer"
-        return f"@layer{_serialise(rule.prelude)};" if names else ""
-    name = ""
-    if rule.type == "at-rule":
-        name = f"@{rule.lower_at_keyword}"
-        if _VENDOR.sub("", rule.lower_at_keyword) not in _GROUP_RULES:
-            return ""
+    if rule.content is None or keyword == "property":
+        return _write_blockless(rule, keyword)
+    if keyword and _VENDOR.sub("", keyword) not in _GROUP_RULES:
+        return ""
     block = _write_block(rule.content, rewriter, depth)
+    name = f"@{keyword}" if keyword else ""
     return f"{name}{_serialise(rule.prelude)}{{{block}}}" if block else ""
 
 
@@ -147,14 +148,35 @@ def _write_block(content: list[Any], rewriter: Rewriter, depth: int) -> str:
     return "".join(parts)
 
 
+def _write_blockless(rule: Any, keyword: str) -> str:
+    """A rule that holds no rules: names of layers, or a custom property."""
+    if rule.content is not None:
+        return _write_property(rule)
+    return f"@layer{_serialise(rule.prelude)};" if keyword == "layer" else ""
+
+
+def _write_property(rule: Any) -> str:
+    """A registered custom property; one whose first value names a URL is left out."""
+    nodes = tinycss2.parse_blocks_contents(rule.content, skip_comments=True, skip_whitespace=True)
+    said = [
+        each for each in nodes if each.type == "declaration" and each.lower_name in _DESCRIPTORS
+    ]
+    if any(_is_unfit(each.value, 0) for each in said):
+        return ""
+    block = "".join(f"{each.lower_name}:{_serialise(each.value).strip()};" for each in said)
+    return f"@property{_serialise(rule.prelude)}{{{block}}}"
+
+
 def _write_import(rule: Any, rewriter: Rewriter) -> str:
-    tokens = [token for token in rule.prelude if token.type not in {"whitespace", "comment"}]
+    tokens = [token for token in rule.prelude if token.type != "comment"]
+    while tokens and tokens[0].type == "whitespace":
+        del tokens[0]
     if not tokens or rule.content is not None:
         return ""
     target = rewriter.sheet(_url_of(tokens[0]) or "")
     if target is None:
         return ""
-    condition = safe_media(tinycss2.serialize(tokens[1:])) if tokens[1:] else ""
+    condition = safe_media(tinycss2.serialize(tokens[1:]))
     return f'@import url("{target}") {condition};'
 
 
@@ -204,6 +226,12 @@ def _rewritten_token(token: Any, rewriter: Rewriter, depth: int, allow_attr: boo
         if target is None:
             raise _NotAllowedError
         return _url_token(target)
+    if isinstance(token, FunctionBlock) and token.lower_name in _IMAGE_SET:
+        # One picture of the set is enough, and its first is the one for every screen.
+        target = rewriter.image(_first_of_set(token) or "")
+        if target is None:
+            raise _NotAllowedError
+        return _url_token(target)
     if isinstance(token, FunctionBlock):
         allowed = token.lower_name in _FUNCTIONS or (allow_attr and token.lower_name == "attr")
         if not allowed:
@@ -212,6 +240,11 @@ def _rewritten_token(token: Any, rewriter: Rewriter, depth: int, allow_attr: boo
     elif hasattr(token, "content"):  # a block in parentheses, brackets or braces
         token.content = _rewritten(token.content, rewriter, depth + 1, allow_attr)
     return token
+
+
+def _first_of_set(token: Any) -> str | None:
+    inside = [each for each in token.arguments if each.type not in {"whitespace", "comment"}]
+    return _url_of(inside[0]) if inside else None
 
 
 def _is_url_function(token: Any) -> bool:

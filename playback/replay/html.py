@@ -5,6 +5,9 @@ script are on none (research 1.5, P-01, P-02). Every URL that stays is one that 
 The document around the body is ours, and nothing archived stands in it unescaped.
 """
 
+import re
+from collections.abc import Collection
+from dataclasses import replace
 from functools import lru_cache
 from html import escape
 
@@ -12,10 +15,10 @@ import nh3
 
 from playback.replay.css import filter_declarations, filter_style, safe_media
 from playback.replay.rewriting import Rewriter
-from playback.replay.scan import Attributes, Scan, Sheet, scan_document
+from playback.replay.scan import Attributes, Frame, Scan, Sheet, scan_document
 
 # Part of every ETag and cache key: raise it when any rule of the sanitiser changes.
-SANITISER_VERSION = 1
+SANITISER_VERSION = 2
 
 _TAGS = frozenset(
     """
@@ -80,25 +83,62 @@ _VALUES: dict[str, dict[str, set[str]]] = {
 # Nothing can be typed, chosen or sent (P-07, P-15).
 _INERT = {name: {"disabled": ""} for name in ("button", "fieldset", "input", "select", "textarea")}
 _IMAGES = {"src", "background"}
+# Custom elements (HTML, 4.13.3) are inert without scripts, and style sheets select them by name. The
+# first of the group are names of SVG and MathML.
+_CUSTOM = re.compile(
+    r"<(?!annotation-xml|color-profile|font-face|missing-glyph)([a-z][a-z0-9]{0,40}(?:-[a-z0-9]{1,40}){1,6})"
+    r"(?=[\s/>])"
+)
+_MOST_CUSTOM = 200
+# What is framed may do as little as what frames it: a link leads its reader to the front.
+_SANDBOX = "allow-top-navigation-by-user-activation"
+_FRAME_ATTRIBUTES = ("id", "class", "style", "width", "height", "align", "hidden", "frameborder")
+_DEEPEST_FRAME = 5
 _ROOT_ATTRIBUTES = ("id", "class", "lang", "dir", "style", "bgcolor", "text", "background")
 # In a layer, so that any rule of the page wins: disabled controls keep their colours.
 _BASE_STYLE = "@layer weboid{:disabled{color:fieldtext}img{overflow:hidden}}"
 
 
 def sanitise_document(text: str, rewriter: Rewriter, *, was_scripted: bool) -> str:
-    """The archived document as a whole safe one, ``<!DOCTYPE html>`` to ``</html>``."""
+    """The archived document as a whole safe one, ``<!DOCTYPE html>`` to ``</html>``.
+
+    Documents that our DOM artifact holds within it are made safe in the same way, and stand in
+    sandboxed frames whose policy is the page's own (HTML, 7.1.7: srcdoc inherits it).
+    """
+    return _sanitise(text, rewriter, was_scripted=was_scripted, depth=0)
+
+
+def _sanitise(text: str, rewriter: Rewriter, *, was_scripted: bool, depth: int) -> str:
     scan = scan_document(text, rewriter, was_scripted=was_scripted)
     if scan.base:
         base = rewriter.based(scan.base)
         scan = scan_document(text, base, was_scripted=was_scripted)
         rewriter = base
-    return _document(scan, sanitise_body(scan.body, rewriter), rewriter)
+    body = sanitise_body(scan.body, rewriter, mark=scan.mark)
+
+    def show(found: re.Match[str]) -> str:
+        number = int(found[1])
+        if number >= len(scan.frames) or depth >= _DEEPEST_FRAME:
+            return ""
+        return _write_frame(scan.frames[number], rewriter, depth)
+
+    body = re.sub(rf'<img src="{scan.mark}(\d{{1,4}})">', show, body)
+    return _document(scan, body, rewriter)
 
 
-def sanitise_body(text: str, rewriter: Rewriter) -> str:
+def _write_frame(frame: Frame, rewriter: Rewriter, depth: int) -> str:
+    inner = rewriter.based(frame.attributes.get("src", ""))
+    inner = replace(inner, page=inner.base)
+    document = _sanitise(frame.text, inner, was_scripted=True, depth=depth + 1)
+    attributes = _safe_attributes(frame.attributes, rewriter, _FRAME_ATTRIBUTES)
+    return f'<iframe{attributes} sandbox="{_SANDBOX}" srcdoc="{escape(document)}"></iframe>'
+
+
+def sanitise_body(text: str, rewriter: Rewriter, *, mark: str = "") -> str:
     """The markup with only what is allowed in it; sanitised again it says nothing more.
 
-    That holds for a rewriter that leaves its own addresses alone.
+    That holds for a rewriter that leaves its own addresses alone. An image source that begins with
+    `mark` stays as it is, for its maker to find.
     """
     styles = lru_cache(maxsize=4096)(lambda value: filter_declarations(value, rewriter))
 
@@ -106,14 +146,16 @@ def sanitise_body(text: str, rewriter: Rewriter) -> str:
         if name == "style":
             return styles(value) or None
         if name in _IMAGES:
-            return rewriter.image(value)
+            return value if mark and value.startswith(mark) else rewriter.image(value)
         if name == "href":
             return rewriter.link(value)
+        if name == "data-weboid-host":  # by which rules of a shadow tree find it
+            return value if value.isdecimal() else None
         return None if name.startswith("data-weboid-") else value
 
     cleaned: str = nh3.clean(
         text,
-        tags=set(_TAGS),
+        tags={*_TAGS, *_custom_elements(text)},
         clean_content_tags=set(_GONE),
         attributes=_ATTRIBUTES,
         generic_attribute_prefixes={"aria-", "data-"},
@@ -124,6 +166,15 @@ def sanitise_body(text: str, rewriter: Rewriter) -> str:
         url_schemes={"http", "https", "data"},
     )
     return cleaned
+
+
+def _custom_elements(text: str) -> Collection[str]:
+    found: set[str] = set()
+    for match in _CUSTOM.finditer(text):
+        found.add(match[1])
+        if len(found) >= _MOST_CUSTOM:
+            break
+    return found
 
 
 def image_document(address: str, title: str) -> str:
@@ -200,13 +251,19 @@ def _write_sheet(sheet: Sheet, rewriter: Rewriter) -> str:
 
 def _root_attributes(attributes: Attributes, rewriter: Rewriter) -> str:
     """The attributes of ``html`` or ``body`` that bear on the look, as text with a leading blank."""
-    kept: Attributes = {name: attributes[name] for name in _ROOT_ATTRIBUTES if name in attributes}
+    return _safe_attributes(attributes, rewriter, _ROOT_ATTRIBUTES)
+
+
+def _safe_attributes(attributes: Attributes, rewriter: Rewriter, names: Collection[str]) -> str:
+    kept: Attributes = {name: attributes[name] for name in names if name in attributes}
     kept |= {name: value for name, value in attributes.items() if _is_data_name(name)}
     if "style" in kept:
         kept["style"] = filter_declarations(kept["style"], rewriter)
     if "background" in kept:
         kept["background"] = rewriter.image(kept["background"]) or ""
-    return "".join(f' {name}="{escape(value)}"' for name, value in kept.items() if value)
+    return "".join(
+        f' {name}="{escape(value)}"' for name, value in kept.items() if value or name == "hidden"
+    )
 
 
 def _is_data_name(name: str) -> bool:

@@ -1,20 +1,23 @@
 """A first reading of an archived document: what its body cannot carry through the sanitiser.
 
 Title, style sheets and the attributes of ``html`` and ``body`` are taken out; images get the source
-that the browser really loaded, links the window they open in, shadow trees stand open. This is a
+that the browser really loaded, links the window they open in, shadow trees stand open, framed
+documents are set aside, and formulas stand as their text. This is a
 convenience for the page's look and nothing else: whatever comes out goes through the sanitiser
 (`playback.replay.html`), so a document that deceives this reading only harms its own look.
 """
 
 import re
 from dataclasses import dataclass, field
+from hashlib import sha256
 from html import escape, unescape
+from urllib.parse import unquote
 
 from playback.replay.rewriting import Rewriter
 
 _TAG = re.compile(
     r"<(?:(!--)|(/?)(html|head|body|title|style|link|base|meta|script|textarea|noscript|template"
-    r"|img|video|a|area)(?=[\s/>]))",
+    r"|img|video|a|area|iframe|frame|object|embed|input|math)(?=[\s/>]))",
     re.IGNORECASE,
 )
 _ATTRIBUTE = re.compile(
@@ -28,6 +31,11 @@ _DOCTYPE = re.compile(r"\ufeff?\s*(?:<!--.*?-->\s*)?<!doctype\s+html", re.IGNORE
 _MOST_ATTRIBUTES = 64
 _MOST_SHEETS = 128
 _LONGEST_TITLE = 1_000  # characters
+_MOST_FRAMES = 50
+_LONGEST_FORMULA = 20_000  # characters, as written
+_DATA_SHEET = re.compile(r"data:text/css(;[^,]*)?,(.*)", re.IGNORECASE | re.DOTALL)
+_MARKUP = re.compile(r"<[^>]*>")
+_PICTURE_PATH = re.compile(r"[^?#]+\.(?:png|jpe?g|gif|webp|avif)(?:[?#].*)?", re.IGNORECASE)
 
 Attributes = dict[str, str]
 
@@ -41,9 +49,20 @@ class Sheet:
     text: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """A document within the document, as our DOM artifact holds it, and its element's attributes."""
+
+    text: str
+    attributes: Attributes
+
+
 @dataclass(slots=True)
 class Scan:
-    """What was taken out, and the rest of the document."""
+    """What was taken out, and the rest of the document.
+
+    Where frame n was stands ``<img src="<mark>n">``, with a mark that the document cannot know.
+    """
 
     body: str = ""
     title: str = ""
@@ -53,6 +72,8 @@ class Scan:
     html_attributes: Attributes = field(default_factory=dict)
     body_attributes: Attributes = field(default_factory=dict)
     sheets: list[Sheet] = field(default_factory=list)
+    frames: list[Frame] = field(default_factory=list)
+    mark: str = ""
 
 
 def scan_document(text: str, rewriter: Rewriter, *, was_scripted: bool) -> Scan:
@@ -69,7 +90,9 @@ class _Scanner:
         self._text = text
         self._rewriter = rewriter
         self._was_scripted = was_scripted
-        self._scan = Scan(has_doctype=_DOCTYPE.match(text) is not None)
+        # No text holds its own digest.
+        digest = sha256(text.encode(errors="replace")).hexdigest()[:32]
+        self._scan = Scan(has_doctype=_DOCTYPE.match(text) is not None, mark=f"weboid-{digest}-")
         self._parts: list[str] = []
         self._templates: list[bool] = []  # for each that is open: is it a shadow tree?
 
@@ -102,6 +125,8 @@ class _Scanner:
             self._parts.append("<div>" if self._templates[-1] else self._text[tag.start() : end])
         elif name in {"link", "meta", "base"}:
             self._head_element(name, attributes)
+        elif name == "math":
+            return self._formula(attributes, end)
         elif name != "head":
             self._parts.append(self._body_element(name, attributes))
         return end
@@ -110,9 +135,21 @@ class _Scanner:
         end = self._text.find(">", tag.end()) + 1 or len(self._text)
         if name == "template" and self._templates and self._templates.pop():
             self._parts.append("</div>")
-        elif name not in {"html", "head", "body", "noscript"}:
+        elif name == "object":
+            self._parts.append("</span>")
+        elif name not in {"html", "head", "body", "noscript", "math"}:
             self._parts.append(self._text[tag.start() : end])
         return end
+
+    def _formula(self, attributes: Attributes, end: int) -> int:
+        """MathML is no language of the sanitiser: what a formula says stands as text."""
+        close = self._text.find("</math", end, end + _LONGEST_FORMULA)
+        if close < 0:
+            return end
+        inside = self._text[end:close].partition("<annotation")[0]
+        words = " ".join(unescape(_MARKUP.sub(" ", inside)).split())
+        self._parts.append(f"{_start_tag('span', attributes)}{escape(words)}</span>")
+        return close
 
     def _raw_text(self, name: str, attributes: Attributes, start: int, end: int) -> int:
         if name == "noscript" and not self._was_scripted:
@@ -141,7 +178,12 @@ class _Scanner:
                 and not {"alternate"} & set(rel)
                 and "disabled" not in attributes
             ):
-                self._add_sheet(Sheet(attributes.get("media", ""), href=attributes.get("href", "")))
+                href, media = attributes.get("href", ""), attributes.get("media", "")
+                said = _DATA_SHEET.fullmatch(href)
+                if said and "base64" not in (said[1] or "").lower():
+                    self._add_sheet(Sheet(media, text=unquote(said[2])))
+                else:
+                    self._add_sheet(Sheet(media, href=href))
 
     def _add_sheet(self, sheet: Sheet) -> None:
         # Inside a template a sheet holds for its tree alone, which no longer is one.
@@ -157,10 +199,30 @@ class _Scanner:
             loaded = attributes.get("data-weboid-src") or attributes.get("src")
             attributes["src"] = loaded or _first_candidate(attributes.get("srcset", ""))
             return _start_tag(name, attributes)
+        if name == "input":
+            is_image = attributes.get("type", "").strip().lower() == "image"
+            return _start_tag("img" if is_image else "input", attributes)
+        if name in {"iframe", "frame", "object", "embed"}:
+            return self._embedded(name, attributes)
         # A video stands as its poster; the element itself goes with all that is in it.
         poster = attributes.get("poster")
         picture = _start_tag("img", attributes | {"src": poster}) if poster else ""
         return picture + "<video>"
+
+    def _embedded(self, name: str, attributes: Attributes) -> str:
+        """A frame as its document, a picture as one; of an object else what stands in for it."""
+        document = attributes.pop("data-weboid-document", "")
+        source = attributes.get("data" if name == "object" else "src", "")
+        kind = attributes.get("type", "").strip().lower()
+        if document and self._was_scripted and len(self._scan.frames) < _MOST_FRAMES:
+            self._scan.frames.append(Frame(document, attributes | {"src": source}))
+            shown = f'<img src="{self._scan.mark}{len(self._scan.frames) - 1}">'
+        elif kind.startswith("image/") or (not kind and _PICTURE_PATH.fullmatch(source)):
+            shown = _start_tag("img", attributes | {"src": source})
+        else:
+            # An iframe's own content is never shown; this opens one that the sanitiser takes out.
+            return {"object": _start_tag("span", attributes), "iframe": "<iframe>"}.get(name, "")
+        return shown + {"object": "<span hidden>", "iframe": "<iframe>"}.get(name, "")
 
 
 def _first_candidate(srcset: str) -> str:

@@ -228,7 +228,7 @@ class Replay:
         if found is None:
             return absent()
         capture, load = found
-        known = request.answer(capture, "", bytes)
+        known = request.answer(capture, "image/png", bytes)  # any image: of a 304 no type is sent
         if known.status is HTTPStatus.NOT_MODIFIED:
             return known
         body = load().body

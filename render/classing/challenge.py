@@ -212,6 +212,8 @@ def _scripts(page: Evidence, case: Case) -> None:
         found[f"A script of the page belongs to {name}"] = weight
     if any("_incapsula_resource" in each.lower() for each in page.seen.frames):
         found["Imperva's check fills a frame"] = 0.9
+    elif page.volume < 50 and any("/_incapsula_resource?" in each for each in page.asked):
+        found["There is nothing but Imperva's check"] = 0.85
     for sentence, weight in list(found.items())[:4]:
         case.add(weight, f"{sentence}.")
 
@@ -232,6 +234,9 @@ def _sayings(page: Evidence, case: Case) -> None:
     found = [match[0] for each in _COMPILED if (match := each.search(page.words))]
     for words in found[:3]:
         case.add(0.5, f"It says “{words[:100]}”.")
+    said = sum(map(len, found))
+    if said >= 30 and 2 * said >= len(page.words):
+        case.add(0.45, "It says little else.")
     if case.score and (match := _SIGNATURE_COMPILED.search(page.words)):
         case.add(0.3, f"It is signed “{match[0]}”.")
     _firewall(page, case)

@@ -146,7 +146,7 @@ def _led_away(page: Evidence, case: Case) -> None:
     if specific:
         case.add(0.72, "Redirects led from a page deep in a site to a home page.")
     elif len(segments) > 1:
-        case.add(0.4, "Redirects led to a home page.")
+        case.add(0.55, "Redirects led to a home page.")
 
 
 def _is_about(page: Evidence, segment: str) -> bool:

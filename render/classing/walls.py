@@ -76,7 +76,7 @@ _PAYING_WORDS = re2.compile(
 
 _LOGIN_PATHS = re2.compile(
     r"/(?:log-?in|sign-?in|logon|signon|sso|saml2?|oauth2?|auth|authwall|authorize|session/new|wp-login"
-    r"|users/sign_in|accounts?/log-?in|account/signin|servicelogin|i/flow/login|uas/login|adfs"
+    r"|users/sign_in|accounts|accounts?/log-?in|account/signin|servicelogin|i/flow/login|uas/login|adfs"
     r"|authenticate|anmelden|anmeldung|connexion|identification|acceso|iniciar-sesion|accedi|entrar"
     r"|inloggen|logowanie|checkpoint|member/login|cas|idp|signup|register|subscribe|paywall)"
     r"(?:[/.?_-]|$)|title=special:userlogin|[?&](?:action|do|view|page|mode|option)=(?:log|sign)-?in(?:&|$)"
@@ -205,6 +205,8 @@ def login_wall(page: Evidence) -> Case:
         # Of a source it is not known whether the field is shown.
         weight = 0.5 if page.is_rendered else 0.3
         case.add(weight, "There is a password to enter, and little to read.")
+        if not page.seen.headings and page.volume < 200 and page.seen.links <= 10:
+            case.add(0.45, "There is nothing else.")
     if thin and called:
         case.add(0.45, f"It is called “{called[:100]}”.")
     if viewing and (page.volume < 1_500 or page.seen.is_paywalled):

@@ -353,8 +353,9 @@
     if (Object.hasOwn(FRAMES, name)) return void writeFrame(node, name, depth);
     if (name === "canvas" && writeCanvas(node)) return;
     if (name === "meta" && Element.prototype.hasAttribute.call(node, "charset")) return;
-    if (name === "link" && scope && /stylesheet/i.test(Element.prototype.getAttribute.call(node, "rel") || "")) {
-      const css = attempt(() => scopedRules(node.sheet.cssRules, selectorOf(scope)), "");
+    const ofMemory = () => /^blob:/i.test(Element.prototype.getAttribute.call(node, "href") || "");
+    if (name === "link" && (scope || ofMemory()) && /stylesheet/i.test(Element.prototype.getAttribute.call(node, "rel") || "")) {
+      const css = attempt(() => (scope ? scopedRules(node.sheet.cssRules, selectorOf(scope)) : cssText(node.sheet)), "");
       if (css) putStyle(css, "", attempt(() => node.sheet.href, null) || base);
       return;
     }

@@ -115,7 +115,7 @@ def served(weboid: Weboid) -> Iterator[str]:
 async def play(address: str, results: Sequence[Result]) -> None:
     """Open every copy in a browser that can reach this machine only, and note what it shows."""
     clock = SystemClock()
-    settings = VisitSettings(full_page=False, thumbnail=False, dom=False, settle_s=0.1)
+    settings = VisitSettings(full_page=False, thumbnail=False, dom=False, settle_s=0.2)
     todo = iter([each for each in results if each.page is not None])
     async with (
         await Browser.launch(BrowserSettings(), find_browser(), clock=clock) as browser,
@@ -158,7 +158,7 @@ def table(results: Sequence[Result]) -> str:
         lines.append(
             f"| {each.cell.name} | {urls - len(each.missing)} of {urls} "
             f"| {_green(each.seen)} of {each.cell.marks} | {_green(each.played)} of {each.cell.marks}"
-            f"{': ' + each.cell.short if each.cell.short else ''} |"
+            f"{'; ' + each.cell.short if each.cell.short else ''} |"
         )
     return "\n".join(lines)
 

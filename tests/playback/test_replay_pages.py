@@ -263,3 +263,22 @@ def test_a_reader_who_has_the_copy_is_told_so(archived: Archived, site: str) -> 
     assert (second.status, second.body) == (304, b"")
     assert second["ETag"] == first["ETag"]
     assert first["Memento-Datetime"] == "Sun, 01 Mar 2026 12:00:00 GMT"
+
+
+@pytest.mark.parametrize("place", ["/", "/i.png", "/s.css"])
+def test_being_told_so_changes_nothing_of_what_the_reader_has(
+    archived: Archived, site: str, place: str
+) -> None:
+    """A browser takes a 304's headers for its copy's own (RFC 9111, 3.2): policy and embedding stay."""
+    archived.builder.page(f"{site}/", "<p>x</p>")
+    archived.builder.response(f"{site}/i.png", png(), mime="image/png")
+    archived.builder.response(f"{site}/s.css", b"p{color:red}", mime="text/css")
+    modifier = {"/": "", "/i.png": "im_", "/s.css": "cs_"}[place]
+    address = f"/c/{TS}{modifier}/{site}{place}"
+    first = archived.replay.get(address)
+
+    second = archived.replay.get(address, headers={"If-None-Match": first["ETag"]})
+
+    assert (first.status, second.status) == (200, 304)
+    for name in ("Content-Security-Policy", "Cross-Origin-Resource-Policy"):
+        assert second[name] == first[name]

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from html import escape
 from html.parser import HTMLParser
 from typing import Any
 
@@ -342,3 +343,115 @@ def test_a_document_made_to_be_slow_is_not(in_replay: Call, text: str) -> None:
 def test_artifacts_are_keyed_as_pywb_keys_them(in_replay: Call, url: str) -> None:
     """A urn is lower-cased, loses fragment, empty query and last slash, and its query is sorted."""
     assert in_replay("pywb_key", [url]) == replay_key(url)
+
+
+def framed(document: str, *, element: str = "iframe", attributes: str = "") -> str:
+    """A page as our DOM artifact holds it, with a document within."""
+    return (
+        f'<body><{element} src="https://frame.example/in/" {attributes} '
+        f'data-weboid-document="{escape(document)}"></{element}></body>'
+    )
+
+
+_WHOLE = frozenset({"style", "link", "meta", "title"})
+
+
+class _Frames(HTMLParser):
+    """The frames of a document: their attributes, and the documents in them."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.found: list[dict[str, str | None]] = []
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag == "iframe":
+            self.found.append(dict(attrs))
+
+
+@pytest.mark.parametrize("vector", VECTORS)
+def test_no_vector_survives_within_a_frame(in_replay: Call, vector: str) -> None:
+    """What is framed is made safe in the same way, two frames deep (P-01)."""
+    outer = in_replay("document", [framed(framed(vector))])
+    (middle,) = _Frames(outer).found
+    (inner,) = _Frames(middle["srcdoc"] or "").found
+
+    for frame in (middle, inner):
+        assert frame["sandbox"] == "allow-top-navigation-by-user-activation"
+        assert set(frame) == {"sandbox", "srcdoc"}
+    assert faults_of(inner["srcdoc"] or "", _WHOLE) == []
+
+
+def test_a_frame_is_shown_in_its_place_with_its_own_urls(in_replay: Call) -> None:
+    """Relative URLs are the frame's own; size and style stay, and nothing else of the element."""
+    page = framed("<img src=i.png>", attributes='width=9 style="color:red;x:y" onload=x name=n')
+    (frame,) = _Frames(in_replay("document", [page])).found
+
+    assert (frame["width"], frame["style"]) == ("9", "color:red;")
+    assert not {"onload", "name", "src"} & set(frame)
+    assert "im_/https://frame.example/in/i.png" in (frame["srcdoc"] or "")
+
+
+def test_frames_are_shown_of_our_own_artifact_only(in_replay: Call) -> None:
+    """A source page that says it holds one has no frame; neither does a fifth level."""
+    deep = "<p>core"
+    for _ in range(9):
+        deep = framed(deep)
+
+    assert "<iframe" not in in_replay("document", [framed("<p>x"), False])
+    assert "core" not in in_replay("document", [deep])
+    assert in_replay("document", [framed("<p>x") * 80]).count("<iframe") == 50
+
+
+def test_objects_stand_as_what_was_seen_of_them(in_replay: Call) -> None:
+    """A picture, a document, or else what stands in for what no browser shows."""
+    picture = in_replay("document", ["<object data=a.png type=image/png><b>no</b></object>"])
+    embedded = in_replay("document", ["<embed src=b.gif>"])
+    fallback = in_replay("document", ["<object data=c.swf type=x/y><b>instead</b></object>"])
+    button = in_replay("document", ["<input type=image src=d.png alt=go>"])
+    framing = in_replay("document", [framed("<p>in", element="object")])
+
+    assert "im_/https://page.example/dir/a.png" in picture
+    assert "im_/https://page.example/dir/b.gif" in embedded
+    assert "<b>instead</b>" in fallback
+    assert "im_/https://page.example/dir/d.png" in button
+    assert len(_Frames(framing).found) == 1
+
+
+def test_formulas_stand_as_their_text(in_replay: Call) -> None:
+    """MathML is no language of the sanitiser, but what it says can be read."""
+    text = in_replay(
+        "document", ["<p>a <math class=m><mi>x</mi><mo>&lt;</mo><mn>2</mn>"
+                    "<annotation>source</annotation></math> b</p>"],
+    )  # fmt: skip
+
+    assert '<span class="m">x &lt; 2</span>' in text
+    assert "source" not in text
+
+
+def test_custom_elements_keep_name_and_look(in_replay: Call) -> None:
+    """Style sheets select them by name; without scripts they are inert."""
+    markup = '<x-card class="c" style="color:red;">a</x-card><my-long-one2>b</my-long-one2>'
+
+    assert in_replay("body", [markup]) == markup
+    assert in_replay("body", ["<x-a onclick=1 src=y>t</x-a>"]) == "<x-a>t</x-a>"
+    assert "<annotation" not in in_replay("body", ["<annotation-xml>t</annotation-xml>"])
+
+
+def test_rules_of_a_shadow_tree_find_their_host(in_replay: Call) -> None:
+    """The number that our DOM artifact gives a host stays; no other name of ours does."""
+    markup = '<p data-weboid-host="3">a</p><p data-weboid-host="x" data-weboid-src="y">b</p>'
+
+    assert in_replay("body", [markup]) == '<p data-weboid-host="3">a</p><p>b</p>'
+
+
+def test_a_style_sheet_within_a_data_url_holds(in_replay: Call) -> None:
+    """It is filtered as any other."""
+    text = in_replay(
+        "document",
+        ["<link rel=stylesheet href='data:text/css,p%7Bcolor:red;behavior:url(x)%7D'><p>x"],
+    )
+
+    assert "p{color:red;}" in text
+    assert "behavior" not in text

@@ -26,9 +26,8 @@ class Cell:
         never: URLs that must not be.
         marks: how many green squares show that everything worked.
         text: words that only stand on the page when it worked; empty: none do.
-        played: the share of a mark's pixels that is green when played back; below 1 where playback
-            shows less than the visitor saw, and then `short` says why.
-        short: the reason.
+        dark: numbers of the marks that playback does not show as the visitor saw them.
+        short: why it does not.
         end: the URL that the visit ends at.
     """
 
@@ -39,7 +38,7 @@ class Cell:
     never: tuple[str, ...] = ()
     marks: int = 1
     text: str = ""
-    played: float = 1.0
+    dark: tuple[int, ...] = ()
     short: str = ""
     end: str = ""
 
@@ -94,9 +93,9 @@ def document(
     )
 
 
-def html(text: str, **more: tuple[tuple[str, str], ...]) -> Reply:
+def html(text: str) -> Reply:
     """An answer of HTML."""
-    return response(body=text, **more)
+    return response(body=text)
 
 
 def css(text: str) -> Reply:

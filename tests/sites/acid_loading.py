@@ -143,6 +143,18 @@ _HINTS = """
 <link rel=stylesheet href=early.css><script src=early.js defer></script>
 """
 
+# A playlist of three segments (RFC 8216), for whoever plays it; each is of empty packets.
+_PLAYLIST = "#EXTM3U\n#EXT-X-VERSION:3\n#EXT-X-TARGETDURATION:1\n" + "".join(
+    f"#EXTINF:1.0,\nsegment-{n}.ts\n" for n in range(3)
+)
+_PLAYLIST += "#EXT-X-ENDLIST\n"
+_SEGMENTS = {
+    f"segment-{n}.ts": response(
+        body=(b"\x47\x1f\xff\x10" + bytes([n]) * 184) * 20, content_type="video/mp2t"
+    )
+    for n in range(3)
+}
+
 LOADING: tuple[Cell, ...] = (
     cell(
         "delayed",
@@ -240,11 +252,22 @@ LOADING: tuple[Cell, ...] = (
         must="film.webm poster.png sound.wav second.webm",
     ),
     cell(
+        "player",
+        f"<video {at(0)} poster=poster.png preload=none></video>",
+        script="fetch('stream.m3u8')",
+        files={
+            "stream.m3u8": response(body=_PLAYLIST, content_type="application/vnd.apple.mpegurl"),
+            **_SEGMENTS,
+        },
+        must="poster.png stream.m3u8",
+    ),
+    cell(
         "noscript",
-        f"<img {at(0)} src=seen.png><noscript><img {at(0)} src=unseen.png></noscript>"
+        f"<img {at(0)} src=seen.png><noscript><p>unseen</p>"
+        "<link rel=stylesheet href=unseen.css><iframe src=unseen.html></iframe></noscript>"
         "<!-- <img src=unseen-either.png> -->",
         must="seen.png",
-        never="unseen.png unseen-either.png",
+        never="unseen.css unseen.html unseen-either.png",
     ),
     cell(
         "head-links",

@@ -163,12 +163,18 @@ MAKING: tuple[Cell, ...] = (
     cell(
         "shadow",
         f"<div id=m0 {at(0)}></div><div id=m1 {at(1)}></div>"
-        f"<div {at(2)}><template shadowrootmode=closed><style>p{{margin:0;height:100px;"
-        f"background:url(declared.png)}}</style><p></p></template></div><div id=m3 {at(3)}></div>",
+        + "".join(
+            f"<div {at(n)}><template shadowrootmode={mode}><style>p{{margin:0;height:100px;"
+            f"background:url({mode}ly.png)}}</style><p></p></template></div>"
+            for n, mode in ((2, "open"), (4, "closed"))
+        )
+        + f"<div id=m3 {at(3)}></div>",
         script=_SHADOW,
-        count=4,
-        must="closed.png declared.png nested.png",
+        count=5,
+        must="closed.png openly.png closedly.png nested.png",
         text="said in a closed root",
+        dark=(4,),
+        short="no closed root that markup declares, since no script can read it",
     ),
     cell(
         "components",
@@ -188,7 +194,16 @@ MAKING: tuple[Cell, ...] = (
         files={"worker.js": js(_CANVAS_WORKER)},
         must="drawn.png worker.js",
     ),
-    cell("data-blob", _DATA, script=_BLOBS, module=True, count=10, must="blob.png"),
+    cell(
+        "data-blob",
+        _DATA,
+        script=_BLOBS,
+        module=True,
+        count=10,
+        must="blob.png",
+        dark=(8,),
+        short="no background from a blob: URL, which lies in the page's memory",
+    ),
     cell(
         "workers",
         count=3,
@@ -245,6 +260,8 @@ MAKING: tuple[Cell, ...] = (
             ".insertRule('#m2{background:#008000 !important}');"
         ),
         must="inserted.png linked.css",
+        dark=(2,),
+        short="no rules that scripts insert into a linked sheet",
     ),
     cell(
         "frames-made",

@@ -82,8 +82,8 @@ SHOWING: tuple[Cell, ...] = (
         ),
         count=3,
         must="nought.woff2 one.ttf two.woff2",
-        played=0.05,
-        short="text in a substitute typeface: replay loads no fonts",
+        dark=(0, 1, 2),
+        short="the text in a substitute typeface, since replay loads no fonts",
     ),
     cell(
         "frames",
@@ -135,6 +135,8 @@ SHOWING: tuple[Cell, ...] = (
         count=9,
         must="class.png inline.png before.png after.png variable.png first.png second.png border.png"
         " mask.png set-1.png",
+        dark=(7,),
+        short="no masks, which browsers fetch only where the server allows it to other origins",
     ),
     cell(
         "modern-css",
@@ -175,14 +177,16 @@ SHOWING: tuple[Cell, ...] = (
         count=6,
         files={"sprite.svg": response(body=_SPRITE, content_type="image/svg+xml")},
         must="image.svg sprite.svg inner.png back.svg",
+        dark=(0, 1, 2, 3, 4, 5),
+        short="no SVG, which is a document and can hold scripts",
     ),
     cell(
         "mathml",
         f"<div {at(0)}><math style='background:#008000;color:#008000;width:100px;height:100px'>"
         "<mi>x</mi><mo>=</mo><mn>42</mn></math></div>",
         text="42",
-        played=0.0,
-        short="formulas stand as their text",
+        dark=(0,),
+        short="the formula as its text",
     ),
     cell(
         "base-href",

@@ -1,0 +1,263 @@
+"""Video and audio behind players: `yt-dlp` in a process of its own, through the visit's own proxy.
+
+What it fetches is recorded as the page's captures are, in the same visit. It is a program apart, an
+optional extra (``pip install weboid[media]``), never imported here: it gets a folder that is removed
+afterwards, no configuration, no cookies, no plug-ins, nothing to run, one way out, and limits of
+time, size and number that the kernel keeps. It can make no page fail: what became of it is told in
+the manifest (`Played`).
+"""
+
+import asyncio
+import json
+import os
+import re
+import signal
+import sys
+import tempfile
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, urlsplit
+
+from core.clock import Clock
+from core.errors import BadUrlError
+from core.hosts import HostPatterns
+from core.pages import Played
+from core.settings import MediaSettings
+from core.urls import host_of
+from proxy.client import Credentials
+from render.network import RequestLog
+from render.visit import Visit
+
+MODULE = "yt_dlp"
+_SAID_LIMIT_BYTES = 16_000_000  # what it says of a page; a playlist's worth of formats is 1 MB
+_TEXT_LIMIT = 500  # characters of any text of its that is kept
+_URL_LIMIT = 8_192
+_FILES = 4  # of one page: a picture and a sound stream are two
+_PLAYLISTS = (".m3u8", ".mpd", ".ism/manifest", ".f4m")
+_PLAYLIST_TYPES = frozenset(
+    (
+        *("application/vnd.apple.mpegurl", "application/x-mpegurl", "audio/mpegurl"),
+        *("audio/x-mpegurl", "application/dash+xml"),
+    )
+)
+_MEMORY_BYTES = 2_000_000_000
+# The kernel's limits are set by the process itself, before it is yt-dlp.
+_BOOTSTRAP = (
+    "import resource, runpy, sys;"
+    "resource.setrlimit(resource.RLIMIT_FSIZE, ({size}, {size}));"
+    "resource.setrlimit(resource.RLIMIT_AS, ({memory}, {memory}));"
+    "resource.setrlimit(resource.RLIMIT_CORE, (0, 0));"
+    "sys.argv[0] = {module!r};"
+    "runpy.run_module({module!r}, run_name='__main__', alter_sys=True)"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Through:
+    """The visit's way to the web.
+
+    Attributes:
+        credentials: of the visit at its proxy.
+        authority: the proxy's root certificate, PEM.
+    """
+
+    credentials: Credentials
+    authority: str
+
+
+@dataclass(frozen=True, slots=True)
+class Player:
+    """What yt-dlp is asked for.
+
+    Attributes:
+        url: a page, a frame, or a playlist of segments.
+        page: the URL of the page that it is on.
+    """
+
+    url: str
+    page: str
+
+
+def player_of(seen: Visit, media: MediaSettings) -> Player | None:
+    """What the page plays, by its host, its frames' hosts, or the playlists that it asked for."""
+    if not media.players or seen.status is None or not 200 <= seen.status < 300:
+        return None
+    known = HostPatterns(dict.fromkeys((f"*.{host}" for host in media.hosts), True))
+    if _on(known, seen.final_url):
+        return Player(seen.final_url, seen.final_url)
+    answered = [each for each in seen.requests if each.status is not None and each.status < 300]
+    frames = (e for e in answered if e.resource_type == "Document" and _on(known, e.url))
+    playlists = (each for each in answered if _is_playlist(each))
+    # A frame of a known player says more than its playlist, which may be one of several qualities.
+    found = next(frames, None) or next(playlists, None)
+    return Player(found.url, seen.final_url) if found is not None else None
+
+
+def _is_playlist(request: RequestLog) -> bool:
+    path = urlsplit(request.url).path.lower()
+    return path.endswith(_PLAYLISTS) or request.mime.lower() in _PLAYLIST_TYPES
+
+
+async def fetch_media(
+    player: Player,
+    through: Through,
+    media: MediaSettings,
+    *,
+    clock: Clock,
+    python: str = sys.executable,
+) -> Played:
+    """Have what the player plays fetched through the proxy.
+
+    Args:
+        player: what.
+        through: the visit at its proxy.
+        media: limits.
+        clock: the time.
+        python: the interpreter whose environment has yt-dlp.
+
+    Returns:
+        What was found; with a reason when it was nothing, or less than all.
+    """
+    if python == sys.executable and find_spec(MODULE) is None:
+        return Played(reason="not-installed: pip install 'weboid[media]'")
+    began = clock.monotonic()
+    with tempfile.TemporaryDirectory(prefix="weboid-media-") as name:
+        folder = Path(name)
+        authority = folder / "authority.pem"
+        authority.write_text(through.authority)
+        process = await asyncio.create_subprocess_exec(
+            *_command(python, player, folder, media),
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            cwd=folder,
+            env=_environment(through.credentials, folder, authority),
+            start_new_session=True,
+        )
+        try:
+            async with asyncio.timeout(media.limit_s):
+                said, complaint = await _hear(process)
+            reason = "" if process.returncode == 0 else _reason(complaint)
+        except TimeoutError:
+            said, reason = b"", f"deadline: {media.limit_s:g} s"
+        finally:
+            await _end(process)
+    return _played(said, reason, seconds=round(clock.monotonic() - began, 3))
+
+
+def _command(python: str, player: Player, folder: Path, media: MediaSettings) -> list[str]:
+    bootstrap = _BOOTSTRAP.format(size=media.limit_bytes, memory=_MEMORY_BYTES, module=MODULE)
+    height = media.max_height
+    # Streams are kept as they come: to join sound and picture would take another program.
+    wanted = f"b[height<={height}]/(bv*[height<={height}],ba)/b/w"
+    return [
+        *(python, "-I", "-c", bootstrap),
+        *("--ignore-config", "--no-config-locations", "--no-plugin-dirs", "--no-cache-dir"),
+        *("--no-cookies", "--no-cookies-from-browser", "--no-remote-components"),
+        *("--no-js-runtimes", "--no-exec", "--downloader", "native", "--fixup", "never"),
+        *("--ffmpeg-location", str(folder / "none"), "--compat-options", "no-certifi"),
+        *("--no-playlist", "--playlist-items", "1", "--match-filters", "!is_live"),
+        *("--max-filesize", str(media.limit_bytes), "--socket-timeout", "20"),
+        *("--retries", "1", "--fragment-retries", "1", "--extractor-retries", "1"),
+        *("--no-part", "--no-mtime", "--no-progress", "--no-warnings", "--color", "never"),
+        *("--format", wanted, "--output", "%(format_id).40s.%(ext).8s", "--paths", str(folder)),
+        *("--dump-json", "--no-simulate", "--referer", player.page, "--", player.url),
+    ]
+
+
+def _environment(given: Credentials, folder: Path, authority: Path) -> dict[str, str]:
+    # Not on the command line, where every user of the machine could read them.
+    login = f"{quote(given.username, safe='')}:{quote(given.password, safe='')}"
+    proxy = f"http://{login}@{given.host}:{given.port}"
+    return {
+        "HOME": str(folder),
+        "TMPDIR": str(folder),
+        "PATH": str(folder / "none"),
+        "LANG": "C.UTF-8",
+        "SSL_CERT_FILE": str(authority),
+        **dict.fromkeys(("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"), proxy),
+    }
+
+
+async def _hear(process: asyncio.subprocess.Process) -> tuple[bytes, bytes]:
+    """What it says on both its outputs, as far as that is kept, when it has ended."""
+    assert process.stdout is not None
+    assert process.stderr is not None
+    said, complaint = await asyncio.gather(
+        _read(process.stdout, _SAID_LIMIT_BYTES), _read(process.stderr, 64_000)
+    )
+    await process.wait()
+    return said, complaint
+
+
+async def _read(stream: asyncio.StreamReader, limit: int) -> bytes:
+    kept = bytearray()
+    while data := await stream.read(65_536):
+        kept += data[: max(limit - len(kept), 0)]
+    return bytes(kept)
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    """End it with all that it may have started."""
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    await process.wait()
+
+
+def _played(said: bytes, reason: str, *, seconds: float) -> Played:
+    """Its JSON lines, one a file, as the manifest has them; all of it is hostile."""
+    found = [each for line in said.splitlines()[:_FILES] if (each := _object(line)) is not None]
+    if not found:
+        return Played(reason=reason or "none: yt-dlp found no media", seconds=seconds)
+    first = found[0]
+    urls = dict.fromkeys(url for each in found for url in _urls(each))
+    duration, height = first.get("duration"), [each.get("height") for each in found]
+    return Played(
+        urls=tuple(urls),
+        extractor=_text(first.get("extractor")),
+        identifier=_text(first.get("id")),
+        title=_text(first.get("title")),
+        uploader=_text(first.get("uploader")),
+        published=_text(first.get("upload_date")),
+        duration_s=float(duration) if isinstance(duration, int | float) else None,
+        height=max((each for each in height if isinstance(each, int)), default=None),
+        reason=reason,
+        seconds=seconds,
+    )
+
+
+def _object(line: bytes) -> dict[str, Any] | None:
+    try:
+        value = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def _urls(said: dict[str, Any]) -> Iterable[str]:
+    """Where the media lies: the file, or the playlist of its segments."""
+    for name in ("manifest_url", "url"):
+        value = said.get(name)
+        if isinstance(value, str) and re.match("https?://", value) and len(value) <= _URL_LIMIT:
+            yield value
+
+
+def _reason(complaint: bytes) -> str:
+    lines = [each for each in complaint.decode(errors="replace").splitlines() if each.strip()]
+    errors = [each for each in lines if each.startswith("ERROR")] or lines
+    return f"yt-dlp: {_text(errors[-1]) if errors else 'it ended without a word'}"
+
+
+def _text(value: object) -> str:
+    return " ".join(str(value).split())[:_TEXT_LIMIT] if isinstance(value, str | int) else ""
+
+
+def _on(players: HostPatterns[bool], url: str) -> bool:
+    try:
+        return players.of(host_of(url)) is not None
+    except BadUrlError:  # data: and the like
+        return False

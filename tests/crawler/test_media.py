@@ -1,0 +1,190 @@
+"""Media behind players: fetched by yt-dlp through the visit's proxy, and never at the page's cost."""
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from core.clock import SystemClock
+from core.pages import Outcome, PageInfo, Played, parse_pageinfo
+from core.settings import MediaSettings
+from crawler.media import (
+    Player,
+    Through,
+    _command,
+    _environment,
+    _played,
+    fetch_media,
+    player_of,
+)
+from proxy.client import Credentials
+from render.network import RequestLog
+from render.visit import Visit
+from tests.crawler.conftest import Weboid
+from tests.crawler.test_archive_command import check, index, records
+from tests.sites import hosts
+
+PLAYER = f"https://{hosts.ACID}/player/"
+PLAIN = f"http://{hosts.RULES}/page/plain"
+SECRET = Credentials("127.0.0.1", 8_000, "visit", "not:for/everybody")
+
+
+def manifests(weboid: Weboid) -> dict[str, PageInfo]:
+    """By URL."""
+    pages = [
+        parse_pageinfo(payload)
+        for _, target, _, payload in records(weboid.collection)
+        if target.startswith("urn:pageinfo:")
+    ]
+    return {page.url: page for page in pages}
+
+
+@pytest.mark.browser
+@pytest.mark.proxy
+def test_what_a_player_plays_is_kept_in_the_same_visit(weboid_with: Callable[..., Weboid]) -> None:
+    """Playlist and segments are in WARC and index under the page's id.
+
+    A page of a known host that plays nothing is complete all the same, and its manifest says why.
+    """
+    weboid = weboid_with(media={"players": True, "hosts": [hosts.RULES]})
+    ran = weboid.archive(PLAYER, PLAIN)
+    check(weboid.collection)
+    pages = manifests(weboid)
+    media, nothing = pages[PLAYER].media, pages[PLAIN].media
+    segments = {f"{PLAYER}segment-{n}.ts" for n in range(3)}
+    kept = {
+        target
+        for kind, target, headers, _ in records(weboid.collection)
+        if kind == "response" and headers["WARC-Page-ID"] == pages[PLAYER].page_id
+    }
+
+    assert ran.code == 0, ran.err
+    assert ran.summary["outcomes"] == {"complete": 2}
+    assert media is not None
+    assert (media.reason, media.extractor) == ("", "generic")
+    assert f"{PLAYER}stream.m3u8" in media.urls
+    assert segments <= kept
+    assert segments <= {row[0] for row in index(weboid.collection, "SELECT url FROM captures")}
+    assert segments <= {each.url for each in pages[PLAYER].resources}
+    assert nothing is not None
+    assert nothing.urls == ()
+    assert nothing.reason.startswith("yt-dlp: ERROR")
+
+
+@pytest.mark.parametrize(
+    ("limit_s", "reason"), [(30.0, "yt-dlp: ERROR"), (0.0, "deadline: 0 s")], ids=["gone", "slow"]
+)
+async def test_a_failure_is_told(limit_s: float, reason: str) -> None:
+    """A proxy that is gone, a time that is up: no error is raised, nothing is left running."""
+    through = Through(Credentials("127.0.0.1", 9, "visit", "x"), "")
+    media = MediaSettings(players=True, limit_s=limit_s)
+
+    played = await fetch_media(Player(PLAYER, PLAYER), through, media, clock=SystemClock())
+
+    assert played.urls == ()
+    assert played.reason.startswith(reason)
+
+
+def seen(*requests: RequestLog, url: str = "https://page.example/", status: int = 200) -> Visit:
+    """A visit to a page that asked for these."""
+    return Visit(
+        url=url,
+        final_url=url,
+        started_at=datetime(2026, 11, 1, tzinfo=UTC),
+        outcome=Outcome.COMPLETE,
+        reason="",
+        status=status,
+        mime="text/html",
+        headers={},
+        title="",
+        redirects=(),
+        requests=requests,
+        artifacts=(),
+        outlinks=(),
+        timings={},
+        console=(),
+        seconds=1.0,
+    )
+
+
+def request(url: str, kind: str = "Fetch", mime: str = "text/plain") -> RequestLog:
+    """One that was answered."""
+    return RequestLog(url, "GET", 200, mime, kind, from_cache=False, failed="")
+
+
+EMBED = "https://www.youtube-nocookie.com/embed/x"
+HLS = "https://cdn.example/live/master.M3U8?token=1"
+DASH = "https://cdn.example/manifest"
+
+
+@pytest.mark.parametrize(
+    ("visited", "url"),
+    [
+        (seen(url="https://vimeo.com/1"), "https://vimeo.com/1"),
+        (seen(request(HLS), request(EMBED, "Document")), EMBED),
+        (seen(request(HLS)), HLS),
+        (seen(request(DASH, mime="application/dash+xml")), DASH),
+        (seen(request(EMBED, "Image")), None),
+        (seen(url="https://vimeo.com/1", status=404), None),
+        (seen(url="https://notvimeo.com/1"), None),
+        (seen(), None),
+    ],
+    ids=range(8),
+)
+def test_a_player_is_known_by_host_frame_or_playlist(visited: Visit, url: str | None) -> None:
+    """Only pages that suggest one cost a process."""
+    player = player_of(visited, MediaSettings(players=True))
+
+    assert (player.url if player is not None else None) == url
+    assert player_of(visited, MediaSettings()) is None
+
+
+def test_its_command_line_tells_no_secret_and_takes_no_orders(
+    tmp_path: Path,
+) -> None:
+    """The login is in its environment alone, and a URL cannot be read as an option."""
+    command = _command("python", Player("--exec=x", PLAYER), tmp_path, MediaSettings())
+    environment = _environment(SECRET, tmp_path, tmp_path)
+
+    assert not any(SECRET.password in each or "everybody" in each for each in command)
+    assert command[-2:] == ["--", "--exec=x"]
+    assert {"--ignore-config", "--no-cookies", "--no-plugin-dirs", "--no-exec"} <= set(command)
+    assert environment["https_proxy"] == "http://visit:not%3Afor%2Feverybody@127.0.0.1:8000"
+
+
+_VALUES = st.recursive(
+    st.none() | st.booleans() | st.floats() | st.integers() | st.text(max_size=20),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner),
+    max_leaves=8,
+)
+_NAMES = st.sampled_from(["url", "manifest_url", "title", "id", "duration", "height", "extractor"])
+
+
+@given(
+    st.lists(st.dictionaries(_NAMES, _VALUES).map(json.dumps) | st.text(max_size=20), max_size=6)
+)
+def test_whatever_it_says_the_manifest_holds(lines: list[str]) -> None:
+    """Hostile words become bounded text, and go through a manifest unharmed."""
+    played = _played("\n".join(lines).encode(errors="replace"), "", seconds=1.0)
+    said = json.dumps({"urls": played.urls, "title": played.title, "duration": played.duration_s})
+
+    assert all(url.startswith(("http://", "https://")) for url in played.urls)
+    assert len(played.title) <= 500
+    assert played.urls or played.reason or "{" in "".join(lines)
+    assert json.loads(said)
+
+
+def test_a_manifest_with_media_reads_back() -> None:
+    """What was written is what is read."""
+    page = parse_pageinfo(
+        b'{"version": 1, "page_id": "p", "url": "u", "final_url": "u", "captured_at": "c",'
+        b' "outcome": "complete"}'
+    )
+    page = replace(page, media=Played(urls=("https://a.example/v.mp4",), title="T", duration_s=1.5))
+
+    assert parse_pageinfo(page.to_json()) == page
