@@ -16,7 +16,7 @@ import psutil
 from render.steps import Steps
 
 ROLES = ("worker", "browser", "proxy")
-AROUND = "around it"  # what belongs to no step: claims, records, the index, the manifest
+AROUND = "between"  # what belongs to no step: claims, records, the index, the manifest
 
 
 def used() -> dict[str, float]:
@@ -98,9 +98,8 @@ class Meter:
         return self._last
 
 
-@contextmanager
-def metered(meter: Meter) -> Iterator[type[Steps]]:
-    """A kind of `Steps` that tells the meter of each step."""
+def metered(meter: Meter) -> type[Steps]:
+    """A kind of `Steps` that tells the meter, which has begun, of each step."""
 
     class MeteredSteps(Steps):
         @contextmanager
@@ -112,6 +111,4 @@ def metered(meter: Meter) -> Iterator[type[Steps]]:
             finally:
                 meter.turn(outer)
 
-    meter.begin()
-    yield MeteredSteps
-    meter.turn(AROUND)
+    return MeteredSteps

@@ -7,7 +7,8 @@ proxies is in neither. The ratio is taken within a round; the figure is the medi
 ``real``: MediaWiki, Debian's manuals and applications.
 ``gallery``: 91 small subresources over TLS.
 Both with what the default profile does and keeps.
-``view``: galleries with nothing but a viewport screenshot, the worst case: the browser does the least.
+``view``: galleries with nothing but a viewport screenshot, the worst case, without --quick: the
+browser does the least.
 
 CPU seconds a page are told by role as measured meanwhile, and by step for a few more pages that are
 visited one at a time, because several at a time share their browser's processes.
@@ -22,7 +23,8 @@ if not __package__:  # run as a file: its folder must not hide our packages
 import asyncio
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from unittest.mock import patch
 
@@ -53,6 +55,7 @@ from tests.sites.web import TestWeb
 
 CLOCK = SystemClock()
 AT_A_TIME = 4
+RATIOS = {"real": "archived_ratio", "gallery": "gallery_ratio", "view": "view_ratio"}
 VIEW_ONLY = VisitSettings(full_page=False, thumbnail=False, dom=False, text=False)
 
 
@@ -69,11 +72,26 @@ class Load:
 class Took:
     """What a load took: seconds, and CPU seconds by role."""
 
-    seconds: float
-    cpu: dict[str, float]
+    seconds: float = 0.0
+    cpu: dict[str, float] = field(default_factory=dict)
 
 
-async def unarchived(load: Load, web: TestWeb, at_a_time: int = AT_A_TIME) -> Took:
+@contextmanager
+def timing(meter: cpu.Meter | None) -> Iterator[Took]:
+    """What is done within, without the starting and ending of processes."""
+    took = Took()
+    if meter is not None:
+        meter.begin()
+    before, start = cpu.used(), time.perf_counter()
+    yield took
+    took.seconds, took.cpu = time.perf_counter() - start, cpu.since(before)
+    if meter is not None:
+        meter.turn(cpu.AROUND)
+
+
+async def unarchived(
+    load: Load, web: TestWeb, at_a_time: int = AT_A_TIME, meter: cpu.Meter | None = None
+) -> Took:
     """What the pages take in the same browser, straight from the web."""
     settings = Settings()
     executable = find_browser()
@@ -90,12 +108,14 @@ async def unarchived(load: Load, web: TestWeb, at_a_time: int = AT_A_TIME) -> To
                 )
                 assert seen.outcome is Outcome.COMPLETE, (url, seen.outcome, seen.reason)
 
-        before, start = cpu.used(), time.perf_counter()
-        await asyncio.gather(*(work() for _ in range(at_a_time)))
-        return Took(time.perf_counter() - start, cpu.since(before))
+        with timing(meter) as took:
+            await asyncio.gather(*(work() for _ in range(at_a_time)))
+    return took
 
 
-async def archived(load: Load, web: TestWeb, at_a_time: int = AT_A_TIME) -> Took:
+async def archived(
+    load: Load, web: TestWeb, at_a_time: int = AT_A_TIME, meter: cpu.Meter | None = None
+) -> Took:
     """What the pages take through frontier, browser, proxy, disk and index."""
     settings = Settings(
         visit=load.visit,
@@ -125,10 +145,9 @@ async def archived(load: Load, web: TestWeb, at_a_time: int = AT_A_TIME) -> Took
                 stores = Stores(frontier, supervisor, index, disk=None)
                 means = compose(stores, settings, clock=CLOCK, report=note)
                 crew = Crew(means, lease_s=settings.frontier.lease_s, name="bench")
-                before, start = cpu.used(), time.perf_counter()
-                frontier.add((NewItem(url) for url in load.urls), now=CLOCK.now())
-                await crew.run(at_a_time)
-                took = Took(time.perf_counter() - start, cpu.since(before))
+                with timing(meter) as took:
+                    frontier.add((NewItem(url) for url in load.urls), now=CLOCK.now())
+                    await crew.run(at_a_time)
             index.close()
     assert len(done) == len(load.urls)
     return took
@@ -173,8 +192,8 @@ async def by_step(load: Load, web: TestWeb) -> tuple[cpu.Meter, cpu.Meter]:
     """CPU seconds by step, archived and not, of pages visited one at a time."""
     meters = (cpu.Meter(), cpu.Meter())
     for meter, make in zip(meters, (archived, unarchived), strict=True):
-        with cpu.metered(meter) as steps, patch("render.visit.Steps", steps):
-            await make(load, web, 1)
+        with patch("render.visit.Steps", cpu.metered(meter)):
+            await make(load, web, 1, meter)
         meter.visits = len(load.urls)
     return meters
 
@@ -225,25 +244,23 @@ async def main() -> None:
         await unarchived(warm, web)  # the wiki's own caches fill on the first view
         kinds = {"real": await compare([real] * (1 if quick else 3), web)}
         kinds["gallery"] = await compare(galleries(web, range(rounds), pages), web)
-        views = galleries(web, range(rounds, 2 * rounds), pages, view_only=True)
-        kinds["view"] = await compare(views[: 1 if quick else None], web)
+        if not quick:
+            views = galleries(web, range(rounds, 2 * rounds), pages, view_only=True)
+            kinds["view"] = await compare(views, web)
         few = galleries(web, range(2 * rounds, 2 * rounds + 1), pages)[0].urls[:2]
-        sample = Load([*urls[:: 4 if quick else 1], *few], VisitSettings(), BehaviourSettings())
+        some = urls[: 12 if quick else None : 4 if quick else 1]
+        sample = Load([*some, *few], VisitSettings(), BehaviourSettings())
         meters = await by_step(sample, web)
     tell(kinds)
     tell_steps(*meters)
-    found = kinds["gallery"]
-    figures = {
-        "archived_ratio": kinds["real"].ratio,
-        "gallery_ratio": found.ratio,
-        "view_ratio": kinds["view"].ratio,
-        "pages_per_minute": found.per_minute(found.ours),
-        "unarchived_pages_per_minute": found.per_minute(found.plain),
-        "real_pages_per_minute": kinds["real"].per_minute(kinds["real"].ours),
-        "view_pages_per_minute": kinds["view"].per_minute(kinds["view"].ours),
-    }
-    for role in cpu.ROLES:
-        figures[f"{role}_cpu_s"] = kinds["real"].cpu_s(kinds["real"].ours, role)
+    figures: dict[str, float] = {}
+    for name, prefix in (("real", "real_"), ("gallery", ""), ("view", "view_")):
+        if (found := kinds.get(name)) is not None:
+            figures[RATIOS[name]] = found.ratio
+            figures[f"{prefix}pages_per_minute"] = found.per_minute(found.ours)
+            figures[f"{prefix}unarchived_pages_per_minute"] = found.per_minute(found.plain)
+            for role in cpu.ROLES:
+                figures[f"{prefix}{role}_cpu_s"] = found.cpu_s(found.ours, role)
     report.figures("pages", figures)
 
 

@@ -140,7 +140,7 @@ def true_type(sniffed: str, declared: str) -> str:
 
 
 def identified_type(sniffed: str, declared: str) -> str:
-    """What WARC-Identified-Payload-Type says of a payload (WARC/1.1, 5.17); empty: no header.
+    """What WARC-Identified-Payload-Type says of a payload (WARC/1.1); empty: no header.
 
     It is what the bytes say, never what was declared. Of text, and of what nobody knows, the bytes
     say too little to be worth a header, unless something else was declared.

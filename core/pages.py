@@ -1,7 +1,7 @@
 """The page manifest: what a visit found and kept, as one ``urn:pageinfo:`` JSON record."""
 
 import json
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from enum import StrEnum
 from typing import Any, TypeVar
 
@@ -121,6 +121,27 @@ class Gap:
 
 
 @dataclass(frozen=True, slots=True)
+class PageBehaviour:
+    """What one behaviour did on the page (docs/behaviours.md).
+
+    Attributes:
+        name: its name; of a user's own, that of its file.
+        found: how many things it met.
+        done: how many it acted on.
+        seconds: how long it took.
+        error: why it did not come to its end; empty when it did.
+        notes: what else there is to say, e.g. ``OneTrust: refused``.
+    """
+
+    name: str
+    found: int = 0
+    done: int = 0
+    seconds: float = 0.0
+    error: str = ""
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Played:
     """What was found behind a page's player.
 
@@ -179,6 +200,7 @@ class PageInfo:
         tls_verified: False when the final document's certificate did not verify; None for http.
         text_digest: of the visible text, white space aside; for what has none, of the document's
             payload; empty when neither was kept. Equal ones mean that a reader sees no change.
+        behaviours: what was done on the page, in this order.
         facts: what the page says of itself, for citations; `core.facts` says which.
         pictures: the pictures that were kept, with their sizes.
         favicon: URL of the page's icon, which is kept like any part of it; empty when it has none.
@@ -194,6 +216,7 @@ class PageInfo:
         filename: the name that a download was given (RFC 6266); empty otherwise.
         refetched: what did not come at first and was asked for again, with how that ended.
         missing: what stays missing.
+        tried: what the page tried that no visit allows, by kind, and how often: ``popup``, ….
         media: what its player played; None when nobody looked.
     """
 
@@ -219,6 +242,7 @@ class PageInfo:
     redirects: tuple[str, ...] = ()
     tls_verified: bool | None = None
     text_digest: str = ""
+    behaviours: tuple[PageBehaviour, ...] = ()
     facts: tuple[Fact, ...] = ()
     links: tuple[PageLink, ...] = ()
     pictures: tuple[Picture, ...] = ()
@@ -234,12 +258,29 @@ class PageInfo:
     filename: str = ""
     refetched: tuple[Gap, ...] = ()
     missing: tuple[Gap, ...] = ()
+    tried: dict[str, int] | None = None
     media: Played | None = None
 
     def to_json(self) -> bytes:
         """The manifest as UTF-8 JSON, newline at its end."""
-        document = {"version": PAGEINFO_VERSION, **asdict(self)}
-        return json.dumps(document, ensure_ascii=False, indent=1).encode() + b"\n"
+        lines = [f' "version": {PAGEINFO_VERSION}']
+        lines += [f' "{field.name}": {_json(getattr(self, field.name))}' for field in fields(self)]
+        return ("{\n" + ",\n".join(lines) + "\n}\n").encode()
+
+
+def _json(value: object) -> str:
+    """JSON of a field, an entry a line: `json` itself indents twenty times more slowly."""
+    if isinstance(value, tuple) and value:
+        return "[\n  " + ",\n  ".join(map(_ENCODE, value)) + "\n ]"
+    return _ENCODE(value)
+
+
+def _entry(value: Any) -> dict[str, Any]:
+    """The fields of an entry."""
+    return {field.name: getattr(value, field.name) for field in fields(value)}
+
+
+_ENCODE = json.JSONEncoder(ensure_ascii=False, default=_entry).encode
 
 
 def parse_pageinfo(data: bytes) -> PageInfo:
@@ -260,6 +301,10 @@ def parse_pageinfo(data: bytes) -> PageInfo:
         }
         for name, kind in _ENTRIES.items():
             values[name] = _each(kind, values.get(name, ()))
+        values["behaviours"] = tuple(
+            PageBehaviour(**{**each, "notes": tuple(each.get("notes", ()))})
+            for each in values.get("behaviours", ())
+        )
         if (media := values.get("media")) is not None:
             values["media"] = Played(**{**media, "urls": tuple(media.get("urls", ()))})
         values["outcome"] = Outcome(values["outcome"])

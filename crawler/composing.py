@@ -91,7 +91,11 @@ def compose(
     fetch = None
     if stores.ca is not None:
         fetch = Fetcher(
-            visits_at(stores.supervisor, bucket=settings.proxy.dedup_bucket),
+            visits_at(
+                stores.supervisor,
+                bucket=settings.proxy.dedup_bucket,
+                headers=settings.visit.headers,
+            ),
             ca=stores.ca,
             agent=agent_of(stores.supervisor, settings.visit),
         )

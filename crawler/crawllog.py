@@ -158,6 +158,7 @@ def _ended(event: PageDone) -> dict[str, Any]:
             "status": page.status,
             "final_url": page.final_url,
             "mime": page.mime,
+            "class": page.page_class,
             "records": page.records,
             "bytes": page.stored_bytes,
             "seconds": page.seconds,

@@ -10,7 +10,7 @@ import asyncio
 import ssl
 import uuid
 import zlib
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -261,12 +261,15 @@ class _Run:
         )
 
 
-def visits_at(lender: Lender, *, bucket: str) -> Visits:
-    """Visits at the proxies that a supervisor lends."""
+def visits_at(lender: Lender, *, bucket: str, headers: Mapping[str, str] | None = None) -> Visits:
+    """Visits at the proxies that a supervisor lends; `headers` are added to each request."""
 
     @asynccontextmanager
     async def opened(page_id: str) -> AsyncIterator[ProxyVisit]:
-        async with lender.proxy() as proxy, proxy.client.visit(page_id, bucket=bucket) as kept:
+        async with (
+            lender.proxy() as proxy,
+            proxy.client.visit(page_id, bucket=bucket, headers=headers) as kept,
+        ):
             yield kept
 
     return opened

@@ -8,7 +8,7 @@ from typing import Any
 
 from core.captures import RecordLocation
 from core.formats import format_name, true_type
-from core.pages import Gap, Outcome, PageInfo, PageResource
+from core.pages import Gap, Outcome, PageBehaviour, PageInfo, PageResource
 from core.records import ArtifactKind
 from core.timestamps import warc_date
 from crawler.dispositions import attachment_name
@@ -71,6 +71,10 @@ def page_info(
         redirects=visit.redirects,
         tls_verified=_tls_verified(main),
         text_digest=_text_digest(visit, main),
+        behaviours=tuple(
+            PageBehaviour(each.name, each.found, each.done, each.seconds, each.error, each.notes)
+            for each in visit.behaviours
+        ),
         facts=visit.facts,
         links=visit.links,
         pictures=visit.pictures,
@@ -82,13 +86,13 @@ def page_info(
         refetched=refetched,
         missing=missing,
         **_document_facts(visit, main),
+        tried=visit.tried,
     )
 
 
 def _document_facts(visit: Visit, main: LedgerEntry | None) -> dict[str, Any]:
     """What the final document is by itself, how large, and what it is called."""
-    mime = main.mime if main is not None and main.mime else visit.mime
-    true = true_type(main.identified if main is not None else "", mime)
+    true = visit.mime if main is None else true_type(main.identified, main.mime) or visit.mime
     name = attachment_name(visit.headers.get("content-disposition", ""))
     return {
         "true_type": true,
@@ -174,7 +178,7 @@ def _resource(
     return PageResource(
         url=request.url,
         method=request.method,
-        status=request.status,
+        status=request.status if request.status or entry is None else entry.status,
         mime=request.mime,
         resource_type=request.resource_type,
         kept=kept,

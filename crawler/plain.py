@@ -86,7 +86,7 @@ class PlainVisits:
             console=(),
             seconds=round(seconds, 4),
             robots_meta=tuple(found.robots),
-            classification=_classified(url, document, mime, found),
+            classification=classified(url, document, mime, found),
         )
 
     async def _fetch_parts(self, kept: ProxyVisit, parts: list[str], left_s: float) -> None:
@@ -222,7 +222,8 @@ def _type_of(content_type: str) -> tuple[str, str]:
     return message.get_content_type() if content_type else "", message.get_content_charset("")
 
 
-def _classified(url: str, document: Fetched, mime: str, found: Page) -> Classification:
+def classified(url: str, document: Fetched, mime: str, found: Page) -> Classification:
+    """What sort of page it is, as far as its source says."""
     if document.error and not document.status:
         return NOT_JUDGED
     return classify(

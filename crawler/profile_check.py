@@ -5,7 +5,7 @@ is looked at when each of them is right.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from core.errors import ConfigError
@@ -60,12 +60,13 @@ def warnings(chain: tuple[Layer, ...], settings: Settings) -> list[Finding]:
 
 
 def _faults_of(layer: Layer) -> Iterator[Finding]:
+    known = {each.name for each in fields(Settings)} - set(_SHEETS)
     for group, table in layer.document.items():
-        if group in _SHEETS or not isinstance(table, dict) or not table:
+        if group not in known or not isinstance(table, dict):
             yield from _tried(layer, {group: table}, group, "")
-        else:
-            for key, value in table.items():
-                yield from _tried(layer, {group: {key: value}}, group, key)
+            continue
+        for key, value in table.items():
+            yield from _tried(layer, {group: {key: value}}, group, key)
 
 
 def _tried(layer: Layer, document: dict[str, Any], group: str, key: str) -> Iterator[Finding]:

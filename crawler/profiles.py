@@ -22,6 +22,7 @@ EXTENDS = "extends"
 CHAIN_LIMIT = 5
 SIZE_LIMIT_BYTES = 10_000_000
 _SHEETS = ("sheets", "sheet")
+_FILES = (("behaviours", "scripts"), ("login", "key_file"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,9 +78,8 @@ def check_world(settings: Settings, source: str) -> None:
     """
     try:
         load_behaviours(settings.behaviours)
-    except (ConfigError, OSError) as error:
-        why = error if isinstance(error, ConfigError) else "there is no behaviour of such a name."
-        raise ConfigError(f"{source} [behaviours] run: {why}") from error
+    except ConfigError as error:
+        raise ConfigError(f"{source} {error}") from error
     zone = settings.visit.timezone
     known = _timezones()
     if zone and known and zone not in known:
@@ -104,6 +104,7 @@ def layers(name: str) -> tuple[Layer, ...]:
         except tomllib.TOMLDecodeError as error:
             raise ConfigError(f"{source} is no TOML: {error}.") from error
         parent = document.pop(EXTENDS, None)
+        _place_files(document, path.resolve().parent)
         chain.append(Layer(source, text, document))
         if parent is None:
             return tuple(chain)
@@ -115,6 +116,19 @@ def layers(name: str) -> tuple[Layer, ...]:
                 "and none itself."
             )
         name, path = parent, _path(parent, near=path.parent)
+
+
+def _place_files(document: dict[str, Any], folder: Path) -> None:
+    """Let the files that a profile brings along be seen from its own folder."""
+    for group, key in _FILES:
+        table = document.get(group)
+        if not isinstance(table, dict):
+            continue
+        value = table.get(key)
+        if isinstance(value, str) and value:
+            table[key] = str(folder / value)
+        elif isinstance(value, list):
+            table[key] = [str(folder / each) if isinstance(each, str) else each for each in value]
 
 
 def merged(chain: tuple[Layer, ...]) -> dict[str, Any]:

@@ -15,12 +15,15 @@ from core.pages import Gap
 from core.settings import Settings
 from proxy.client import LedgerSoFar, ProxyVisit
 from proxy.ledger import LedgerEntry, Wish
-from render.network import RequestLog
+from render.network import DOWNLOAD, RequestLog
 from render.visit import Visit
 
 # What a reader sees or hears of a page: wanted even when its page did not wait for it.
 PARTS = frozenset(
-    ("Document", "Image", "Stylesheet", "Script", "Font", "Media", "TextTrack", "Manifest")
+    (
+        *("Document", "Image", "Stylesheet", "Script", "Font", "Media", "TextTrack", "Manifest"),
+        DOWNLOAD,
+    )
 )
 _NEVER = frozenset(
     (
@@ -170,9 +173,9 @@ def _unasked(group: list[RequestLog], *, is_part: bool) -> str:
 
 
 def _own_documents(seen: Visit) -> frozenset[str]:
-    """The page itself and the way to it. A page that was shown is not fetched behind its back."""
+    """The page, if it was shown, and the way to it: what was seen must not be fetched behind its back."""
     way = {seen.url.partition("#")[0], *seen.redirects}
-    return frozenset(way if not seen.artifacts else way | {seen.final_url})
+    return frozenset(way | {seen.final_url} if seen.artifacts else way - {seen.final_url})
 
 
 def _parts_of(requests: Iterable[RequestLog]) -> frozenset[str]:
@@ -184,7 +187,8 @@ def _downloads(seen: Visit, so_far: LedgerSoFar) -> frozenset[str]:
     turned_down = {
         each.url
         for each in seen.requests
-        if each.resource_type == "Document" and each.status is not None and each.failed
+        if each.resource_type == DOWNLOAD
+        or (each.resource_type == "Document" and each.status is not None and each.failed)
     }
     if not seen.artifacts:
         turned_down.add(seen.final_url)

@@ -26,6 +26,7 @@ from crawler.supervisor import Supervisor
 from proxy.client import NewArtifact, ProxyVisit
 from render.behaviours.running import load_behaviours
 from render.browser import ProxyEndpoint
+from render.classify import NOT_JUDGED
 from render.visit import Visit, VisitRequest, visit
 
 # RFC 9110 10.2.3; a site cannot send us away for longer.
@@ -119,10 +120,11 @@ async def capture(
         refused = "" if seen.outcome is Outcome.FAILED else forbids(seen)
         if refused:
             seen = replace(seen, outcome=Outcome.SKIPPED, reason=refused, title="", artifacts=())
+            seen = replace(seen, classification=NOT_JUDGED)
         media = None
         if seen.outcome in (Outcome.COMPLETE, Outcome.PARTIAL):
             media = await _media(proxy, kept, seen, settings, clock)
-        page = await _keep(kept, wanted.page_id, seen, settings)
+        page = await _keep(kept, wanted.page_id, seen, settings, clock)
         page = replace(page, login=wanted.login_name, media=media)
         await before_manifest(page)
         manifest = NewArtifact(
@@ -163,9 +165,11 @@ async def _media(
     return await fetch_media(player, through, settings.media, clock=clock)
 
 
-async def _keep(kept: ProxyVisit, page_id: str, seen: Visit, settings: Settings) -> PageInfo:
+async def _keep(
+    kept: ProxyVisit, page_id: str, seen: Visit, settings: Settings, clock: Clock
+) -> PageInfo:
     """Look for gaps, write the artifacts and seal; the manifest that is still to be written."""
-    written = []
+    written, began = [], clock.monotonic()
     fails = seen.outcome in (Outcome.FAILED, Outcome.SKIPPED)
     grace_s = settings.proxy.seal_grace_s
     checked = Checked(grace_s=grace_s) if fails else await check(kept, seen, settings)
@@ -180,11 +184,12 @@ async def _keep(kept: ProxyVisit, page_id: str, seen: Visit, settings: Settings)
             date=seen.started_at,
         )
     download = not seen.artifacts and seen.outcome is not Outcome.SKIPPED
+    spent_s = seen.seconds + clock.monotonic() - began
     ledger = await kept.seal(
         grace_s=checked.grace_s,
         # A download goes on after the browser has turned it down.
         awaited=(*checked.awaited, seen.final_url) if download else checked.awaited,
-        await_s=max(settings.visit.timeout_s - seen.seconds, 0.0),
+        await_s=max(settings.visit.timeout_s - spent_s, 0.0),
     )
     return page_info(page_id, seen, ledger, written, refused=kept.refused, gaps=checked.gaps)
 

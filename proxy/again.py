@@ -6,6 +6,7 @@ the visit has, and with no cookie: we do not know what it would have sent. GET o
 an allowance of bytes that all share; redirects are followed as a browser would.
 """
 
+import re
 import threading
 from collections.abc import Sequence
 from dataclasses import replace
@@ -14,7 +15,12 @@ from urllib.parse import urljoin
 from core.urls import fetch_key
 from proxy.blame import as_ours
 from proxy.exchange import Exchange, Exchanges, NoResponseError
-from proxy.http1 import MalformedMessageError, RequestHead, forwarded_request
+from proxy.http1 import (
+    MalformedMessageError,
+    RequestHead,
+    forwarded_request,
+    with_headers,
+)
 from proxy.ledger import Kept, Wish
 from proxy.targets import absolute, host_header, tunnelled
 from proxy.upstream import Origin
@@ -24,6 +30,7 @@ REDIRECTS = 10
 # Of the visit's first request, what any other has as well.
 _COMMON = (b"user-agent", b"accept-language", b"accept-encoding", b"dnt", b"sec-gpc")
 _HINTS = b"sec-ch-ua"
+_SPELLED = re.compile(r"[!-~]+")
 
 
 class Allowance:
@@ -126,11 +133,13 @@ def _made(visit: Visit, wish: Wish) -> tuple[Origin, bytes]:
     given.append((b"accept", b"Accept", wish.accept.encode("latin-1", "ignore")))
     if wish.referer:
         given.append((b"referer", b"Referer", wish.referer.encode("latin-1", "ignore")))
-    head = RequestHead("GET", target, b"HTTP/1.1", tuple(given))
+    head = with_headers(RequestHead("GET", target, b"HTTP/1.1", tuple(given)), visit.headers)
     return origin, forwarded_request(head, target=target, host=host_header(origin), length=None)
 
 
 def _located(url: str) -> tuple[Origin, str]:
+    if not _SPELLED.fullmatch(url):
+        raise MalformedMessageError("A browser writes URLs in ASCII without blanks.")
     if url[:8].lower() != "https://":
         origin, target, _ = absolute(url)
         return origin, target

@@ -1,13 +1,13 @@
 """What a response's payload is, by its first bytes, taken out of their coding as far as needed."""
 
-import zlib
+from isal import isal_zlib
 
-from core.sniffing import SNIFF_BYTES, sniff
+from core.sniffing import HEADER_BYTES, sniff
 from proxy.http1 import ResponseHead
 
 _PLAIN = (b"", b"identity")
 _GZIP = (b"gzip", b"x-gzip")
-_ANY_GZIP = 32 + zlib.MAX_WBITS  # a gzip or a zlib wrapper
+_GZIP_WRAPPER, _ZLIB_WRAPPER = 31, 15  # window bits, as zlib has them
 
 
 def identify(head: ResponseHead, beginning: bytes) -> str:
@@ -29,8 +29,9 @@ def identify(head: ResponseHead, beginning: bytes) -> str:
     if coding not in _GZIP and coding != b"deflate":
         return ""
     try:
-        return sniff(zlib.decompressobj(_ANY_GZIP).decompress(beginning, SNIFF_BYTES))
-    except zlib.error:
+        wrapper = _GZIP_WRAPPER if coding in _GZIP else _ZLIB_WRAPPER
+        return sniff(isal_zlib.decompressobj(wrapper).decompress(beginning, HEADER_BYTES))
+    except isal_zlib.IsalError:  # type: ignore[misc] # the stub makes it an instance
         return sniff(beginning)  # it is not what its header says: browsers fail, archives keep
 
 

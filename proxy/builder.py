@@ -133,7 +133,7 @@ def _common(kind: RecordType, recorded: Recorded) -> str:
 
 
 def _identified(entry: LedgerEntry) -> str:
-    """What the payload is by itself (WARC/1.1, 5.17), where there is one that all readers agree on."""
+    """What the payload is by itself (WARC/1.1), where there is one that all readers agree on."""
     mime = identified_type(entry.identified, entry.mime) if entry.digest else ""
     return f"WARC-Identified-Payload-Type: {mime}\r\n" if mime else ""
 

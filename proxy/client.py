@@ -46,7 +46,7 @@ class LedgerSoFar:
     """The ledger of a visit that goes on.
 
     Attributes:
-        entries: of requests that ended it says all but how they were kept.
+        entries: of requests that ended, what `proxy.ledger.BRIEF` names, `kept` not yet settled.
         in_flight: the URLs of the others.
     """
 

@@ -37,7 +37,7 @@ from proxy.frames import BODY_LIMIT_BYTES, Message, pack, receive
 from proxy.handshake import Secret, admit
 from proxy.http1 import Headers
 from proxy.jobs import Artifact
-from proxy.ledger import Wish, to_table
+from proxy.ledger import BRIEF, Wish, to_table
 from proxy.server import ArchivingProxy
 from proxy.silence import watch
 from proxy.visits import Visit
@@ -239,7 +239,7 @@ class _Conversation(socketserver.BaseRequestHandler):
         awaited = frozenset(message["awaited"])
         ask_again(self.server.proxy.exchanges, visit, wishes, limit_bytes=limit_bytes)
         going = visit.wait(grace_s=grace_s, awaited=awaited, await_s=await_s)
-        return {"entries": to_table(list(visit.entries)), "in_flight": going}
+        return {"entries": to_table(list(visit.entries), BRIEF), "in_flight": going}
 
     def _close(self, _: Message, __: bytes) -> Message:
         self._end()

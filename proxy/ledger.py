@@ -1,7 +1,9 @@
 """What became of each request of a visit: the proxy's own account, which the manifest is made of."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from operator import attrgetter
 from typing import Any
 
 
@@ -86,10 +88,14 @@ class Wish:
 _FIELDS = LedgerEntry.__slots__
 
 
-def to_table(entries: list[LedgerEntry]) -> dict[str, Any]:
+# What tells whether all of an answer came; a page's worth of it is asked for at every page's end.
+BRIEF = ("url", "method", "started_ms", "kept", "reason", "status", "truncated", "again")
+
+
+def to_table(entries: list[LedgerEntry], fields: Sequence[str] = _FIELDS) -> dict[str, Any]:
     """The entries as JSON values: field names once, then a row an entry."""
-    rows = [[getattr(entry, name) for name in _FIELDS] for entry in entries]
-    return {"fields": list(_FIELDS), "rows": rows}
+    values = attrgetter(*fields)
+    return {"fields": list(fields), "rows": [values(entry) for entry in entries]}
 
 
 def from_table(table: dict[str, Any]) -> list[LedgerEntry]:

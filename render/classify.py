@@ -62,7 +62,7 @@ def classify(page: Evidence) -> Classification:
                 continue
             case = judge(page)
             doubt = max(doubt, case.score)
-            if case.score >= SURE and case.score > best.score:
+            if round(case.score, 4) >= SURE and case.score > best.score:
                 best = _judged(kind, case)
             if kind is PageClass.CHALLENGE and best.kind is kind:
                 return best  # whatever else a challenge looks like

@@ -27,6 +27,8 @@ DISABLED_FEATURES = (
     # One made ahead for every visit is two too many: contexts share no processes.
     "SpareRendererForSitePerProcess",
     "Translate",
+    # It would ask the local network, by multicast, for names that hide its addresses (C-05).
+    "WebRtcHideLocalIpsWithMdns",
     "WebTransport",
 )
 _FIXED = (

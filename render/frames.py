@@ -61,14 +61,18 @@ async def run_in(
         CommandError: the script failed, or the frame is gone; `detail` is the browser's word.
         PageGoneError, BrowserUnavailableError: as `Page.send`.
     """
-    made = await page.send(
-        "Page.createIsolatedWorld", {"frameId": frame.id, "worldName": WORLD}, frame.session
-    )
+    if frame.id == page.target_id:
+        context = await page.world()
+    else:
+        made = await page.send(
+            "Page.createIsolatedWorld", {"frameId": frame.id, "worldName": WORLD}, frame.session
+        )
+        context = made["executionContextId"]
     answer = await page.send(
         "Runtime.callFunctionOn",
         {
             "functionDeclaration": source,
-            "executionContextId": made["executionContextId"],
+            "executionContextId": context,
             "arguments": [{"value": argument} for argument in arguments],
             "returnByValue": True,
             "awaitPromise": True,

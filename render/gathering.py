@@ -15,10 +15,9 @@ from render.pictures import (
     thumbnail,
 )
 from render.printing import print_pdf
-from render.reading import Dom, read_dom, read_links, read_text
+from render.reading import LINK_LIMIT, Dom, read_dom, read_links, read_text
 from render.steps import Steps
 
-LINK_LIMIT = 2_000
 # The page's icon was asked for before anything else was made; it is not waited for much longer.
 FAVICON_PATIENCE_S = 1.0
 ICONS_KNOWN = 10_000

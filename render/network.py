@@ -18,6 +18,8 @@ POLL_PATIENCE_S = 0.5
 ERROR_HEADER = "weboid-proxy-error"
 HEADERS_KEPT = 100
 
+DOWNLOAD = "Download"  # not the browser's word: what a link saves, which it tells in another way
+
 _LOGGED_SCHEMES = ("http://", "https://", "ws://", "wss://")
 # These are never waited for: they stream, or nothing on the page depends on them.
 _NEVER_HOLD = frozenset(
@@ -201,6 +203,7 @@ class NetworkLog:
             "Network.webSocketHandshakeResponseReceived": self._socket_answered,
             "Network.webSocketFrameError": self._socket_failed,
             "Network.webSocketClosed": self._finished,
+            "Page.downloadWillBegin": self._download_began,
         }
 
     def heard(self, method: str, params: dict[str, Any], *, owner: str, now: float) -> None:
@@ -316,6 +319,15 @@ class NetworkLog:
             if request.main:
                 self.document_errors[request.loader] = request.failed
             self.on_change()
+
+    def _download_began(self, params: dict[str, Any], owner: str) -> None:
+        """A link may save its target without a request that the page's own events tell of."""
+        url = without_fragment(params["url"])[:URL_LIMIT_CHARS]
+        if not url.startswith(_LOGGED_SCHEMES) or len(self._requests) >= self._limit:
+            return
+        if all(request.url != url for request in self._requests):
+            told = {"request": {"url": url, "method": "GET"}, "type": DOWNLOAD}
+            self._requests.append(_Request(told, owner, self._now, main=False))
 
     def _socket_created(self, params: dict[str, Any], owner: str) -> None:
         request = {

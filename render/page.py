@@ -5,6 +5,7 @@ end; here each of these becomes a fact that the visit reads.
 """
 
 import asyncio
+from collections import Counter
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -21,7 +22,7 @@ WORLD = "weboid"
 CHILD_LIMIT = 200
 COMMIT_LIMIT = 20
 CONSOLE_LINES = 50
-# A timer that fires later than this is not waited for.
+# A timer that was set to more than this is never waited for.
 LONGEST_TIMER_MS = 5_000
 # Frames whose timers are heard of.
 TIMERS_LIMIT = 500
@@ -29,8 +30,8 @@ CONSOLE_CHARS = 300
 SCRIPT_ATTEMPTS = 3
 # We read no bodies, so the browser need keep none for us.
 _NETWORK = {"maxTotalBufferSize": 0, "maxResourceBufferSize": 0, "maxPostDataSize": 0}
-_BINDING = "weboidTimer"
 _DOCUMENTS = [{"urlPattern": "*", "resourceType": "Document"}]
+_BINDING = "weboidTimer"
 _AUTO_ATTACH = {"autoAttach": True, "waitForDebuggerOnStart": True, "flatten": True}
 
 
@@ -55,8 +56,10 @@ class Page:
         gone: why there is no page any more; empty while there is one.
         console: error lines, shortened.
         login: what answers the proxy.
+        held: True while it may go nowhere else; see `hold`.
         frames: the session of each frame that has a process of its own, by frame id.
         picture_css: rules that hold in its pictures only; empty for none.
+        tried: what it tried that no visit allows, by kind: ``alert``, ``popup``, ``download``, ….
         changed: set whenever one of these, or the log, may have changed.
     """
 
@@ -80,7 +83,7 @@ class Page:
         self._guard = ""
         self._cut_off = False
         self._halted = False
-        self._held = False
+        self.held = False
         self.picture_css = ""
         self.target_id = target_id
         self.log = NetworkLog(target_id)
@@ -93,15 +96,18 @@ class Page:
         self.gone = ""
         self.console: list[str] = []
         self.frames: dict[str, str] = {}
+        self.tried: Counter[str] = Counter()
         self.login = ProxyLogin(proxy, self.post)
         self.changed = asyncio.Event()
-        self._timers: dict[tuple[str, int], float] = {}
+        self._timers: dict[tuple[str, int, bool], float] = {}
         self._handlers = {
             "Page.frameNavigated": self._navigated,
             "Page.domContentEventFired": self._parsed,
             "Page.loadEventFired": self._load_fired,
             "Page.frameStoppedLoading": self._stopped,
             "Page.javascriptDialogOpening": self._dialog,
+            "Page.fileChooserOpened": self._file_asked,
+            "Page.downloadWillBegin": self._download,
             "Target.attachedToTarget": self._child_attached,
             "Target.detachedFromTarget": self._child_detached,
             "Inspector.targetCrashed": self._crashed,
@@ -164,6 +170,16 @@ class Page:
                 self._world = None
         raise AssertionError
 
+    def timers_until(self, *, late: bool = False) -> float:
+        """When the last timer fires that is known and was set to a short time; 0.0: there is none.
+
+        Args:
+            late: those that were set to `LONGEST_TIMER_MS` at most count, too.
+        """
+        return max(
+            (due for (*_, is_late), due in self._timers.items() if late or not is_late), default=0.0
+        )
+
     async def refer(self, name: str, source: str, *arguments: object) -> dict[str, Any]:
         """A reference to what a function expression of ours returns: a `Runtime.RemoteObject`.
 
@@ -171,10 +187,6 @@ class Page:
             PageGoneError, BrowserUnavailableError, CommandError: as `call`; there is no second try.
         """
         return await self._evaluate(name, source, arguments, by_value=False)
-
-    def timers_until(self) -> float:
-        """When the last timer fires that is known and worth waiting for; 0.0 when there is none."""
-        return max(self._timers.values(), default=0.0)
 
     async def wait_changed(self) -> None:
         """Return when anything happened since the last call."""
@@ -195,14 +207,14 @@ class Page:
 
     def hold(self) -> None:
         """Let the page go nowhere else, until `release`: who presses buttons must not lose it."""
-        self._held = True
+        self.held = True
         self.post("Fetch.enable", {"patterns": _DOCUMENTS})
 
     def release(self) -> None:
-        """The end of `hold`."""
-        self._held = False
-        if not self._halted:
+        """The end of `hold`; without one, nothing."""
+        if self.held and not self._halted:
             self.post("Fetch.disable")
+        self.held = False
 
     def halt(self) -> None:
         """Stop the page's scripts, even one that never ends, and what is loading; go nowhere else.
@@ -225,6 +237,7 @@ class Page:
         self._guard = guard
         self._connection.listen(self._session, self._heard)
         self.post("Page.enable")
+        self.post("Page.setInterceptFileChooserDialog", {"enabled": True})
         self.post("Inspector.enable")
         self.post("Runtime.enable")
         self.post("Network.enable", _NETWORK)
@@ -249,6 +262,7 @@ class Page:
         if info["type"] == "shared_worker":
             self._adopt(session_id, info["type"])
         else:
+            self.tried["popup"] += info["type"] == "page"
             self._connection.post("Target.closeTarget", {"targetId": info["targetId"]})
 
     def target_gone(self, session_id: str) -> None:
@@ -267,22 +281,30 @@ class Page:
                 self._connection.forget(child, reason)
             self.changed.set()
 
+    async def world(self) -> int:
+        """Where our scripts run in the main frame's document: its execution context, made if need be.
+
+        Raises:
+            CommandError, PageGoneError, BrowserUnavailableError: as `send`.
+        """
+        if self._world is None:
+            made = await self.send(
+                "Page.createIsolatedWorld", {"frameId": self.target_id, "worldName": WORLD}
+            )
+            self._world = made["executionContextId"]
+        return self._world
+
     async def _call(self, name: str, source: str, arguments: tuple[object, ...]) -> Any:
         return (await self._evaluate(name, source, arguments, by_value=True)).get("value")
 
     async def _evaluate(
         self, name: str, source: str, arguments: tuple[object, ...], *, by_value: bool
     ) -> dict[str, Any]:
-        if self._world is None:
-            made = await self.send(
-                "Page.createIsolatedWorld", {"frameId": self.target_id, "worldName": WORLD}
-            )
-            self._world = made["executionContextId"]
         answer = await self.send(
             "Runtime.callFunctionOn",
             {
                 "functionDeclaration": source,
-                "executionContextId": self._world,
+                "executionContextId": await self.world(),
                 "arguments": [{"value": argument} for argument in arguments],
                 "returnByValue": by_value,
                 "awaitPromise": True,
@@ -343,17 +365,26 @@ class Page:
     def _dialog(self, params: dict[str, Any]) -> None:
         # "Leave this page?" is agreed to, everything else is dismissed.
         accept = params.get("type") == "beforeunload"
+        self.tried[str(params.get("type"))] += 1
         self.post("Page.handleJavaScriptDialog", {"accept": accept})
+
+    def _file_asked(self, _: dict[str, Any]) -> None:
+        # Intercepted, the dialog never opens, and nothing is chosen.
+        self.tried["file"] += 1
+
+    def _download(self, _: dict[str, Any]) -> None:
+        self.tried["download"] += 1
 
     def _timer_set(self, params: dict[str, Any], session: str = "") -> None:
         # A page might call the binding, too: what it says can only make us wait a little longer.
-        frame = (session, params["executionContextId"])
-        wait_ms = params["payload"]
+        said: str = params["payload"]
+        wait_ms = said.removeprefix("+")
         if len(wait_ms) > 6 or not (wait_ms.isascii() and wait_ms.isdigit()):
             return
-        if frame in self._timers or len(self._timers) < TIMERS_LIMIT:
+        timer = (session, params["executionContextId"], wait_ms != said)
+        if timer in self._timers or len(self._timers) < TIMERS_LIMIT:
             wait_s = min(int(wait_ms), LONGEST_TIMER_MS) / 1000
-            self._timers[frame] = self._clock.monotonic() + wait_s
+            self._timers[timer] = self._clock.monotonic() + wait_s
             self.changed.set()
 
     def _child_attached(self, params: dict[str, Any]) -> None:
@@ -392,6 +423,7 @@ class Page:
             elif method == "Runtime.bindingCalled":
                 self._timer_set(params, session)
             elif method == "Page.javascriptDialogOpening":
+                self.tried[str(params.get("type"))] += 1
                 self._connection.post("Page.handleJavaScriptDialog", {"accept": False}, session)
             else:
                 self.log.heard(method, params, owner=session, now=self._clock.monotonic())
@@ -406,7 +438,7 @@ class Page:
         self.log.owner_gone(session)
 
     def _request_paused(self, params: dict[str, Any]) -> None:
-        leaves = self._held and params.get("frameId") == self.target_id
+        leaves = self.held and params.get("frameId") == self.target_id
         if self._halted or leaves:
             facts = {"requestId": params["requestId"], "errorReason": "Aborted"}
             self.post("Fetch.failRequest", facts)
@@ -439,9 +471,21 @@ def script(name: str) -> str:
 
 
 async def open_page(
-    context: BrowserContext, proxy: ProxyEndpoint | None, options: PageOptions, clock: Clock
+    context: BrowserContext,
+    proxy: ProxyEndpoint | None,
+    options: PageOptions,
+    clock: Clock,
+    *,
+    patience_s: float = 2.0,
 ) -> Page:
     """A blank tab in the context, heard and harmless, which has not yet gone anywhere.
+
+    Args:
+        context: its.
+        proxy: that it asks through.
+        options: how it presents itself.
+        clock: the time.
+        patience_s: timers that a page sets to less are always waited for.
 
     Raises:
         CommandError, BrowserUnavailableError: the browser makes none.
@@ -462,6 +506,7 @@ async def open_page(
     session_id, info = await arrived
     page = Page(context, info["targetId"], session_id, proxy=proxy, options=options, clock=clock)
     context.on_detached = page.target_gone
-    timers = f'({script("timers")})("{_BINDING}", {LONGEST_TIMER_MS})'
+    patience_ms = round(patience_s * 1000)
+    timers = f'({script("timers")})("{_BINDING}", {patience_ms}, {LONGEST_TIMER_MS})'
     await page.start(f"({script('guard')})();{timers}")
     return page

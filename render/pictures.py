@@ -83,10 +83,11 @@ def thumbnail(view: bytes) -> bytes:
     """A JPEG of `THUMBNAIL_WIDTH_PX`, made from the viewport's picture."""
     with Image.open(io.BytesIO(view)) as image:
         width, height = image.size
-        small = image.convert("RGB").resize(
+        whole = image if image.mode == "RGB" else image.convert("RGB")
+        small = whole.resize(
             (THUMBNAIL_WIDTH_PX, max(1, round(height * THUMBNAIL_WIDTH_PX / width))),
             Image.Resampling.BILINEAR,
-            reducing_gap=1.5,
+            reducing_gap=1.0,
         )
     out = io.BytesIO()
     small.save(out, "JPEG", quality=THUMBNAIL_QUALITY)

@@ -17,6 +17,8 @@ CANVAS_LIMIT_CHARS = 4_000_000
 TEXT_LIMIT_CHARS = 2_000_000
 OUTLINK_LIMIT = 10_000
 OUTLINK_URL_LIMIT = 8_000
+LINK_LIMIT = 2_000  # so many are told with where they stand
+_LINK_LIMITS = (OUTLINK_LIMIT, OUTLINK_URL_LIMIT, LINK_LIMIT)
 _ESCAPES = str.maketrans(
     {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "\u00a0": "&nbsp;"}
 )
@@ -61,7 +63,7 @@ async def read_links(documents: Documents) -> tuple[PageLink, ...]:
         PageGoneError, BrowserUnavailableError, CommandError: as `Page.call`.
     """
     documents.again()
-    told = await documents.root.call("outlinks", OUTLINK_LIMIT, OUTLINK_URL_LIMIT)
+    told = await documents.root.call("outlinks", *_LINK_LIMITS)
     entries = await _fill_links(documents, documents.root, told)
     return tuple(PageLink(**entry) for entry in entries[:OUTLINK_LIMIT])
 
@@ -146,7 +148,7 @@ async def _fill_links(
     numbers = [part for part in told if not isinstance(part, dict)]
     inner: dict[int, tuple[Document, Any]] = {}
     if numbers:
-        inner = await documents.each(frame, numbers, "outlinks", OUTLINK_LIMIT, OUTLINK_URL_LIMIT)
+        inner = await documents.each(frame, numbers, "outlinks", *_LINK_LIMITS)
     entries: list[dict[str, Any]] = []
     for part in told:
         if isinstance(part, dict):

@@ -6,6 +6,7 @@ no other host of that domain is ever sent it. Of a page only its own origin's st
 
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
@@ -13,6 +14,7 @@ from urllib.parse import urlsplit
 from core.errors import BadUrlError, ConfigError
 from core.hosts import HostPatterns, canonical_host
 from render.browser import BrowserContext
+from render.cdp import CommandError
 from render.page import WORLD, Page, script
 
 COOKIES_LIMIT = 3_000
@@ -94,10 +96,7 @@ async def carry_in(session: Session, context: BrowserContext, page: Page) -> Non
     Raises:
         CommandError, PageGoneError, BrowserUnavailableError: it could not be given.
     """
-    cookies = [_param(cookie) for cookie in session.cookies]
-    await context.connection.send(
-        "Storage.setCookies", {"cookies": cookies, "browserContextId": context.id}
-    )
+    await _set_cookies([_param(cookie) for cookie in session.cookies], context)
     if session.storage:
         facts = json.dumps({origin: dict(items) for origin, items in session.storage.items()})
         source = f"({script('storage')})({facts})"
@@ -105,6 +104,18 @@ async def carry_in(session: Session, context: BrowserContext, page: Page) -> Non
         await page.send(
             "Page.addScriptToEvaluateOnNewDocument", {"source": source, "worldName": WORLD}
         )
+
+
+async def _set_cookies(cookies: list[Cookie], context: BrowserContext) -> None:
+    """Set them; one that the browser does not take leaves the others be."""
+    connection, of = context.connection, {"browserContextId": context.id}
+    try:
+        await connection.send("Storage.setCookies", {"cookies": cookies, **of})
+    except CommandError:
+        for cookie in cookies[:-1]:
+            connection.post("Storage.setCookies", {"cookies": [cookie], **of})
+        with suppress(CommandError):
+            await connection.send("Storage.setCookies", {"cookies": cookies[-1:], **of})
 
 
 def _param(cookie: Cookie) -> Cookie:

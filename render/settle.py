@@ -18,6 +18,8 @@ from render.page import COMMIT_LIMIT, Page
 SLICE_S = 1.0
 # Of what it does besides loading, no more is waited for than this.
 SHOW_LIMIT_S = 8.0
+# So long for timers when the page shows hardly a word, or a sign that it is busy.
+UNFINISHED_PATIENCE_S = 5.0
 # A page that was left again each time it was asked is not asked for ever.
 ASK_LIMIT = 100
 
@@ -89,6 +91,7 @@ class _Settling:
         self._clock = clock
         self._end = clock.monotonic() + limits.limit_s
         self._timers_left_s = limits.patience_s
+        self._unfinished = False
         self._show_left_s = SHOW_LIMIT_S
         self._asked = False
 
@@ -105,12 +108,21 @@ class _Settling:
             if name:
                 self._rest.give_up(name, *_still_moving(told))
                 return
-            if told is None or seen != self._signs():
+            if told is None or self._is_unfinished(told) or seen != self._signs():
                 continue
             if told["rested"] or self._show_left_s <= 0:
                 self._rest.give_up(*told["restless"], *_still_moving(told))
                 return
         self._rest.give_up("dom")
+
+    def _is_unfinished(self, told: dict[str, Any]) -> bool:
+        """Whether it has just become clear that later timers are worth waiting for."""
+        page = self._page
+        if self._unfinished or not told["unfinished"]:
+            return False
+        self._unfinished = True
+        self._timers_left_s += max(0.0, UNFINISHED_PATIENCE_S - self._limits.patience_s)
+        return page.timers_until(late=True) > self._clock.monotonic()
 
     def _disturbed(self) -> bool:
         page = self._page
@@ -119,7 +131,7 @@ class _Settling:
     def _signs(self) -> tuple[int, int, float]:
         """Differ when something happened that is to be followed by another look."""
         page = self._page
-        timers = page.timers_until() if self._timers_left_s > 0 else 0.0
+        timers = page.timers_until(late=self._unfinished) if self._timers_left_s > 0 else 0.0
         return len(page.commits), page.log.news, timers
 
     async def _until_loaded(self) -> str:
@@ -135,11 +147,17 @@ class _Settling:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(min(until, self._end) - now):
                     await page.wait_changed()
+                    while self._still_loading():
+                        await page.wait_changed()  # hundreds of times, with little ado
             spent = clock.monotonic() - now
             self._rest.add(name, spent)
             if name == "timers":
                 self._timers_left_s -= spent
         return ""
+
+    def _still_loading(self) -> bool:
+        page = self._page
+        return not (page.loaded or page.gone or self._disturbed())
 
     def _holder(self, now: float) -> tuple[str, float]:
         """What must be waited for, and until when at most; empty when there is nothing."""
@@ -149,7 +167,7 @@ class _Settling:
         held = page.log.holding_until(now)
         if held is not None:
             return "network", held
-        due = page.timers_until()
+        due = page.timers_until(late=self._unfinished)
         if due > now and self._timers_left_s > 0 and due - now <= self._timers_left_s:
             return "timers", due
         return "", now

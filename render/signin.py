@@ -7,6 +7,7 @@ is looked at once a second, so that closing the last window, which ends a browse
 
 import asyncio
 import os
+from collections import deque
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -26,6 +27,7 @@ from render.process import (
 from render.session import STORAGE_LIMIT_CHARS, Cookie
 
 LOOK_S = 1.0
+LOOKS_KEPT = 4
 ANSWER_LIMIT_S = 30.0
 ORIGINS_LIMIT = 50
 # What a window needs to find its screen; nothing else of our environment reaches the browser.
@@ -59,6 +61,10 @@ def screen_of(environment: Mapping[str, str]) -> dict[str, str]:
             "make the login on a machine with one, in a collection of its own, and copy its "
             "file from logins/."
         )
+    # The browser has another home than its person, so what was left to be found is named.
+    ticket = Path(environment.get("HOME", "")) / ".Xauthority"
+    if "XAUTHORITY" not in screen and ticket.is_absolute() and ticket.is_file():
+        screen["XAUTHORITY"] = str(ticket)
     return screen
 
 
@@ -74,6 +80,9 @@ class SignIn:
     def __init__(self, connection: CdpConnection, url: str) -> None:
         self._connection = connection
         self._url = url
+        # One whose last window is closed may still answer for a moment, but forgets, as it ends,
+        # the cookies that last as long as it does: what it held just before counts.
+        self._looks: deque[tuple[Cookie, ...]] = deque(maxlen=LOOKS_KEPT)
         self._tabs: dict[str, str] = {}  # target id -> session id, empty until it is attached
         self.over = asyncio.Event()
         self.cookies: tuple[Cookie, ...] = ()
@@ -108,7 +117,9 @@ class SignIn:
                 each.cancel()
             if self._connection.closed.is_set():
                 self.over.set()
-        await self.look()  # a browser whose last tab is closed may still be there
+        await self.look()
+        found = {_identity(each): each for look in self._looks for each in look}
+        self.cookies = tuple(found.values())
 
     async def look(self) -> None:
         """Note what it holds now; what it does not say any more stays as it was."""
@@ -116,6 +127,7 @@ class SignIn:
             async with asyncio.timeout(ANSWER_LIMIT_S):
                 found = await self._connection.send("Storage.getCookies")
                 self.cookies = tuple(found["cookies"])
+                self._looks.append(self.cookies)
                 for tab in list(self._tabs):
                     await self._look_at(tab)
 
@@ -181,7 +193,8 @@ async def open_sign_in(
     home = BrowserHome(owner=NOBODY if root else None)
     try:
         line = _command_line(executable, home.profile, visible=screen is not None)
-        process = BrowserProcess([*prefix, *line], home=home.inside, more=screen)
+        more = _with_ticket(screen or {}, home, owner=NOBODY if root else None)
+        process = BrowserProcess([*prefix, *line], home=home.inside, more=more)
         connection = CdpConnection(process.read_fd, process.write_fd)
         try:
             opened = SignIn(connection, url)
@@ -197,6 +210,28 @@ async def open_sign_in(
             await asyncio.shield(process.close())
     finally:
         home.close()
+
+
+def _with_ticket(
+    screen: Mapping[str, str], home: BrowserHome, *, owner: int | None
+) -> dict[str, str]:
+    """The screen's variables; its ticket is copied to where another user may read it."""
+    ticket = screen.get("XAUTHORITY")
+    if ticket is None or owner is None:
+        return dict(screen)
+    copy = home.inside / "Xauthority"
+    try:
+        copy.write_bytes(Path(ticket).read_bytes())
+        os.chown(copy, owner, owner)
+        copy.chmod(0o600)
+    except OSError:
+        return dict(screen)  # a screen that needs none
+    return {**screen, "XAUTHORITY": str(copy)}
+
+
+def _identity(cookie: Cookie) -> tuple[object, ...]:
+    """What makes a cookie one (RFC 6265, 5.3)."""
+    return cookie.get("name"), cookie.get("domain"), cookie.get("path")
 
 
 def _command_line(executable: BrowserExecutable, profile: Path, *, visible: bool) -> list[str]:

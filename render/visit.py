@@ -83,6 +83,7 @@ class Visit:
         timings: seconds by step.
         console: error lines that the page printed, shortened.
         seconds: the whole visit.
+        tried: what the page tried that no visit allows, by kind, and how often.
     """
 
     url: str
@@ -108,6 +109,7 @@ class Visit:
     pictures: tuple[Picture, ...] = ()
     favicon: str = ""
     notes: tuple[str, ...] = ()
+    tried: dict[str, int] | None = None
     settled: dict[str, float] = field(default_factory=dict)
     restless: tuple[str, ...] = ()
     classification: Classification = NOT_JUDGED
@@ -192,7 +194,13 @@ class _Run:
         try:
             async with asyncio.timeout(self._settings.timeout_s):
                 with self.steps.step("open"):
-                    self.page = await open_page(context, proxy, self._options, self._clock)
+                    self.page = await open_page(
+                        context,
+                        proxy,
+                        self._options,
+                        self._clock,
+                        patience_s=self._settings.patience_s,
+                    )
                     if self._request.session is not None:
                         await carry_in(self._request.session, context, self.page)
                 await self._perform(self.page)
@@ -315,6 +323,7 @@ class _Run:
             pictures=tuple(self._found.pictures),
             favicon=self._found.favicon,
             notes=tuple(self._found.notes),
+            tried=dict(page.tried) if page is not None else None,
             settled={name: round(spent, 4) for name, spent in self._rest.held.items()},
             restless=tuple(self._rest.restless),
             classification=self._classified(document, page)

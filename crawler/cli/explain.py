@@ -151,7 +151,9 @@ async def _fetcher(where: Where, *, wanted: bool) -> AsyncIterator[Fetcher | Non
         running(collection, settings, clock=_CLOCK) as supervisor,
     ):
         yield Fetcher(
-            visits_at(supervisor, bucket=settings.proxy.dedup_bucket),
+            visits_at(
+                supervisor, bucket=settings.proxy.dedup_bucket, headers=settings.visit.headers
+            ),
             ca=collection.layout.ca / CA_FILE,
             agent=agent_of(supervisor, settings.visit),
         )

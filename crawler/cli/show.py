@@ -19,6 +19,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
+from core.classes import GOOD, PageClass
 from core.pages import Outcome
 from core.timestamps import warc_date
 from crawler.events import (
@@ -120,6 +121,7 @@ class Machine:
                 "captured_at": page.captured_at,
                 "status": page.status,
                 "mime": page.mime,
+                "class": page.page_class,
                 "title": page.title,
                 "records": page.records,
                 "bytes": page.stored_bytes,
@@ -283,7 +285,10 @@ def line_for(event: PageDone | PageSkipped) -> str:
         why = event.error or "finished by an earlier run"
         return f"{'failed' if event.error else 'complete':9} {'':>3} {event.url}  ({why})"
     status = str(page.status) if page.status is not None else "-"
-    reason = f"  ({page.reason})" if page.reason else ""
+    said = GOOD | {PageClass.HTTP_ERROR}  # the status says it
+    kind = "" if page.page_class in said else str(page.page_class)
+    why = ", ".join(each for each in (kind, page.reason) if each)
+    reason = f"  ({why})" if why else ""
     return (
         f"{page.outcome:9} {status:>3} {page.records:4} records {size(page.stored_bytes):>9}"
         f" {page.seconds:6.1f} s  {page.url}{reason}"

@@ -69,11 +69,11 @@
       visibilityProperty: true,
     });
   };
-  const label = (node) => {
+  const label = (node, limit = 200) => {
     const own = node instanceof HTMLElement ? innerTextOf(node) : "";
     const said = [own, attribute(node, "aria-label"), attribute(node, "value"), attribute(node, "title")];
     const text = said.find((each) => each && each.trim()) || "";
-    return text.slice(0, 200).replace(/\s+/g, " ").trim().toLowerCase();
+    return text.slice(0, limit).replace(/\s+/g, " ").trim().toLowerCase();
   };
   const has = (text, words) => words.some((word) => text.includes(word));
   // Whether a click may do what a reader of an archive never wants, or lead away.

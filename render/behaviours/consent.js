@@ -36,8 +36,10 @@ async (options, tools) => {
     for (const node of find(likely, 300)) {
       if (!(node instanceof HTMLElement) || !seen(node) || node === document.body) continue;
       if (node === document.documentElement || query(buttons, node).length === 0) continue;
-      const text = label(node);
-      if (!has(text, words.cookies) || !floats(node)) continue;
+      // What holds the page's own text is no banner.
+      if (query("main, article", node).length) continue;
+      const text = label(node, 5001);
+      if (text.length > 5000 || !has(text, words.cookies) || !floats(node)) continue;
       if (!best || best.contains(node)) best = node;
     }
     return best;

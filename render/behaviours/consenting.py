@@ -18,6 +18,8 @@ GONE_S = 0.6
 async def dismiss(page: Page, source: str, options: dict[str, Any]) -> Told:
     """Refuse; what stays goes into the answer's `css`, which hides it in pictures.
 
+    When there is a banner the page is held, because some reload it when they are answered.
+
     Raises:
         CommandError, PageGoneError, BrowserUnavailableError: as `run_in`.
     """
@@ -28,26 +30,23 @@ async def dismiss(page: Page, source: str, options: dict[str, Any]) -> Told:
     if not found.found and not asking:
         return found
     page.hold()
-    try:
-        notes: list[str] = []
-        done = 0
-        for frame, name in asking[:2]:
-            try:
-                told = read_told(
-                    await run_in(page, frame, source, {**options, "click": True, "framed": True})
-                )
-            except CommandError:
-                # The page took the frame away because of the answer, before we were told.
-                notes.append(f"{name}: answered")
-                done += 1
-            else:
-                notes += told.notes
-                done += told.done
-        if done:
-            await _until_gone(page, source, look)
-        told = read_told(await run_in(page, main, source, {**options, "click": True}))
-    finally:
-        page.release()
+    notes: list[str] = []
+    done = 0
+    for frame, name in asking[:2]:
+        try:
+            told = read_told(
+                await run_in(page, frame, source, {**options, "click": True, "framed": True})
+            )
+        except CommandError:
+            # The page took the frame away because of the answer, before we were told.
+            notes.append(f"{name}: answered")
+            done += 1
+        else:
+            notes += told.notes
+            done += told.done
+    if done:
+        await _until_gone(page, source, look)
+    told = read_told(await run_in(page, main, source, {**options, "click": True}))
     hidden = "".join(_rule(selector) for selector in told.stays)
     return replace(
         told,

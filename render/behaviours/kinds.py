@@ -33,6 +33,9 @@ class Behaviour:
         framed: it runs in the page's frames, too.
         presses: it may press what leads away, so the page is held meanwhile.
         gesture: it runs as if a reader had just clicked.
+        needs: selectors of what it acts on: a page that has none of it is not asked; empty: it always
+            runs.
+        named: a pattern; an element whose id or class it is found in is needed or one of `needs`.
         hosts: where it runs; None: everywhere.
     """
 
@@ -41,6 +44,8 @@ class Behaviour:
     framed: bool = False
     presses: bool = False
     gesture: bool = False
+    needs: str = ""
+    named: str = ""
     hosts: HostPatterns[bool] | None = None
 
 
@@ -62,22 +67,33 @@ class Behaviours:
 NO_BEHAVIOURS = Behaviours((), 0.0)
 
 # Ours; their scripts are read when they are chosen.
+_MEDIA = "video, audio"
 _KNOWN = {
     each.name: each
     for each in (
-        Behaviour("consent", framed=True),
+        Behaviour("consent", framed=True, needs="dialog[open], [role*=dialog], [aria-modal=true]"),
         Behaviour("scroll", framed=True),
-        Behaviour("lazy", framed=True),
-        Behaviour("details", framed=True),
-        Behaviour("media", framed=True, gesture=True),
-        Behaviour("play", framed=True, gesture=True, presses=True),
+        Behaviour("lazy", framed=True, needs=(
+            "[data-src], [data-srcset], [data-original], [data-original-src], [data-original-set],"
+            "[data-lazy], [data-lazy-src], [data-lazy-srcset], [data-lazy-bg], [data-url],"
+            "[data-image], [data-img-src], [data-hi-res-src], [data-full-src], [data-bg],"
+            "[data-bgset], [data-background], [data-background-image], [loading=lazy], noscript"
+        )),
+        Behaviour("details", framed=True, needs="details:not([open])"),
+        Behaviour("media", framed=True, gesture=True, needs=_MEDIA),
+        Behaviour("play", framed=True, gesture=True, presses=True, needs=(
+            f"{_MEDIA}, [class*='play' i], [aria-label*='play' i], [title*='play' i], [data-plyr],"
+            "[class*='jw-'], lite-youtube, lite-vimeo, .mejs__overlay-button, .wistia_click_to_play"
+        )),
         Behaviour("candidates", framed=True),
-        Behaviour("expand", presses=True),
+        Behaviour("expand", presses=True, needs=(
+            "[role=tab], [aria-expanded], [data-toggle], [data-bs-toggle]"
+        )),
         Behaviour("more", presses=True),
         Behaviour("hover"),
-        Behaviour("routes"),
+        Behaviour("routes", needs="a[href*='#/'], a[href*='#!']"),
     )
-}
+}  # fmt: skip
 NAMES = tuple(_KNOWN)
 
 
@@ -99,7 +115,8 @@ def _own(name: str) -> Behaviour:
             f"[behaviours] run: there is no {name!r}; known are {', '.join(NAMES)}. A file of your"
             " own goes into scripts."
         )
-    return replace(_KNOWN[name], source=_wrapped(_text(f"{name}.js"), name))
+    named = _banner_names() if name == "consent" else ""
+    return replace(_KNOWN[name], source=_wrapped(_text(f"{name}.js"), name), named=named)
 
 
 def _users(path: Path) -> Behaviour:
@@ -156,6 +173,41 @@ def rules() -> list[dict[str, Any]]:
     """The platforms that ask for consent."""
     found: list[dict[str, Any]] = tomllib.loads(_text("consent.toml"))["rule"]
     return found
+
+
+# What a banner of no known platform is called.
+_LIKELY = ("cookie", "consent", "gdpr", "dsgvo", "rgpd", "privacy", "ccpa", "cmp")
+_TOKEN = re.compile(r"[#.]([\w-]+)|=['\"]([^'\"]+)")
+
+
+def _banner_names() -> str:
+    """A pattern that finds every banner of the rules, and likely ones, by an id or class."""
+    tokens = set(_LIKELY)
+    for rule in rules():
+        for selector in rule["present"]:
+            named = [one or other for one, other in _TOKEN.findall(selector)]
+            tokens.add(re.escape(max(named, key=len)))
+    return "|".join(sorted(tokens))
+
+
+def survey() -> str:
+    """A function that tells for which of some (selectors, pattern) a page has nothing, and its frames.
+
+    Ids and classes are read once for all patterns: a list of a hundred selectors would be tried on
+    every element.
+    """
+    return f"""(needs) => {{
+const tools = ({_text("common.js")})({{ limitMs: 1000 }});
+const classOf = (node) => tools.attribute(node, "class");
+let names = null;
+const idle = needs.flatMap(([marks, pattern], at) => {{
+  if (tools.find(marks, 1).length) return [];
+  if (!pattern) return [at];
+  names ??= tools.find("[id], [class]", 20000).map((e) => `${{tools.attribute(e, "id")}} ${{classOf(e)}}`).join(" ");
+  return new RegExp(pattern, "i").test(names) ? [] : [at];
+}});
+return {{ idle, frames: window.length }};
+}}"""
 
 
 @cache

@@ -8,7 +8,7 @@ async (options, tools) => {
     const text = label(node);
     return text.length > 0 && text.length <= 60 && words.some((word) => text === word || text.startsWith(`${word} `));
   };
-  const marks = "button, [role=button], a:not([href]), a[href^='#'], a[href^='javascript:'], input[type=button], summary";
+  const marks = "button, [role=button], a:not([href]), a[href^='#'], a[href^='javascript:'], input[type=button]";
   const next = () => find(marks, 3000).find((node) => wanted(node) && seen(node) && !barred(node));
   const size = () => `${height()} ${query("*", document).length}`;
   let done = 0;

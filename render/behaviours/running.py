@@ -6,7 +6,6 @@ None may cost the visit more than that limit, whatever the page does meanwhile; 
 
 import asyncio
 import contextlib
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
@@ -14,11 +13,17 @@ from urllib.parse import urlsplit
 from core.errors import BadUrlError
 from core.hosts import canonical_host
 from render.behaviours.consenting import dismiss
-from render.behaviours.kinds import NO_BEHAVIOURS, Behaviour, Behaviours, load_behaviours
+from render.behaviours.kinds import (
+    NO_BEHAVIOURS,
+    Behaviour,
+    Behaviours,
+    load_behaviours,
+)
 from render.behaviours.moving import hover, scroll
+from render.behaviours.surveying import View, look_over
 from render.behaviours.told import Told, read_told
 from render.cdp import CommandError
-from render.frames import child_frames, main_frame, run_in
+from render.frames import Frame, child_frames, main_frame, run_in
 from render.page import Page
 from render.steps import Steps
 
@@ -26,6 +31,7 @@ __all__ = ["NO_BEHAVIOURS", "Behaviours", "Done", "behave", "load_behaviours"]
 
 PATIENCE_S = 0.5  # a behaviour that does not end by itself is given so long beyond its limit
 FRAMES_LIMIT_S = 2.0  # all frames together, beside each other
+SURVEY_S = 1.0
 SHARE = 0.6  # no behaviour may use up more of the time that is left to all
 
 
@@ -61,35 +67,56 @@ async def behave(page: Page, behaviours: Behaviours, steps: Steps) -> tuple[Done
     done: list[Done] = []
     limit_s = steps.share_s(behaviours.limit_s)
     end = steps.spent_s + limit_s
+    view: View | None = None
     for behaviour in behaviours.chosen:
         if not _meant(behaviour, page.url):
             continue
         left_s = end - steps.spent_s
         if left_s <= 0:
             break
-        done.append(await _perform(page, behaviour, behaviours, left_s, steps))
+        if behaviour.needs and view is None:
+            with steps.step("survey"):
+                view = await look_over(page, behaviours.chosen, min(left_s, SURVEY_S))
+        if view is not None and view.is_idle(behaviour.name):
+            done.append(Done(behaviour.name))
+            continue
+        done.append(await _perform(page, behaviour, behaviours, view, left_s=left_s, steps=steps))
+        if done[-1].again:
+            # There may be more on the page now.
+            view = None
     return tuple(done)
 
 
 async def _perform(
-    page: Page, behaviour: Behaviour, behaviours: Behaviours, left_s: float, steps: Steps
+    page: Page,
+    behaviour: Behaviour,
+    behaviours: Behaviours,
+    view: View | None,
+    *,
+    left_s: float,
+    steps: Steps,
 ) -> Done:
     """Run one, in the page and in its frames."""
-    share_s = left_s if behaviour is behaviours.chosen[-1] else left_s * SHARE
+    last = behaviour is behaviours.chosen[-1]
+    share_s = max(left_s * SHARE, left_s - PATIENCE_S if last else 0.0)
     options = _options(behaviours, share_s)
-    before = steps.spent_s
+    before, already_held = steps.spent_s, page.held
     told, error = Told(), ""
     with steps.step(behaviour.name):
         try:
-            with _held(page, behaviour):
-                async with asyncio.timeout(min(share_s + PATIENCE_S, left_s)):
-                    told = await _run(page, behaviour, options)
+            if behaviour.presses:
+                page.hold()
+            async with asyncio.timeout(min(share_s + PATIENCE_S, left_s)):
+                told = await _run(page, behaviour, view, options)
         except TimeoutError:
             error = "did not end"
             # It may be a loop of the page's own, which would hold up all that follows.
             page.post("Runtime.terminateExecution")
         except CommandError as failed:
             error = failed.detail or "failed"
+    # What was pressed may lead away at any later moment; then the page is held for good.
+    if not (already_held or told.done or error):
+        page.release()
     page.picture_css += "".join(told.css)
     return Done(
         behaviour.name,
@@ -102,7 +129,9 @@ async def _perform(
     )
 
 
-async def _run(page: Page, behaviour: Behaviour, options: dict[str, Any]) -> Told:
+async def _run(
+    page: Page, behaviour: Behaviour, view: View | None, options: dict[str, Any]
+) -> Told:
     if behaviour.name == "consent":
         return await dismiss(page, behaviour.source, options)
     if behaviour.name == "scroll":
@@ -113,17 +142,20 @@ async def _run(page: Page, behaviour: Behaviour, options: dict[str, Any]) -> Tol
         source, gesture = behaviour.source, behaviour.gesture
         told = read_told(await run_in(page, main_frame(page), source, options, gesture=gesture))
     if behaviour.framed and told.frames:
-        told = told.with_frames(await _run_in_frames(page, behaviour, options))
+        frames = await child_frames(page) if view is None else view.frames_for(behaviour.name)
+        told = told.with_frames(await _run_in_frames(page, behaviour, frames, options))
     return told
 
 
-async def _run_in_frames(page: Page, behaviour: Behaviour, options: dict[str, Any]) -> list[Told]:
+async def _run_in_frames(
+    page: Page, behaviour: Behaviour, frames: tuple[Frame, ...], options: dict[str, Any]
+) -> list[Told]:
     """What it did in each frame; one that fails or does not end counts for nothing."""
     limit_ms = min(options["limitMs"] / 2, FRAMES_LIMIT_S * 1000)
     inner = {**options, "limitMs": limit_ms, "framed": True, "alone": True}
     told: list[Told] = []
 
-    async def one(frame: Any) -> None:
+    async def one(frame: Frame) -> None:
         with contextlib.suppress(CommandError):
             gesture = behaviour.gesture
             told.append(
@@ -132,20 +164,8 @@ async def _run_in_frames(page: Page, behaviour: Behaviour, options: dict[str, An
 
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(limit_ms / 1000 + PATIENCE_S / 2):
-            await asyncio.gather(*(one(frame) for frame in await child_frames(page)))
+            await asyncio.gather(*(one(frame) for frame in frames))
     return told
-
-
-@contextlib.contextmanager
-def _held(page: Page, behaviour: Behaviour) -> Iterator[None]:
-    if not behaviour.presses:
-        yield
-        return
-    page.hold()
-    try:
-        yield
-    finally:
-        page.release()
 
 
 def _options(behaviours: Behaviours, limit_s: float) -> dict[str, Any]:

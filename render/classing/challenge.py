@@ -6,7 +6,7 @@ says little else, and only two findings together: an article about a check quote
 
 import re2
 
-from render.classing.evidence import Case, Evidence
+from render.classing.evidence import Case, Evidence, plain
 
 # Response headers that are sent with a challenge and with nothing else.
 _HEADERS = (
@@ -39,6 +39,7 @@ _ASKED = (
     ("wappass.baidu.com/static/captcha", "", "Baidu's check was loaded", 0.95),
     ("/149e9513-01fa-4fb0-aad4-566afd725d1b/", "", "Kasada's check was loaded", 0.6),
     ("captcha-api.yandex.", "", "Yandex's captcha was loaded", 0.4),
+    ("/__qrator/", "", "Qrator's check was loaded", 0.8),
 )
 _CAPTCHAS = (
     "hcaptcha.com/captcha",
@@ -53,7 +54,7 @@ _CAPTCHAS = (
 )
 # Where a reader is sent for a check.
 _PLACES = re2.compile(
-    r"google\.[a-z.]+/sorry/|/errors/validatecaptcha|/showcaptcha\?|//validate\.perfdrive\.com/"
+    r"google\.[a-z.]+/sorry/|\.queue-it\.net/|//[^/?]*/__qrator/|/errors/validatecaptcha|/showcaptcha\?|//validate\.perfdrive\.com/"
     r"|/_sec/cp_challenge/|/punish\?x5secdata|/splashui/captcha|/blocked\?url=.*&uuid=&?"
     r"|//wappass\.baidu\.com/|/cdn-cgi/challenge|/distil_r_captcha|/px/captcha"
 )
@@ -93,62 +94,86 @@ NEEDLES = {
     "sucuri_cloudproxy_js": ("Sucuri's check", 0.9),
     "/.within.website/": ("Anubis's check", 0.9),
 }
-_TITLES = re2.compile(
-    r"just a moment(?:\.\.\.)?|attention required|access denied|(?:please wait|one moment)(?:\.\.\.)?"
-    r"|one moment, please(?:\.\.\.)?|checking your browser.*|ddos-guard|security check(?:point)?"
-    r"|vercel security checkpoint|making sure you're not a bot|robot check|are you a robot"
-    r"|pardon our interruption|access to this page has been denied|human verification"
-    r"|bot verification|client challenge|you have been blocked|sucuri website firewall"
-    r"|security verification|verify(?:ing)? (?:that )?you are (?:a )?human|just a second(?:\.\.\.)?"
-    r"|request rejected|blocked|captcha|recaptcha|are you human|azure waf|incapsula"
-    r"|403 forbidden.*waf|unusual traffic.*|bot or not|are you not a robot|error 10(?:0[6-9]|1[0125]|20)"
-    r"|(?:nur )?einen moment(?:,? bitte)?(?:\.\.\.)?|un instant(?:\.\.\.)?|un momento(?:\.\.\.)?"
-    r"|een moment(?: geduld)?(?:\.\.\.)?|só um momento(?:\.\.\.)?|jeszcze chwila(?:\.\.\.)?"
-    r"|один момент(?:\.\.\.)?|проверка браузера|вы не робот|bir dakika lütfen(?:\.\.\.)?"
-    r"|しばらくお待ちください(?:\.\.\.)?|请稍候(?:\.\.\.)?|安全验证|百度安全验证|잠시만 기다리십시오(?:\.\.\.)?"
+# What such pages are called. Others may be called so, too, if the weight is small.
+_TITLES = (
+    (
+        0.5,
+        r"just a moment(?:\.\.\.)?|attention required!?|checking (?:your browser|you are not a bot).*"
+        r"|ddos-guard|security checkpoint|vercel security checkpoint|making sure you're not a bot"
+        r"|robot check|(?:are you a )?robot or human|are you (?:a |not a )?(?:robot|human)|bot or not"
+        r"|pardon our interruption|access to this page has been denied|human verification"
+        r"|bot verification|client challenge|(?:sorry, )?you(?: have|'ve) been blocked.{0,40}"
+        r"|sucuri website firewall.{0,40}|security verification|request rejected|azure waf|incapsula"
+        r"|verify(?:ing)? (?:that )?you(?: are|'re) (?:a )?human|unusual traffic.{0,60}"
+        r"|error 10(?:0[6-9]|1[0125]|20)|your access to this site has been limited.{0,40}"
+        r"|(?:ich bin kein|no soy un|je ne suis pas un|non sono un) robot.?|вы не робот|проверка браузера"
+        r"|安全验证|百度安全验证|人机验证",
+    ),
+    (
+        0.3,
+        r"access denied|(?:please wait|one moment|hold on|just a second)(?:,? please)?(?:\.\.\.)?|blocked"
+        r"|security check|(?:re|h)?captcha|forbidden|request blocked|403|verification|verify"
+        r"|(?:nur )?einen moment(?:,? bitte)?(?:\.\.\.)?|un instant(?:\.\.\.)?|un momento(?:\.\.\.)?"
+        r"|een moment(?: geduld)?(?:\.\.\.)?|só um momento(?:\.\.\.)?|jeszcze chwila(?:\.\.\.)?"
+        r"|один момент(?:\.\.\.)?|bir dakika lütfen(?:\.\.\.)?|しばらくお待ちください(?:\.\.\.)?"
+        r"|请稍候(?:\.\.\.)?|잠시만 기다리십시오(?:\.\.\.)?",
+    ),
+)
+# Whole sentences of one maker, with an identifier that no article quotes.
+_SIGNED = (
+    r"request unsuccessful\. incapsula incident id: ?\d{6}",
+    r"you don't have permission to access .{1,300} on this server\. ?reference ?#\d",
+    r"requested url was rejected\. please consult with your administrator\. ?your support id is:? ?\d{6}",
+    r"used cloudflare to restrict access",
+    r"please wait while your request is being verified",
+    r"the owner of this website \(.{1,100}\) has banned",
 )
 _WORDS = (
-    r"checking (?:if the site connection is secure|your browser)",
+    r"(?:checking|verifying|validating|reviewing) (?:if |that |whether )?(?:the site connection is secure"
+    r"|(?:your|the) (?:browser|connection|request)|you(?: are|'re) (?:a |not a )?(?:human|robot|bot)\b)",
     r"enable javascript and cookies to continue",
-    r"verif(?:y|ying) (?:that )?you(?: are|'re) (?:a |not a )?(?:human|robot|bot)",
-    r"(?:needs|need) to review the security of your connection",
-    r"performing security verification",
-    r"(?:confirm|make sure|prove|sure) (?:that )?you(?: are|'re) (?:a |not a |human|not)\b",
-    r"are you a (?:human|robot)\b",
+    r"verify (?:that )?you(?: are|'re) (?:a |not a )?(?:human|robot|bot)\b",
+    r"needs? to review the security of your connection|performing security verification",
+    r"(?:confirm|make sure|prove|sure) (?:that )?you(?: are|'re) (?:not )?(?:a |an )?(?:real )?(?:human|robot|bot|person)\b"
+    r"|let's confirm you are human",
+    r"are you (?:a |not a )?(?:human|robot)\b",
     r"unusual (?:traffic|activity) from your",
-    r"automated (?:access|requests|queries|traffic)",
-    r"you have been blocked|you are being blocked|your (?:ip|access|request) (?:has been|was|is) blocked",
+    r"automated (?:access|requests|queries|traffic|tools|bot)",
+    r"you(?: have|'ve)(?: been)? (?:been )?(?:temporarily )?blocked|your (?:ip(?: address)?|access|request) (?:has been|was|is) blocked",
     r"(?:complete|solve|pass) (?:the|this|a) (?:security check|captcha|challenge|puzzle)",
-    r"press (?:&|and) hold",
-    r"ddos protection by|performance (?:&|and) security by cloudflare",
-    r"cloudflare ray id|\bray id:",
+    r"(?:press|activate) (?:&|and) hold",
+    r"ddos protection by",
     r"incapsula incident id|incident id:? ?\d{6}",
-    r"powered by (?:imperva|datadome|perimeterx|human security)",
-    r"you don't have permission to access .{1,300} on this server\. ?reference #",
-    r"reference (?:#|id:?) ?[0-9a-f]{1,4}[.0-9a-f-]{15,}",
-    r"access to this page has been denied",
+    r"(?:powered|protected|powered and protected) by (?:imperva|datadome|perimeterx|human security|akamai|privacy|anubis|ddos-guard)"
+    r"|has set up anubis",
+    r"reference ?(?:#|id:?) ?[0-9a-f]{1,4}[.0-9a-f-]{15,}",
+    r"access to this (?:page|site) (?:has been|was) (?:denied|limited|restricted|blocked)",
     r"pardon our interruption",
     r"please (?:enable (?:cookies|js)|turn on javascript) and (?:reload|disable any ad blocker)",
-    r"as you were browsing .{0,80} made us think you (?:were|might be) a bot",
-    r"requested url was rejected\. please consult with your administrator",
-    r"your support id is:? ?\d{6}",
+    r"made us think (?:that )?you (?:were|are|might be) a (?:bot|robot)",
+    r"requested url was rejected",
     r"the request is blocked\. ?[0-9a-z+/=_-]{10,}",
     r"request blocked\. we can't connect to the server",
-    r"sucuri website firewall|generated by wordfence|imunify360|bitninja|stackpath|ddos-guard",
-    r"protected by (?:anubis|ddos-guard|datadome|perimeterx)",
-    r"enter the characters you see below",
-    r"banned your (?:access|ip)|used cloudflare to restrict access|you are being rate limited",
+    r"sucuri website firewall|generated by wordfence|imunify360|bitninja|stackprotect",
+    r"(?:enter|type) the characters (?:you see|below|shown)",
+    r"banned (?:you|your)(?: access| ip| temporarily)|you are being rate limited",
     r"security service to protect (?:itself|against)",
-    r"we're (?:currently )?verifying your browser|failed to verify your browser",
-    r"bestätigen sie,? dass sie (?:kein roboter|ein mensch) sind|ich bin kein roboter",
+    r"we're (?:currently )?verifying your browser|failed to verify your browser|browser is being (?:checked|verified)",
+    r"javascript is disabled in your browser\. please enable javascript to proceed",
+    r"bestätigen sie,? dass sie (?:kein roboter|ein mensch) sind|ich bin kein roboter|ihr browser wird überprüft",
     r"vérifi(?:er|ez|ons) que vous (?:êtes (?:un )?humain|n'êtes pas un robot)",
-    r"(?:verifica|verifique|comprueba|confirma) que (?:eres|es|é) (?:un )?(?:ser )?humano",
+    r"(?:verifica|verifique|comprueba|confirma|verificar) que (?:eres|es|é|usted es) (?:un )?(?:ser )?humano",
     r"no soy un robot|non sono un robot|não sou um robô|je ne suis pas un robot|ik ben geen robot",
-    r"подтвердите, что (?:вы не робот|запросы отправляли вы)|я не робот|проверяем, что вы не робот",
-    r"あなたが(?:人間|ロボットではない)|私はロボットではありません|人机身份验证|请完成安全验证|确认您是真人",
+    r"подтвердите, что (?:вы не робот|запросы отправляли вы)|я не робот|вы не робот|проверяем(?:,? что вы не робот| ваш браузер)",
+    r"あなたが(?:人間|ロボットではない)|私はロボットではありません|人机身份验证|请完成安全验证|确认您是真人|安全验证",
     r"사람인지 확인",
 )
+# Cloudflare signs its error pages, too, when a site is down.
+_SIGNATURE = r"\bray id:|performance (?:&|and) security by cloudflare"
+_TITLES_COMPILED = tuple((weight, re2.compile(each)) for weight, each in _TITLES)
+_SIGNED_COMPILED = tuple(re2.compile(each) for each in _SIGNED)
 _COMPILED = tuple(re2.compile(each) for each in _WORDS)
+_SIGNATURE_COMPILED = re2.compile(_SIGNATURE)
 _REFUSALS = frozenset({202, 401, 403, 405, 429, 503})
 _WALL_TEXT_CHARS = 1_500
 
@@ -185,20 +210,39 @@ def _scripts(page: Evidence, case: Case) -> None:
     for needle in sorted(page.seen.needles & NEEDLES.keys()):
         name, weight = NEEDLES[needle]
         found[f"A script of the page belongs to {name}"] = weight
+    if any("_incapsula_resource" in each.lower() for each in page.seen.frames):
+        found["Imperva's check fills a frame"] = 0.9
+    elif page.volume < 50 and any("/_incapsula_resource?" in each for each in page.asked):
+        found["There is nothing but Imperva's check"] = 0.85
     for sentence, weight in list(found.items())[:4]:
         case.add(weight, f"{sentence}.")
 
 
 def _sayings(page: Evidence, case: Case) -> None:
-    for part in (*page.title_parts, *page.heading_parts):
-        if _TITLES.fullmatch(part):
-            case.add(0.5, f"It is called “{part}”, as such pages are.")
+    about = (*page.title_parts, *page.heading_parts)
+    for weight, titles in _TITLES_COMPILED:
+        called = next((part for part in about if titles.fullmatch(part)), "")
+        if called:
+            case.add(weight, f"It is called “{called}”, as such pages are.")
             break
     if page.volume > _WALL_TEXT_CHARS or page.seen.links > 15:
         return
+    for signed in _SIGNED_COMPILED:
+        if match := signed.search(f"{plain(page.title)} {page.words}"):
+            case.add(0.75, f"It says “{match[0][:100]}”.")
+            break
     found = [match[0] for each in _COMPILED if (match := each.search(page.words))]
     for words in found[:3]:
         case.add(0.5, f"It says “{words[:100]}”.")
+    said = sum(map(len, found))
+    if said >= 30 and 2 * said >= len(page.words):
+        case.add(0.45, "It says little else.")
+    if case.score and (match := _SIGNATURE_COMPILED.search(page.words)):
+        case.add(0.3, f"It is signed “{match[0]}”.")
+    _firewall(page, case)
+
+
+def _firewall(page: Evidence, case: Case) -> None:
     server = page.headers.get("server", "").lower()
     for name in ("akamaighost", "ddos-guard", "sucuri", "datadome"):
         if name in server and page.status in _REFUSALS:
@@ -213,4 +257,6 @@ def _captcha(page: Evidence, case: Case) -> None:
     loaded = any(each in asked for each in _CAPTCHAS for asked in page.asked)
     alone = page.volume < 400 and page.seen.fields <= 2 and not page.seen.passwords
     if (boxes or loaded) and alone and page.seen.links <= 8 and page.seen.pictures <= 2:
-        case.add(0.75 if boxes else 0.45, "There is a captcha, and nearly nothing else.")
+        # A field beside the button is a form that a reader fills in.
+        weight = 0.75 if boxes and page.seen.fields <= 1 else 0.45
+        case.add(weight, "There is a captcha, and nearly nothing else.")

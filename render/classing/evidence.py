@@ -34,8 +34,8 @@ class Traits:
     Attributes:
         text: what a reader sees, a block a line.
         headings: texts of its first headings of levels one and two.
-        elements, links, forms, passwords, fields: how many there are; fields are those that are
-            filled in or pressed, hidden ones left out.
+        links, passwords, fields: how many there are; fields are those that are filled in or
+            pressed, hidden ones left out.
         pictures: images, drawings and backgrounds of some size.
         media: video, audio, embedded objects.
         frames: URLs of its frames of some size.
@@ -50,9 +50,7 @@ class Traits:
 
     text: str = ""
     headings: tuple[str, ...] = ()
-    elements: int = 0
     links: int = 0
-    forms: int = 0
     passwords: int = 0
     fields: int = 0
     pictures: int = 0

@@ -87,9 +87,7 @@ class _Reader(HTMLParser):
         self._silent = ""
         self._is_heading = False
         self._headings: list[str] = []
-        self._counts = dict.fromkeys(
-            ("elements", "links", "forms", "passwords", "fields", "pictures", "media"), 0
-        )
+        self._counts = dict.fromkeys(("links", "passwords", "fields", "pictures", "media"), 0)
         self._frames: list[str] = []
         self._is_frameset = False
         self._marks: set[str] = set()
@@ -98,11 +96,8 @@ class _Reader(HTMLParser):
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         """Count the element."""
         given = {name: value or "" for name, value in attrs}
-        self._counts["elements"] += 1
         if tag == "a" and "href" in given:
             self._counts["links"] += 1
-        elif tag == "form":
-            self._counts["forms"] += 1
         elif tag in _FIELDS and given.get("type", "").lower() != "hidden":
             self._counts["fields"] += 1
             self._counts["passwords"] += given.get("type", "").lower() == "password"
@@ -152,9 +147,7 @@ class _Reader(HTMLParser):
         return Traits(
             text="\n".join(line.strip() for line in self._lines if line.strip()),
             headings=tuple(each.strip() for each in self._headings if each.strip()),
-            elements=self._counts["elements"],
             links=self._counts["links"],
-            forms=self._counts["forms"],
             passwords=self._counts["passwords"],
             fields=self._counts["fields"],
             pictures=self._counts["pictures"],

@@ -8,29 +8,33 @@ missing pages, and lists without entries, are pages.
 
 import re2
 
-from render.classing.evidence import Case, Evidence
+from render.classing.evidence import Case, Evidence, plain
 
 # What such pages are called, by language.
 _NAMES = (
     r"(?:error:? )?(?:(?:the |this |that )?(?:requested )?(?:web ?)?(?:page|site|article|file|document"
     r"|content|resource|url|story|item|product|listing|post|video|topic|thread|profile|user|entry"
-    r"|record)s?(?: you (?:requested|are looking for|were looking for))?"
+    r"|record|job|posting|listing|offer|event|recipe|link)s?"
+    r"(?: (?:that )?you(?:'re| are| were|'ve| have)?(?: requested| looking for| looked for| want(?:ed)?"
+    r"| (?:trying|tried|attempting) to (?:reach|view|access|find|visit)))?"
     r" (?:(?:was |were |is |could |can ?|can't |cannot |has )?(?:not |be |been ){0,3}"
-    r"(?:found|available|exists?)|can't be found|couldn't be found|wasn't found"
+    r"(?:found|available|exists?)|can't be found|couldn't be found|wasn't found|(?:could not|couldn't|cannot) be located|(?:does not|doesn't) (?:seem|appear) to exist"
     r"|(?:is not|isn't|wasn't) (?:found|available|here)|(?:does not|doesn't|no longer) exists?|(?:is )?(?:unavailable|missing|gone)"
-    r"|(?:is |are )?no longer available|(?:has been|was) (?:removed|deleted)))",
+    r"|(?:is |are )?no longer available|(?:has been|was) (?:removed|deleted|moved))"
+    r"(?: right now| any ?more| any longer| at this time| at the moment| here| on this server)?)",
     r"not found|nothing (?:was )?found(?: here)?|nothing here|no such page",
     r"(?:we |you )?(?:can't|couldn't|cannot|could not) (?:seem to )?find (?:that|this|the|your)"
     r"(?: \w+)? ?page(?: you(?:'re| are) looking for)?",
     r"(?:die |diese )?(?:angeforderte |gewünschte |gesuchte )?(?:seite|datei|inhalt)"
     r" (?:wurde |konnte |ist |existiert |leider ){0,3}"
     r"(?:nicht (?:gefunden|verfügbar|vorhanden)(?: werden)?|nicht mehr(?: verfügbar)?)"
-    r"|nicht gefunden|seite existiert nicht",
+    r"|nicht gefunden|(?:die |diese )?seite existiert nicht",
     r"(?:la |cette )?(?:page|ressource|article) (?:demandée? |que vous (?:re)?cherchez )?"
     r"(?:est |n'est |n'a |n'existe ){0,2}(?:pas |plus )?(?:été )?"
     r"(?:introuvable|non trouvée?|trouvée?|inexistante?|disponible|pas|plus)",
     r"(?:la )?página (?:solicitada |que buscas )?(?:no (?:se ha |ha sido |fue |se )?"
-    r"(?:encontrad[ao]|encuentra|existe|disponible)|inexistente)|no encontrad[ao]",
+    r"(?:encontrad[ao]|encuentra|existe|disponible)|inexistente)|no encontrad[ao]"
+    r"|no se (?:ha )?(?:encontró|encontrado|pudo encontrar) la página",
     r"(?:la )?pagina (?:richiesta )?non (?:è stata |è )?(?:trovata|disponibile|esiste)|non trovat[ao]",
     r"(?:a )?página (?:solicitada )?não (?:foi )?(?:encontrada|existe)|não encontrad[ao]",
     r"(?:de |deze )?(?:gevraagde )?pagina (?:is |werd |kon )?(?:niet (?:gevonden|beschikbaar)"
@@ -55,7 +59,7 @@ _SAYINGS = re2.compile(
     r"(?:(?:error|http error|fehler|erreur|errore|fout|błąd|erro|ошибка|エラー) ?){0,2}404"
     rf"(?:[ ,:-]{{0,3}}(?:error|fehler|http|page))?[ ,:-]{{0,3}}(?:{_NAME})?"
     rf"|http 404[ ,:-]{{1,3}}(?:{_NAME})"
-    rf"|(?:(?:sorry|oops|ups|oh no|uh[- ]oh|whoops|hmm+)[ ,.!]{{0,4}})?(?:{_NAME})[ (]{{0,2}}(?:404\)?)?"
+    rf"|(?:(?:we(?:'re| are) (?:very |so )?sorry|sorry|o+ps|oups|ups|hoppla|oh no|uh[- ]oh|whoops|hmm+|error)[ ,.!:]{{0,4}}(?:but )?){{0,2}}(?:{_NAME})[ (]{{0,2}}(?:404\)?)?"
 )
 # The apology that stands below it.
 _APOLOGIES = re2.compile(
@@ -64,7 +68,7 @@ _APOLOGIES = re2.compile(
     r"|wasn't found|does(?: not|n't) exist|no longer (?:exists?|available|here)|(?:has|have|been|was)[^.!?]{0,30}"
     r"(?:removed|deleted|moved)|(?:is|are) (?:not|no longer) available|never existed|is gone)"
     r"|(?:can't|couldn't|cannot|could not|unable to|were unable to) (?:seem to )?(?:find|locate) (?:the|that|this|a|what|any)\b"
-    r"|nothing (?:was |could be )?found (?:at|for|in) th(?:is|at)|you may have (?:mis-?typed|followed)|page you(?: a|')re looking for"
+    r"|nothing (?:was |could be )?found (?:at|for|in) th(?:is|at)|you (?:may|might) have (?:mis-?typed|followed|clicked)|has expired or|(?:mis-?typed|wrong|broken|outdated|dead) (?:the )?(?:url|address|link)|page you(?: a|')re looking for"
     r"|was not found on this server|seite[^.!?]{0,60}(?:nicht (?:gefunden|vorhanden|mehr|verfügbar)|existiert nicht|gelöscht|verschoben)"
     r"|page[^.!?]{0,60}(?:introuvable|n'existe (?:pas|plus)|n'a pas (?:pu )?(?:été|être) trouvée|a été (?:supprimée|déplacée)|plus disponible)"
     r"|página[^.!?]{0,60}(?:no (?:existe|se (?:ha )?(?:encontr|pudo)|está disponible|fue encontrada)|não (?:existe|foi encontrada|está disponível)|ha sido eliminada|foi removida)"
@@ -79,6 +83,10 @@ _ERROR_PATHS = re2.compile(
     r"|/(?:page[-_]?)?not[-_]?found(?:\.\w{2,5})?/?$|/error(?:s|page)?(?:/\w+)?(?:\.\w{2,5})?/?$"
     r"|/(?:seite-)?nicht-gefunden|/introuvable|/pagina-no-encontrada|/page-introuvable"
 )
+_ERROR_QUERIES = re2.compile(
+    r"(?:^|&)(?:(?:e|error|err|status|code|msg)=)?(?:404|not[-_]?found)(?:&|=|$)"
+)
+_WORD_ENDS = re2.compile(r"[^\pL\pN]+")
 _HOMES = re2.compile(
     r"(?:index|home|default|main|welcome|start|accueil|inicio|startseite)(?:\.\w{2,5})?"
 )
@@ -90,7 +98,7 @@ _WAITING = re2.compile(
     r"|(?:please |you need to |we're sorry but .{0,60})?enable javascript.{0,80}|.{0,60}requires? javascript.{0,60}"
     r"|javascript (?:is|must be) (?:disabled|required|enabled).{0,80}"
 )
-_EMPTY_CHARS = 20
+_EMPTY_CHARS = 6
 
 
 def missing(page: Evidence) -> Case:
@@ -104,10 +112,10 @@ def missing(page: Evidence) -> Case:
         case.add(0.4 if title.isdigit() else 0.6, f"Its title is “{title}”.")
     heading = next((part for part in page.heading_parts if _SAYINGS.fullmatch(part)), "")
     if heading:
-        case.add(0.3 if heading.isdigit() else 0.5, f"Its heading is “{heading}”.")
+        case.add(0.4 if heading.isdigit() else 0.5, f"Its heading is “{heading}”.")
     apology = _APOLOGIES.search(page.words) if page.prose < 900 else None
     if apology and (title or heading or case.score):
-        case.add(0.45, f"It says “{apology[0][:100]}”.")
+        case.add(0.52, f"It says “{apology[0][:100]}”.")
     elif apology and page.volume < 250 and page.seen.links < 8:
         case.add(0.6, f"It says little more than “{apology[0][:100]}”.")
     elif not heading and _SAYINGS.fullmatch(page.words.strip(" .!")):
@@ -125,15 +133,28 @@ def _led_away(page: Evidence, case: Case) -> None:
         case.add(0.6, f"Redirects led to {page.final.path[:100]}, an address of errors.")
         return
     segments = [each for each in page.wanted.path.split("/") if each]
+    if _ERROR_QUERIES.search(page.final.query):
+        case.add(0.7, "Redirects led to an address that says that it is an error's.")
+        return
     to_root = page.final.path in ("", "/") and not page.final.query
     if not to_root or not segments or _HOMES.fullmatch(segments[-1]):
         return
     # A parameter that names a page is as specific as a path that does.
+    if _is_about(page, segments[-1]):
+        return
     specific = len(segments) > 1 and _SPECIFIC.search(segments[-1])
     if specific:
-        case.add(0.7, "Redirects led from a page deep in a site to a home page.")
+        case.add(0.72, "Redirects led from a page deep in a site to a home page.")
     elif len(segments) > 1:
-        case.add(0.4, "Redirects led to a home page.")
+        case.add(0.55, "Redirects led to a home page.")
+
+
+def _is_about(page: Evidence, segment: str) -> bool:
+    """Whether what is shown is called as the segment of an address says: then it has only moved."""
+    words = [each for each in _WORD_ENDS.split(segment) if len(each) > 3 and not each.isdigit()]
+    called = " ".join((*page.title_parts[:1], *(plain(each) for each in page.seen.headings[:3])))
+    found = sum(each in called for each in words)
+    return found > 0 and found >= min(2, len(words))
 
 
 def near_empty(page: Evidence) -> Case:
@@ -148,9 +169,8 @@ def near_empty(page: Evidence) -> Case:
     something = seen.pictures or seen.media or seen.frames or seen.fields
     if something or (seen.links and page.words):
         return case
-    whole = len(page.words)
-    if not whole:
+    if not page.words:
         case.add(0.95, "There is no text on it, no picture, and nothing that plays.")
-    elif whole < _EMPTY_CHARS and page.volume < _EMPTY_CHARS:
+    elif page.volume < _EMPTY_CHARS and not seen.headings:
         case.add(0.75, f"It says only “{page.words}”.")
     return case

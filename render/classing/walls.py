@@ -76,10 +76,10 @@ _PAYING_WORDS = re2.compile(
 
 _LOGIN_PATHS = re2.compile(
     r"/(?:log-?in|sign-?in|logon|signon|sso|saml2?|oauth2?|auth|authwall|authorize|session/new|wp-login"
-    r"|users/sign_in|accounts?/log-?in|account/signin|servicelogin|i/flow/login|uas/login|adfs"
+    r"|users/sign_in|accounts|accounts?/log-?in|account/signin|servicelogin|i/flow/login|uas/login|adfs"
     r"|authenticate|anmelden|anmeldung|connexion|identification|acceso|iniciar-sesion|accedi|entrar"
     r"|inloggen|logowanie|checkpoint|member/login|cas|idp|signup|register|subscribe|paywall)"
-    r"(?:[/.?_-]|$)|title=special:userlogin"
+    r"(?:[/.?_-]|$)|title=special:userlogin|[?&](?:action|do|view|page|mode|option)=(?:log|sign)-?in(?:&|$)"
 )
 _LOGIN_HOSTS = frozenset(
     {
@@ -97,7 +97,7 @@ _LOGIN_HOSTS = frozenset(
 _LOGIN_NAMES = re2.compile(r"^(?:login|signin|accounts?|auth|sso|idp|id|secure|identity|cas)\.")
 _RETURNS = re2.compile(
     r"(?:^|&)(?:next|return(?:_?url|_?to|path)?|redirect(?:_?ur[li]|_?to)?|continue|goto|dest(?:ination)?"
-    r"|service|back(?:url)?|ref|target|relaystate|client_id|response_type|samlrequest)="
+    r"|session_?redirect|service|back(?:url)?|relaystate|client_id|response_type|samlrequest)="
 )
 _LOGIN_TITLES = re2.compile(
     r"(?:please )?(?:log|sign)[ -]?[io]n(?: required| to continue| to .{1,40})?|login(?: required| page)?"
@@ -106,6 +106,14 @@ _LOGIN_TITLES = re2.compile(
     r"|connexion|se connecter|identifiez-vous|connectez-vous|iniciar sesión|inicia sesión|acceder"
     r"|accedi|accesso|inloggen|log in|aanmelden|zaloguj(?: się)?|logowanie|entrar|iniciar sessão"
     r"|вход|войти|авторизация|ログイン|サインイン|登录|登入|로그인|logga in|log ind|logg inn|kirjaudu"
+)
+_VIEWING_WORDS = re2.compile(
+    r"(?:log(?:ged)?|sign(?:ed)?)[ -]?in to (?:view|see|read|access|continue|proceed|open)"
+    r"|(?:members|subscribers|registered users) only|(?:members|subscribers)[- ]only"
+    r"|only (?:available|visible|accessible) to (?:logged|registered|members|subscribers)"
+    r"|password[- ]protected|enter (?:your|the) password|subscribe (?:now )?to (?:continue|read|keep)"
+    r"|to continue reading|to (?:read|view) the (?:full|whole|rest)|passwortgeschützt|geschützter inhalt"
+    r"|réservé aux abonnés|riservato agli abbonati|solo para suscriptores|protégé par mot de passe"
 )
 _LOGIN_WORDS = re2.compile(
     r"(?:please |must |need to |have to )(?:be )?(?:log(?:ged)?|sign(?:ed)?)[ -]?in"
@@ -192,12 +200,18 @@ def login_wall(page: Evidence) -> Case:
         ),
         "",
     )
-    words = _LOGIN_WORDS.search(page.words)
+    viewing, words = _VIEWING_WORDS.search(page.words), _LOGIN_WORDS.search(page.words)
     if thin and page.seen.passwords:
-        case.add(0.5, "There is a password to enter, and little to read.")
+        # Of a source it is not known whether the field is shown.
+        weight = 0.5 if page.is_rendered else 0.3
+        case.add(weight, "There is a password to enter, and little to read.")
+        if not page.seen.headings and page.volume < 200 and page.seen.links <= 10:
+            case.add(0.45, "There is nothing else.")
     if thin and called:
         case.add(0.45, f"It is called “{called[:100]}”.")
-    if words and (page.volume < 1_500 or page.seen.is_paywalled):
+    if viewing and (page.volume < 1_500 or page.seen.is_paywalled):
+        case.add(0.45, f"It says “{viewing[0][:100]}”.")
+    elif words and (page.volume < 1_500 or page.seen.is_paywalled):
         case.add(0.45 if page.seen.is_paywalled else 0.3, f"It says “{words[0][:100]}”.")
     if page.seen.is_paywalled:
         case.add(0.5, "It says of itself that it is not accessible for free.")

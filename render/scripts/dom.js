@@ -38,7 +38,6 @@
   const dataOf = reader(CharacterData, "data");
   const nameOf = reader(Element, "localName");
   const namespaceOf = reader(Element, "namespaceURI");
-  const attributesOf = reader(Element, "attributes");
   const shadowOf = reader(Element, "shadowRoot");
   const FRAMES = {
     iframe: reader(HTMLIFrameElement, "contentDocument"),
@@ -58,21 +57,26 @@
     return attempt(() => [...get.call(root)], []);
   };
 
-  const parts = [];
+  // Text is gathered in one string; a hole puts it away.
+  let parts = [];
+  let written = "";
+  const hole = (part) => {
+    parts.push(written, part);
+    written = "";
+  };
   let length = 0;
+  let base = "";
   let truncated = false;
   let canvasLeft = canvasLimit;
   let hosts = 0;
   const canvases = [];
   const put = (text) => {
     length += text.length;
-    if (typeof parts.at(-1) === "string" && text.length < 1000) parts[parts.length - 1] += text;
-    else parts.push(text);
+    written += text;
   };
-  const escapeText = (text) =>
-    text.replace(/[&<>\u00a0]/g, (c) => ({ "&": "&amp;", "<": "&lt;", ">": "&gt;", "\u00a0": "&nbsp;" })[c]);
-  const escapeValue = (text) =>
-    text.replace(/[&<>"\u00a0]/g, (c) => ({ "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "\u00a0": "&nbsp;" })[c]);
+  const ESCAPES = { "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "\u00a0": "&nbsp;" };
+  const escapeText = (text) => (/[&<>\u00a0]/.test(text) ? text.replace(/[&<>\u00a0]/g, (c) => ESCAPES[c]) : text);
+  const escapeValue = (text) => (/[&<>"\u00a0]/.test(text) ? text.replace(/[&<>"\u00a0]/g, (c) => ESCAPES[c]) : text);
 
   const absolute = (value, base) => {
     const text = value.trim();
@@ -159,13 +163,19 @@
     put(`<style${attributes}>${absoluteCss(css, base).replace(/<(?=\/)/g, "\\3c ")}</style>`);
   };
 
+  const names = new Map(); // whether an element of that name is written
   const ATTRIBUTE_NAME = /^[^\s"'<>/=\u0000]+$/;
   const attribute = (name, value) => ` ${name}="${escapeValue(value)}"`;
-  const attributesText = (node, name, base, host) => {
-    const state = stateOf(node, name);
+  const NO_STATE = new Map();
+  const STATEFUL = new Set(["img", "video", "input", "option"]);
+  const attributesText = (node, name, host) => {
+    const plain = !Element.prototype.hasAttributes.call(node);
+    const state = plain && !STATEFUL.has(name) ? NO_STATE : stateOf(node, name);
     let text = "";
-    for (const { name: key, value } of attributesOf(node)) {
+    for (const key of plain ? [] : Element.prototype.getAttributeNames.call(node)) {
       const lower = key.toLowerCase();
+      const value = Element.prototype.getAttribute.call(node, key);
+      if (value === null) continue;
       if (!ATTRIBUTE_NAME.test(key) || lower.startsWith("data-weboid-") || state.has(lower)) continue;
       if (name === "iframe" && lower === "srcdoc" && attempt(() => FRAMES.iframe(node), null)) continue;
       let kept = value;
@@ -252,7 +262,6 @@
     }
   };
   const shadowChildren = (node, shadow, depth, scope) => {
-    const base = baseOf(node);
     for (const sheet of adoptedOf(shadow, ShadowRoot)) {
       const css = attempt(() => scopedRules(sheet.cssRules, selectorOf(scope)), "");
       if (css && !sheet.disabled) putStyle(css, "", base);
@@ -266,49 +275,51 @@
     // What is slotted belongs to the tree around the host, and so do its styles.
     for (const child of assigned) write(child, depth, scope && scope.outer, false);
   };
-  const writeStyle = (node, base, scope) => {
-    const kept = attributesText(node, "style", base, null);
+  const writeStyle = (node, scope) => {
+    const kept = attributesText(node, "style", null);
     if (!scope) return putStyle(styleText(node), kept, base);
     const sheet = attempt(() => node.sheet, null);
     const css = attempt(() => scopedRules(sheet.cssRules, selectorOf(scope)), "");
     return css ? putStyle(css, "", base) : undefined;
   };
-  const writeFrame = (node, name, depth, base) => {
+  const writeFrame = (node, name, depth) => {
     const inner = attempt(() => FRAMES[name](node), null);
-    put(`<${name}${attributesText(node, name, base, null)}`);
+    put(`<${name}${attributesText(node, name, null)}`);
     if (depth < DEPTH && (inner || name === "iframe" || name === "frame" || isFramed(node))) {
       // Its document goes into an attribute, for whoever wants to show it later.
       put(' data-weboid-document="');
-      if (inner) {
-        const whole = parts.splice(0);
-        const before = length;
-        writeDocument(inner, depth + DEPTH / 4);
-        const written = parts.splice(0);
-        length = before;
-        for (const part of whole) parts.push(part);
-        for (const part of written) {
-          if (typeof part === "string") put(escapeValue(part));
-          else parts.push(Array.isArray(part) ? [part[0], part[1] + 1] : part);
-        }
-      } else parts.push([numberOf(node), 1]);
+      if (inner) writeInner(inner, depth);
+      else hole([numberOf(node), 1]);
       put('"');
     }
     put(">");
     if (name === "object" && !inner) children(node, depth + 1, null, false);
     if (name === "iframe" || name === "object") put(`</${name}>`);
   };
+  const writeInner = (inner, depth) => {
+    const [outer, before, around, long] = [parts, written, base, length];
+    parts = [];
+    written = "";
+    writeDocument(inner, depth + DEPTH / 4);
+    const own = [...parts, written];
+    [parts, written, base, length] = [outer, before, around, long];
+    for (const part of own) {
+      if (typeof part === "string") put(escapeValue(part));
+      else hole(Array.isArray(part) ? [part[0], part[1] + 1] : part);
+    }
+  };
   const isFramed = (node) => {
     const type = Element.prototype.getAttribute.call(node, "type") || "";
     return /html|svg|xml/i.test(type) || (type === "" && nameOf(node) === "object");
   };
-  const writeCanvas = (node, base) => {
+  const writeCanvas = (node) => {
     const data = canvasPicture(node);
     const clip = data ? null : clipOf(node);
     if (!data && !clip) return false;
-    put(`<img${attributesText(node, "canvas", base, null)}${attribute("data-weboid-canvas", data ? "" : "seen")} src="`);
+    put(`<img${attributesText(node, "canvas", null)}${attribute("data-weboid-canvas", data ? "" : "seen")} src="`);
     if (data) put(data);
     else {
-      parts.push({ canvas: canvases.length });
+      hole({ canvas: canvases.length });
       canvases.push(clip);
     }
     put('">');
@@ -326,21 +337,21 @@
   const writeElement = (node, depth, scope) => {
     const html = namespaceOf(node) === HTML;
     const name = nameOf(node);
-    const base = baseOf(node);
-    if (LEFT_OUT.has(name) || depth > DEPTH || !ATTRIBUTE_NAME.test(name)) {
+    if (!names.has(name)) names.set(name, !LEFT_OUT.has(name) && ATTRIBUTE_NAME.test(name));
+    if (depth > DEPTH || !names.get(name)) {
       truncated ||= depth > DEPTH;
       return;
     }
     if (!html) {
-      put(`<${name}${attributesText(node, name, base, null)}>`);
+      put(`<${name}${attributesText(node, name, null)}>`);
       children(node, depth + 1, scope, false);
       put(`</${name}>`);
       return;
     }
-    if (name === "style") return void writeStyle(node, base, scope);
+    if (name === "style") return void writeStyle(node, scope);
     if (name === "slot" && inShadow(node)) return void slotted(node, depth + 1, scope);
-    if (Object.hasOwn(FRAMES, name)) return void writeFrame(node, name, depth, base);
-    if (name === "canvas" && writeCanvas(node, base)) return;
+    if (Object.hasOwn(FRAMES, name)) return void writeFrame(node, name, depth);
+    if (name === "canvas" && writeCanvas(node)) return;
     if (name === "meta" && Element.prototype.hasAttribute.call(node, "charset")) return;
     const ofMemory = () => /^blob:/i.test(Element.prototype.getAttribute.call(node, "href") || "");
     if (name === "link" && (scope || ofMemory()) && /stylesheet/i.test(Element.prototype.getAttribute.call(node, "rel") || "")) {
@@ -350,7 +361,7 @@
     }
     const shadow = shadowOf(node);
     const own = shadow ? { id: (hosts += 1), outer: scope } : null;
-    put(`<${name}${attributesText(node, name, base, own)}>`);
+    put(`<${name}${attributesText(node, name, own)}>`);
     if (VOID.has(name)) return;
     // The HTML parser swallows a line break right after these start tags.
     if (name === "head") put('<meta charset="utf-8">');
@@ -367,7 +378,7 @@
     const owner = reader(Node, "ownerDocument")(head);
     for (const sheet of adoptedOf(owner, Document)) {
       if (sheet.disabled) continue;
-      putStyle(attempt(() => cssText(sheet), ""), attribute("data-weboid-adopted", ""), baseOf(head));
+      putStyle(attempt(() => cssText(sheet), ""), attribute("data-weboid-adopted", ""), base);
     }
   };
   const write = (node, depth, scope, raw) => {
@@ -379,6 +390,7 @@
     }
   };
   const writeDocument = (page, depth) => {
+    base = baseOf(page);
     const doctype = doctypeOf(page);
     if (doctype) {
       const publicId = doctype.publicId.replace(/["<>]/g, "");
@@ -393,5 +405,5 @@
   };
 
   writeDocument(document, 0);
-  return { parts, truncated, canvases };
+  return { parts: [...parts, written], truncated, canvases };
 }

@@ -1,7 +1,7 @@
 // Absolute http(s) targets of links, in order, each once, with where they stand; and the numbers of
 // frames that only their own world can read (render/documents.py). Fragments are gone except "#!" ones.
-// Frames of the same origin and shadow roots count as part of the page.
-(limit, urlLimit) => {
+// The first `toldLimit` are told in full. Frames of the same origin and shadow roots count as part of the page.
+(limit, urlLimit, toldLimit) => {
   "use strict";
   // Getters from the prototypes: a form may hide any property behind an input of its name.
   const reader = (type, name) => {
@@ -64,7 +64,7 @@
     if (!url.hash.startsWith("#!")) url.hash = "";
     return url.href.length <= urlLimit ? url.href : null;
   };
-  const describe = (node, kind) => ({
+  const describe = (node, kind) => entries.length >= toldLimit ? { kind } : ({
     text: labelOf(node),
     rel: words(attribute(node, "rel") ?? "", 100).toLowerCase(),
     kind,

@@ -13,6 +13,10 @@
   const LARGE_PX = 100000; // smaller images are decoded while they are drawn
   const FEW = 3;
   const TICK_MS = 40;
+  const FEW_CHARS = 400;
+  const BUSY =
+    '[aria-busy="true"], [role="progressbar"], ' +
+    '[class*="spinner" i], [class*="skeleton" i], [class*="loading" i], [class*="loader" i]';
   const reader = (type, name) => {
     const get = Object.getOwnPropertyDescriptor(type.prototype, name).get;
     return (node) => get.call(node);
@@ -147,6 +151,29 @@
     }
     return false;
   };
+  const shown = (node) => {
+    if (!Element.prototype.checkVisibility.call(node, { opacityProperty: true, visibilityProperty: true })) return false;
+    const box = Element.prototype.getBoundingClientRect.call(node);
+    return box.width * box.height > 0 && box.bottom > 0 && box.top < innerHeight;
+  };
+  const unfinished = () => {
+    // Hardly a word, or a sign that more is to come: what timers still do is probably the page.
+    let looked = 0;
+    for (const node of every(document, BUSY)) {
+      looked += 1;
+      if (looked > 50) break;
+      if (shown(node)) return true;
+    }
+    const root = reader(Document, "body")(document);
+    if (!root || nameOf(root) !== "body") return false;
+    const words = Document.prototype.createTreeWalker.call(document, root, NodeFilter.SHOW_TEXT);
+    let length = 0;
+    for (let node = words.nextNode(); node && length < FEW_CHARS; node = words.nextNode()) {
+      const parent = reader(Node, "parentElement")(node);
+      if (parent && !/^(script|style|noscript|template)$/.test(nameOf(parent))) length += dataOf(node).trim().length;
+    }
+    return length < FEW_CHARS;
+  };
   const holder = (state) => {
     const late = performance.now() - state.began > patienceMs;
     if (fontsPending()) return "fonts";
@@ -175,7 +202,7 @@
     const held = {};
     let before = asked;
     const answer = (rested, now) =>
-      resolve({ rested, now, held, restless: [...state.restless], live: state.live });
+      resolve({ rested, now, held, restless: [...state.restless], unfinished: state.live && unfinished() });
     const tick = () => {
       arrange();
       const now = performance.now();

@@ -1,9 +1,10 @@
 // Runs in the page's own world before its first script: what a timer will do is still to be seen.
 //
-// Tells through a binding in how many milliseconds the last timer that is worth waiting for fires; the
-// binding is gone before the page could call it. What a page changes later, prototypes above all, is
+// Tells through a binding in how many milliseconds the last timer fires that was set to less than
+// `patience`, and with a plus before it the same of those up to `longest`. The binding is gone before the
+// page could call it. What a page changes later, prototypes above all, is
 // never used here. A timer that is set again and again is a clock, and waits for nobody.
-(binding, longest) => {
+(binding, patience, longest) => {
   "use strict";
   const tell = globalThis[binding];
   if (typeof tell !== "function") return;
@@ -22,22 +23,23 @@
   const pending = create(null);
   const repeats = create(null);
   let count = 0;
-  let told = 0;
   let left = 200; // messages that a document may cost
-  const say = (due) => {
-    told = due;
+  const soon = { told: 0, sign: "" };
+  const late = { told: 0, sign: "+" };
+  const say = (kind, due) => {
+    kind.told = due;
     left -= 1;
-    if (left >= 0) tell(`${round(max(due - now(), 0))}`);
+    if (left >= 0) tell(`${kind.sign}${round(max(due - now(), 0))}`);
   };
-  const latest = () => {
+  const latest = (kind) => {
     const moment = now();
     let due = 0;
     for (const id in pending) {
-      if (pending[id] > moment) due = max(due, pending[id]);
-      else {
+      const timer = pending[id];
+      if (timer.due <= moment) {
         delete pending[id];
         count -= 1;
-      }
+      } else if (timer.kind === kind) due = max(due, timer.due);
     }
     return due;
   };
@@ -48,19 +50,20 @@
     const key = `${delay} ${text.length}`;
     repeats[key] = (repeats[key] || 0) + 1;
     if (repeats[key] > REPEATS) return;
-    if (count >= PENDING) latest();
+    if (count >= PENDING) latest(soon);
     if (count >= PENDING) return;
+    const kind = delay < patience ? soon : late;
     const due = now() + delay;
-    pending[id] = due;
+    pending[id] = { due, kind };
     count += 1;
-    if (due > told + STEP) say(due);
+    if (due > kind.told + STEP) say(kind, due);
   };
   const cleared = (id) => {
     if (typeof id !== "number" || pending[id] === undefined) return;
-    const due = pending[id];
+    const { due, kind } = pending[id];
     delete pending[id];
     count -= 1;
-    if (due >= told - STEP && due > now()) say(latest());
+    if (due >= kind.told - STEP && due > now()) say(kind, latest(kind));
   };
   const setting = {
     apply: (target, self, given) => {

@@ -14,6 +14,7 @@
   const innerText = reader(HTMLElement, "innerText");
   const shadowOf = reader(Element, "shadowRoot");
   const hostOf = reader(ShadowRoot, "host");
+  const childrenOf = reader(DocumentFragment, "children");
   const attribute = (node, name) => Element.prototype.getAttribute.call(node, name);
   const all = (selector) => Document.prototype.querySelectorAll.call(document, selector);
   const box = (node) => Element.prototype.getBoundingClientRect.call(node);
@@ -74,7 +75,12 @@
     for (let y = 0; y < grid; y += 1) {
       const left = ((x + 0.5) * innerWidth) / grid;
       const top = ((y + 0.5) * innerHeight) / grid;
-      const node = Document.prototype.elementFromPoint.call(document, left, top);
+      let node = Document.prototype.elementFromPoint.call(document, left, top);
+      for (let depth = 0; node && shadowOf(node) && depth < 20; depth += 1) {
+        const inner = ShadowRoot.prototype.elementFromPoint.call(shadowOf(node), left, top);
+        if (!inner || inner === node) break;
+        node = inner;
+      }
       if (!node) continue;
       if (!known.has(node)) known.set(node, floats(node));
       const above = known.get(node);
@@ -86,10 +92,10 @@
   let overlayText = "";
   for (const node of overlays.keys()) {
     if (overlayText.length > 20000) break;
-    const shadow = shadowOf(node);
-    if (node instanceof HTMLElement) overlayText += `${short(innerText(node), 20000)}\n`;
-    if (shadow) for (const child of shadow.children) {
-      if (child instanceof HTMLElement && nameOf(child) !== "style") overlayText += `${short(innerText(child), 20000)}\n`;
+    const inside = shadowOf(node) ? [...childrenOf(shadowOf(node))] : [];
+    for (const part of [node, ...inside]) {
+      if (!(part instanceof HTMLElement) || nameOf(part) === "style") continue;
+      overlayText += `${short(innerText(part), 20000)}\n`;
     }
   }
 
@@ -117,9 +123,7 @@
   return {
     text: wantText && body ? short(innerText(body), 50000) : "",
     headings,
-    elements: all("*").length,
     links: all("a[href]").length,
-    forms: all("form").length,
     passwords: first(all("input[type=password i]"), (node) => seen(node, 1)),
     fields: first(all("input:not([type=hidden]), textarea, select, button"), (node) => seen(node, 1)),
     pictures,

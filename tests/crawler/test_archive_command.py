@@ -254,6 +254,20 @@ def test_a_host_that_says_later_is_asked_later(weboid: Weboid) -> None:
     assert index(weboid.collection, "SELECT count(*) FROM pages") == [(1,)]
 
 
+def test_a_check_for_robots_is_met_again_later_and_kept_as_what_it_is(weboid: Weboid) -> None:
+    """Three attempts; then the capture stays, with its class and its evidence."""
+    url = f"{RULES}/challenge"
+    ran = weboid.archive(url)
+    status = weboid.run("status", "--json").events[0]
+
+    retries = [event for event in ran.events if event["event"] == "retry"]
+    assert [event["reason"] for event in retries] == ["challenge", "challenge"]
+    assert ran.pages[url]["outcome"] == "complete"
+    query = "SELECT page_class, class_evidence LIKE '%cf-mitigated%' FROM pages"
+    assert index(weboid.collection, query) == [("challenge", 1)]
+    assert status["classes"] == {"challenge": 1}
+
+
 def test_a_list_is_read_line_by_line_and_its_faults_are_named(weboid: Weboid) -> None:
     """A line that is no URL is named with its number; the rest goes on; duplicates count once."""
     lines = f"\ufeff# comment\r\n\n{RULES}/page/plain\nnot a url\nftp://x.example/\n{RULES}/page/plain\n"

@@ -86,12 +86,15 @@ async def test_a_dead_browser_is_lent_to_nobody() -> None:
 
 async def test_a_browser_dies_alone() -> None:
     """Each is a process group of its own: the visits of another go on."""
-    async with pool(visits_per_browser=1) as browsers:
-        async with browsers.lend() as one, browsers.lend() as other:
-            os.killpg(one.pid, signal.SIGKILL)
-            await ended(one)
-            async with other.context():
-                assert not other.died.is_set()
+    async with (
+        pool(visits_per_browser=1) as browsers,
+        browsers.lend() as one,
+        browsers.lend() as other,
+    ):
+        os.killpg(one.pid, signal.SIGKILL)
+        await ended(one)
+        async with other.context():
+            assert not other.died.is_set()
 
 
 async def test_what_visits_hold_is_told() -> None:

@@ -2,6 +2,7 @@
 
 from datetime import UTC, datetime, timedelta
 
+from core.classes import PageClass
 from core.pages import Outcome, PageInfo, PageResource
 from core.settings import PolitenessSettings, Settings
 from crawler.courtesy import HOSTS_LIMIT, CourtesyRule
@@ -81,6 +82,13 @@ async def test_a_refusal_blocks_the_turn_that_the_item_took_for_as_long_as_the_h
     aftermath = await after(page(status=429), not_before=then, host="192.0.2.1")
 
     assert aftermath.back_offs == [BackOff("192.0.2.1", "Retry-After, status 429", then)]
+
+
+async def test_a_check_for_robots_blocks_the_host_as_a_refusal_does() -> None:
+    """Whatever its status; the next block in a row is longer."""
+    aftermath = await after(page(status=200, page_class=PageClass.CHALLENGE))
+
+    assert aftermath.back_offs == [BackOff("www.a.test", "challenge")]
 
 
 async def test_a_refusal_after_a_redirect_blocks_the_host_that_refused() -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from core.classes import WALLS, PageClass
 from core.clock import SystemClock
 from core.pages import Outcome, PageInfo
 from core.profile import parse_settings
@@ -96,6 +97,9 @@ async def test_a_link_in_scope_joins_once_with_its_way(crawl: Crawl) -> None:
         ({"outcome": Outcome.FAILED}, 0),
         ({"outcome": Outcome.SKIPPED}, 0),
         ({"again": True}, 0),
+        ({"page_class": PageClass.HTTP_ERROR}, 1),
+        ({"page_class": PageClass.CHALLENGE}, 0),
+        ({"page_class": PageClass.PARKED}, 0),
     ],
 )
 async def test_links_of_pages_that_were_kept_are_followed(
@@ -141,6 +145,19 @@ async def test_only_a_seed_that_leads_to_a_page_moves_the_scope(
     )
 
     assert len(links) == joined
+
+
+@pytest.mark.parametrize("page_class", sorted(WALLS))
+async def test_a_seed_that_leads_to_a_wall_moves_nothing(
+    crawl: Crawl, page_class: PageClass
+) -> None:
+    """The site of the login, or of who asks for consent, is not the seed's."""
+    crawl.begin("kind = 'host'")
+    links = await crawl.follow(
+        item(), "https://b.example/x", final="https://b.example/", status=200, page_class=page_class
+    )
+
+    assert links == []
 
 
 async def test_what_is_no_link_is_counted_and_nothing_more(crawl: Crawl) -> None:

@@ -1,14 +1,18 @@
 """What the browser saw, held against what the proxy kept."""
 
+import json
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from core.pages import Outcome, PageInfo, parse_pageinfo
+from core.classes import PageClass
+from core.pages import Outcome, PageBehaviour, PageInfo, parse_pageinfo
 from crawler.manifest import match, page_info
 from crawler.visiting import retry_after
 from proxy.ledger import Kept, LedgerEntry
+from render.behaviours.running import Done
+from render.classify import Classification
 from render.network import RequestLog
 from render.visit import Visit
 
@@ -49,8 +53,12 @@ def test_what_was_loaded_and_kept_is_complete() -> None:
 def test_what_was_loaded_but_not_kept_makes_the_page_partial() -> None:
     """A response that the browser got and the archive has not is a gap, and is said so."""
     image = RequestLog("https://example.org/a.png", status=200, resource_type="Image")
-    page = page_info("p", replace(VISIT, requests=(*VISIT.requests, image)), [MAIN], [])
+    judged = Classification(PageClass.SOFT_404, 0.8, ("Its title is “404”.",))
+    visit = replace(VISIT, requests=(*VISIT.requests, image), classification=judged)
+    page = page_info("p", visit, [MAIN], [])
 
+    assert (page.page_class, page.class_score) == (judged.kind, judged.score)
+    assert page.class_evidence == judged.evidence
     assert (page.outcome, page.reason) == (Outcome.PARTIAL, "missing: 1 of 2 resources")
     assert page.resources[1].kept == "missing"
 
@@ -116,10 +124,25 @@ def test_what_only_the_proxy_saw_is_listed_too() -> None:
 def test_a_manifest_reads_back_as_it_was_written() -> None:
     """JSON and back gives the same value."""
     image = RequestLog("https://example.org/ä.png", status=200)
-    page = page_info("p", replace(VISIT, requests=(*VISIT.requests, image)), [MAIN], [])
+    done = (Done("consent", 1, 1, again=True, seconds=0.1, notes=("OneTrust: refused",)),)
+    seen = replace(VISIT, requests=(*VISIT.requests, image), behaviours=done)
+    page = page_info("p", seen, [MAIN], [])
 
     assert parse_pageinfo(page.to_json()) == page
     assert isinstance(page, PageInfo)
+    assert page.behaviours == (PageBehaviour("consent", 1, 1, 0.1, "", ("OneTrust: refused",)),)
+
+
+def test_a_manifest_of_another_version_is_read() -> None:
+    """One without a class, or with one that is not known here, was not judged."""
+    page = json.loads(page_info("p", VISIT, [MAIN], []).to_json())
+    unknown = page | {"page_class": "from tomorrow"}
+    older = {
+        name: value for name, value in page.items() if not name.startswith(("page_c", "class"))
+    }
+
+    for document in (unknown, older):
+        assert parse_pageinfo(json.dumps(document).encode()).page_class is PageClass.UNJUDGED
 
 
 @pytest.mark.parametrize(

@@ -94,6 +94,31 @@ def test_what_no_part_could_work_with_is_refused_and_the_next_step_is_said(
         load_profile(written(tmp_path, text))
 
 
+def test_a_profile_s_own_files_are_seen_from_its_folder(tmp_path: Path) -> None:
+    """Wherever the command is started; a whole path stays."""
+    (tmp_path / "below").mkdir()
+    base = written(tmp_path / "below", 'login.key_file = "my.key"')
+    mine = written(tmp_path, 'extends = "below/mine.toml"')
+
+    assert load_profile(mine).login.key_file == str(tmp_path / "below" / "my.key")
+    Path(base).write_text('login.key_file = "/etc/my.key"')
+    assert load_profile(mine).login.key_file == "/etc/my.key"
+
+
+def test_a_script_is_looked_for_beside_the_profile_that_names_it(tmp_path: Path) -> None:
+    """Also when another profile, in another folder, extends that one; one that is not there is said."""
+    (tmp_path / "base").mkdir()
+    script = tmp_path / "base" / "mine.js"
+    script.write_text("// hosts: *\n() => ({ found: 0, done: 0 })")
+    base = written(tmp_path / "base", '[behaviours]\nscripts = ["mine.js"]')
+    other = written(tmp_path, f'extends = "{base}"')
+    wrong = written(tmp_path, '[behaviours]\nscripts = ["mine.js"]', "wrong.toml")
+
+    assert load_profile(other).behaviours.scripts == (str(script),)
+    with pytest.raises(ConfigError, match=r"scripts: .*mine\.js cannot be read"):
+        load_profile(wrong)
+
+
 def test_check_says_every_fault_at_once_with_its_line(tmp_path: Path) -> None:
     """One fault does not hide the next; the exit code is 2."""
     text = """extends = "wiki"
@@ -149,7 +174,7 @@ via = { "*" = "socks5://me:secret@a.example:1080" }
     assert "+ mobile = true  # profile mobile; default false" in output
     assert f"  timeout_s = 60.0  # {file}; as by default" in output
     assert '+ headers = {"DNT" = "1"}' in output
-    assert "  settle_s = 0.5\n" in output
+    assert "  min_delay_s = 1.0\n" in output
     assert "secret" not in output + json.dumps(told)
     of = {(row["group"], row["key"]): row for row in told["settings"]}
     assert of["visit", "mobile"] == {

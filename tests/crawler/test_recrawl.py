@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from core.classes import NOT_THE_PAGE, PageClass
 from core.pages import Outcome, PageInfo
 from core.settings import RecrawlSettings, Settings
 from crawler.frontier.base import FrontierItem, Lane
@@ -25,16 +26,23 @@ def item(memo: str = "") -> FrontierItem:
     return FrontierItem("id", "https://a.test/", "a.test", Lane.STANDARD, 0, "", 1, 1, memo=memo)
 
 
-def page(digest: str, outcome: Outcome = Outcome.COMPLETE) -> PageInfo:
+def page(
+    digest: str, outcome: Outcome = Outcome.COMPLETE, page_class: PageClass = PageClass.OK
+) -> PageInfo:
     return PageInfo(
         "id", "https://a.test/", "https://a.test/", "2026-11-21T00:00:00.000Z", outcome,
-        text_digest=digest,
+        text_digest=digest, page_class=page_class,
     )  # fmt: skip
 
 
-async def visited(memo: str, digest: str, outcome: Outcome = Outcome.COMPLETE) -> Aftermath:
+async def visited(
+    memo: str,
+    digest: str,
+    outcome: Outcome = Outcome.COMPLETE,
+    page_class: PageClass = PageClass.OK,
+) -> Aftermath:
     rule, aftermath = RecrawlRule(lambda _: Settings(recrawl=SETTINGS)), Aftermath()
-    await rule.after(item(memo), Captured(page(digest, outcome)), aftermath, now=NOW)
+    await rule.after(item(memo), Captured(page(digest, outcome, page_class)), aftermath, now=NOW)
     return aftermath
 
 
@@ -87,6 +95,17 @@ async def test_an_unknown_look_leaves_the_interval_and_what_is_remembered() -> N
 
     assert unknown.due == NOW + timedelta(seconds=100)
     assert same.due == NOW + timedelta(seconds=200)
+
+
+@pytest.mark.parametrize("page_class", sorted(NOT_THE_PAGE))
+async def test_a_wall_in_the_place_of_a_page_is_no_change(page_class: PageClass) -> None:
+    """Nor is the page's return: it is compared with what was seen of it last."""
+    first = await visited("", "text:1")
+    wall = await visited(first.memo, "text:wall", page_class=page_class)
+    back = await visited(wall.memo, "text:1")
+
+    assert wall.due == NOW + timedelta(seconds=100)
+    assert back.due == NOW + timedelta(seconds=200)
 
 
 async def test_a_page_that_failed_is_not_due() -> None:

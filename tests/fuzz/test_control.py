@@ -17,9 +17,13 @@ from tests.proxy.conftest import check, records
 
 pytestmark = [pytest.mark.proxy, pytest.mark.usefixtures("after")]
 
-VERBS = ("open", "write", "seal", "close", "status")
-FIELDS = ("verb", "page_id", "bucket", "artifacts", "grace_s", "await_s", "awaited", "body", "size")
-ERRORS = {"InputError", "BodyTooLargeError"}
+VERBS = ("open", "write", "ledger", "seal", "close", "status")
+FIELDS = (
+    *("verb", "page_id", "bucket", "headers", "login", "artifacts"),
+    *("grace_s", "await_s", "awaited", "body", "size"),
+    *("again", "limit_bytes", "url", "reason", "accept", "referer"),
+)
+ERRORS = {"InputError", "ConfigError", "BodyTooLargeError"}
 
 quick = settings(
     max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
@@ -86,6 +90,32 @@ def test_any_fields_are_answered(control: Control, said: list[Message], opened: 
 
     assert len(answers) == len(said) + opened
     assert {a["error"] for a in answers if "error" in a} <= ERRORS
+    assert control.escaped == []
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"headers": []},
+        {"headers": {"X-A": 1}},
+        {"headers": {"X-A": "1\r\nHost: evil.example"}},
+        {"headers": {"Transfer-Encoding": "chunked"}},
+        {"headers": "X-A: 1"},
+        {"login": 5},
+        {"login": None},
+        {"login": "a\r\nWARC-Type: response"},
+        {"login": "../a"},
+    ],
+)
+def test_a_visit_is_opened_with_nothing_that_could_end_a_line(
+    control: Control, more: dict[str, Any]
+) -> None:
+    """Headers and logins that may not stand in a message or a record open none."""
+    client = control.client()
+    answer = client.ask({**opening(), **more})
+    client.close()
+
+    assert answer["error"] in ERRORS
     assert control.escaped == []
 
 

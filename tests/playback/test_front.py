@@ -7,6 +7,7 @@ from html import escape, unescape
 
 import pytest
 
+from core.classes import PageClass
 from core.pages import Outcome
 from core.timestamps import timestamp14
 from tests.playback.conftest import NOW, CollectionBuilder, Served, png, serving
@@ -303,3 +304,71 @@ def test_a_mistake_of_ours_shows_nothing_of_itself(collection: CollectionBuilder
     assert reply.status == 500
     assert "Overflow" not in reply.text
     assert "default-src 'none'" in reply["Content-Security-Policy"]
+
+
+def test_a_challenge_is_no_copy_and_says_so(served: Served, site: str) -> None:
+    """What it is, why we think so, the copy there is; on purpose what was captured is shown."""
+    good = timestamp14(NOW - timedelta(days=40))
+    served.builder.page(f"{site}/", "<p>good</p>", at=NOW - timedelta(days=40))
+    served.builder.page(
+        f"{site}/", "<p>just a moment</p>", page_class=PageClass.CHALLENGE, status=403,
+        evidence=("Cloudflare says that it sent a <challenge>.",),
+    )  # fmt: skip
+    reply = served.get(f"/page/{TS}/{site}/")
+
+    assert "checked for robots" in reply.text
+    assert "sent a &lt;challenge&gt;." in reply.text
+    assert "<iframe" not in reply.text
+    assert f"/page/{good}/{site}/" in links_of(reply.text)
+    assert f"/as-captured/{TS}/{site}/" in links_of(reply.text)
+    purposely = served.get(f"/as-captured/{TS}/{site}/").text
+    assert f"/c/{TS}mp_/{site}/" in purposely
+    assert "Check for robots" in purposely
+
+
+@pytest.mark.parametrize(
+    "prefix", ["/page/", "/latest/", f"/page/{timestamp14(NOW + timedelta(1))}/"]
+)
+def test_every_way_leads_to_the_good_capture(served: Served, site: str, prefix: str) -> None:
+    """With no moment, with any moment, and by the newest."""
+    for days, page_class in ((0, PageClass.OK), (2, PageClass.PARKED), (3, PageClass.CHALLENGE)):
+        at = NOW + timedelta(days=days)
+        served.builder.page(f"{site}/", "<p>x</p>", at=at, page_class=page_class)
+
+    assert served.get(f"{prefix}{site}/")["Location"] == f"/page/{TS}/{site}/"
+
+
+@pytest.mark.parametrize(
+    ("page_class", "status", "words"),
+    [
+        (PageClass.SOFT_404, 200, "Says it is missing"),
+        (PageClass.HTTP_ERROR, 404, "Error 404"),
+        (PageClass.UNJUDGED, 500, "Error 500"),
+        (PageClass.PARKED, 200, "Parked domain"),
+        (PageClass.LOGIN_WALL, 200, "Login wall"),
+        (PageClass.CONSENT_WALL, 200, "Consent wall"),
+        (PageClass.NEAR_EMPTY, 200, "Nearly empty"),
+    ],
+)
+def test_a_second_best_capture_is_marked_in_words(
+    page_class: PageClass, status: int, words: str, served: Served, site: str
+) -> None:
+    """In the banner and in lists; alone it is shown, and nothing better is promised."""
+    served.builder.page(f"{site}/", "<p>x</p>", page_class=page_class, status=status, title=site)
+    text = served.get(f"/page/{TS}/{site}/").text
+
+    assert words in text
+    assert "<iframe" in text
+    assert "better copy" not in text
+    assert words in served.get(f"/?q={site}").text
+    (told,) = json.loads(served.get(f"/api/pages?q={site}").body)["pages"]
+    assert (told["class"], told["class_score"]) == (page_class, 0.9)
+
+
+def test_a_good_capture_has_no_mark(served: Served, site: str) -> None:
+    """Nor a word about better ones."""
+    served.builder.page(f"{site}/", "<p>x</p>")
+    text = served.get(f"/page/{TS}/{site}/").text
+
+    assert "better copy" not in text
+    assert text.count('class="outcome') == 2

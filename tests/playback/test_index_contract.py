@@ -16,6 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from core.captures import Capture, RecordLocation
+from core.classes import GOOD, WITHHELD, PageClass
 from core.errors import ConfigError, TransientError
 from core.index_url import parse_index_url
 from core.layout import Layout
@@ -161,6 +162,116 @@ def test_a_page_and_its_artifacts_are_found(both: Both) -> None:
     assert list(index.documents(URLS[0], NOW)) == []
 
 
+def shown(database: Database, at: datetime = NOW, url: str = URLS[0]) -> str | None:
+    """What replay and front both offer for a moment at which nothing was captured."""
+    found, offered = CaptureIndex(database).page(url, at), PageStore(database).nearest(url, at)
+    assert (found and found.page_id) == (offered and offered.page_id)
+    return found.page_id if found is not None else None
+
+
+def test_a_second_best_capture_is_never_chosen_over_a_good_one(both: Both) -> None:
+    """However near it is and however far the good one; where there is no other it is offered."""
+    make, database = both
+    writer = make()
+    for kind in sorted(set(PageClass) - GOOD - WITHHELD):
+        url = f"https://{kind}.example/"
+        writer.add_page(page(f"{kind} worse", url, second=-10, page_class=kind, status=200))
+        assert shown(database, NOW, url) == f"{kind} worse"
+        writer.add_page(page(f"{kind} good", url, second=5_000_000, page_class=PageClass.OK))
+        old = page(f"{kind} old", url, second=-6_000_000, page_class=PageClass.UNJUDGED)
+        writer.add_page(old)
+
+        assert shown(database, NOW, url) == f"{kind} good"
+        assert shown(database, NOW - timedelta(seconds=3_000_000), url) == f"{kind} old"
+        newest = PageStore(database).nearest(url, None)
+        assert newest is not None
+        assert newest.page_id == f"{kind} good"
+
+
+def test_a_challenge_is_never_offered(both: Both) -> None:
+    """Rather a parked domain; alone, nothing is shown but by its own timestamp, on purpose."""
+    make, database = both
+    writer = make()
+    evidence = ("Cloudflare says so.", "It is called so.")
+    writer.add_page(
+        page("wall", page_class=PageClass.CHALLENGE, class_score=0.9, class_evidence=evidence)
+    )
+    index, store = CaptureIndex(database), PageStore(database)
+
+    assert index.page(URLS[0], NOW) is None
+    purposely = index.page(URLS[0], NOW, on_purpose=True)
+    assert purposely is not None
+    assert purposely.page_id == "wall"
+    (told,) = store.all_of(URLS[0])
+    assert (told.evidence, told.class_score, told.has_copy) == (list(evidence), 0.9, False)
+    writer.add_page(page("parked", second=5_000_000, page_class=PageClass.PARKED))
+    assert shown(database, NOW + timedelta(seconds=5)) == "parked"
+
+
+def test_a_timestamp_names_the_very_capture(both: Both) -> None:
+    """A second-best one is shown to who asks for it; a better one is known."""
+    make, database = both
+    writer = make()
+    writer.add_page(page("gone", page_class=PageClass.SOFT_404))
+    writer.add_page(page("good", second=90, page_class=PageClass.OK))
+    store = PageStore(database)
+
+    assert shown(database) == "gone"
+    assert shown(database, NOW + timedelta(seconds=1)) == "good"
+    gone, good = store.nearest(URLS[0], NOW), store.nearest(URLS[0], NOW + timedelta(seconds=90))
+    assert gone is not None
+    assert good is not None
+    assert store.better(gone) == good
+    assert store.better(good) is None
+
+
+def test_the_other_scheme_is_the_same_page_but_another_case_is_not(both: Both) -> None:
+    """A good copy over https goes before an error over http; a page of another name does not."""
+    make, database = both
+    writer = make()
+    at = NOW + timedelta(seconds=5)
+    writer.add_page(page("http", URLS[1], page_class=PageClass.HTTP_ERROR))
+    writer.add_page(page("upper", URLS[2], page_class=PageClass.HTTP_ERROR))
+    writer.add_page(page("lower", URLS[3], page_class=PageClass.OK))
+    assert shown(database, at, URLS[1]) == "http"
+    writer.add_page(page("https", URLS[0], second=60, page_class=PageClass.OK))
+
+    assert shown(database, at, URLS[1]) == "https"
+    assert shown(database, at, URLS[2]) == "upper"
+
+
+def test_a_good_capture_is_found_among_many_that_are_not(both: Both) -> None:
+    """More of them lie nearer than are looked at, or listed, at once."""
+    make, database = both
+    writer = make()
+    with writer.transaction():
+        for n in range(250):
+            writer.add_page(page(f"p{n}", second=n, page_class=PageClass.CHALLENGE))
+            writer.add_page(page(f"q{n}", second=n, page_class=PageClass.LOGIN_WALL))
+        writer.add_page(page("good", second=-9_000_000, page_class=PageClass.OK))
+
+    assert shown(database, NOW + timedelta(seconds=300)) == "good"
+
+
+def test_parts_of_a_page_are_found_whatever_its_class(both: Both) -> None:
+    """What a challenge loaded may be another page's picture; its document is no copy of a page."""
+    make, database = both
+    writer = make()
+    writer.add_page(page("wall", page_class=PageClass.CHALLENGE))
+    writer.add_page(page("gone", second=1, page_class=PageClass.SOFT_404))
+    writer.add_page(page("good", second=50, page_class=PageClass.OK))
+    found = [
+        capture(second=second, offset=second, page_id=page_id)
+        for page_id, second in (("wall", 0), ("gone", 1), ("good", 50))
+    ]
+    writer.add_captures(found)
+    index = CaptureIndex(database)
+
+    assert list(index.captures(URLS[0], NOW)) == found
+    assert list(index.documents(URLS[0], NOW)) == [found[2], found[1]]
+    assert list(index.documents(URLS[0], NOW, of_page="wall")) == [found[0], found[2], found[1]]
+
+
 @pytest.mark.parametrize(
     ("words", "found"),
     [
@@ -219,6 +330,8 @@ _pages = st.lists(
         st.sampled_from(URLS),
         second=st.integers(-120, 120),
         outcome=st.sampled_from(Outcome),
+        page_class=st.sampled_from(PageClass),
+        status=st.sampled_from((None, 200, 404)),
         title=st.sampled_from(("", "Bread", "bröd\U0001f35e")),
     ),
     max_size=3,
@@ -270,6 +383,7 @@ def _answers(database: Database, url: str, at: datetime) -> Iterator[object]:
     yield list(index.captures(url, at, window=timedelta(seconds=31)))
     found = index.page(url, at)
     yield found
+    yield index.page(url, at, on_purpose=True)
     if found is not None:
         yield index.artifact(found, ArtifactKind.DOM)
     yield list(index.documents(url, at))

@@ -4,6 +4,7 @@ from datetime import timedelta
 
 import pytest
 
+from core.classes import PageClass
 from core.pages import Outcome
 from core.records import ArtifactKind
 from core.timestamps import timestamp14
@@ -69,6 +70,39 @@ def test_what_a_failed_page_was_sent_is_not_the_copy_either(archived: Archived, 
 
     archived.builder.response(f"{site}/", b"<p>good</p>", at=NOW + timedelta(days=1))
     assert archived.replay.get(f"/c/{TS}/{site}/").status == 302
+
+
+def test_a_challenge_is_never_the_copy_unless_on_purpose(archived: Archived, site: str) -> None:
+    """Its own timestamp leads to a good capture; only the address of the very capture shows it."""
+    good = NOW - timedelta(days=300)
+    archived.builder.page(f"{site}/", "<p>good</p>", at=good)
+    archived.builder.page(f"{site}/", "<p>wall</p>", page_class=PageClass.CHALLENGE)
+
+    reply = archived.replay.get(f"/c/{TS}/{site}/")
+    assert (reply.status, reply["Location"]) == (302, f"/c/{timestamp14(good)}/{site}/")
+    assert "wall" in archived.replay.get(f"/c/{TS}mp_/{site}/").text
+    assert archived.replay.get(f"/c/{timestamp14(good)[:-1]}9mp_/{site}/").status == 404
+
+
+def test_the_response_of_a_challenge_is_not_the_copy_either(archived: Archived, site: str) -> None:
+    """Without a DOM the page is made from responses: from a good page's before any other's."""
+    page_id = archived.builder.page(f"{site}/", None, page_class=PageClass.CHALLENGE)
+    archived.builder.response(f"{site}/", b"<p>wall</p>", page_id=page_id)
+
+    assert archived.replay.get(f"/c/{TS}/{site}/").status == 404
+    assert "wall" in archived.replay.get(f"/c/{TS}mp_/{site}/").text
+
+
+def test_an_error_is_the_copy_only_where_there_is_no_other(archived: Archived, site: str) -> None:
+    """By its own timestamp it is shown; for any other moment a good capture is."""
+    second = NOW + timedelta(days=1)
+    archived.builder.page(f"{site}/", "<p>gone</p>", at=second, page_class=PageClass.SOFT_404)
+    later = f"/c/{timestamp14(second + timedelta(days=1))}/{site}/"
+    assert archived.replay.get(later)["Location"] == f"/c/{timestamp14(second)}/{site}/"
+
+    archived.builder.page(f"{site}/", "<p>good</p>")
+    assert archived.replay.get(later)["Location"] == f"/c/{TS}/{site}/"
+    assert "gone" in archived.replay.get(f"/c/{timestamp14(second)}/{site}/").text
 
 
 def test_links_lead_to_the_front_and_images_to_the_image_route(

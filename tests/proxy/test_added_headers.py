@@ -8,6 +8,7 @@ from core.errors import ConfigError
 from core.layout import Layout
 from core.request_headers import MAX_HEADERS, check_headers
 from proxy.http1 import forwarded_request, parse_request_head, with_headers
+from proxy.ledger import Wish
 from tests.proxy.conftest import Browser, Origin, Proxy, check, ok
 
 pytestmark = pytest.mark.proxy
@@ -37,6 +38,8 @@ async def test_added_headers_reach_the_origin_and_the_record(
         client.get(URL, headers="Referer: http://elsewhere.example/\r\n")
         client.get(f"{URL}?second")
         client.close()
+        wish = Wish("http://origin.example/missing", "missing")
+        await visit.ledger(again=[wish], await_s=10, awaited=[wish.url], limit_bytes=1000)
         await visit.seal(grace_s=1)
     async with proxy.client.visit("q", bucket="b") as other:
         client = Browser(proxy.port, other.credentials.username, other.credentials.password)
@@ -45,13 +48,14 @@ async def test_added_headers_reach_the_origin_and_the_record(
         await other.seal(grace_s=1)
     assert proxy.stop() == 0
 
-    first, second, third = (request.decode() for request in origin.requests)
+    first, second, again, third = (request.decode() for request in origin.requests)
     assert first.count("Referer:") == 1
-    for sent in (first, second):
+    assert again.startswith("GET /missing ")
+    for sent in (first, second, again):
         assert "\r\nX-Archive: yes\r\n" in sent
         assert "\r\nReferer: https://example.org/\r\n" in sent
     assert "X-Archive" not in third
-    assert sum("X-Archive: yes" in head for head in requests_of(layout)) == 2
+    assert sum("X-Archive: yes" in head for head in requests_of(layout)) == 3
     check(layout)
 
 

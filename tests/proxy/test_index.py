@@ -5,6 +5,7 @@ import string
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -14,6 +15,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from core.classes import PageClass
 from core.digests import sha256_digest
 from core.errors import CollectionVersionError
 from core.index_url import parse_index_url
@@ -76,11 +78,12 @@ def page(
     second: int = 0,
     title: str = "T",
     outcome: Outcome = Outcome.COMPLETE,
+    page_class: PageClass = PageClass.OK,
 ) -> PageInfo:
     """A page's manifest."""
     url = "http://origin.example/page"
     at = f"2023-11-14T22:13:{second:02}.000Z"
-    return PageInfo(page_id, url, url, at, outcome, title=title, seconds=1.5)
+    return PageInfo(page_id, url, url, at, outcome, title=title, seconds=1.5, page_class=page_class)
 
 
 def original(filename: str = FILES[0], offset: int = 0, digest: str = DIGESTS[0]) -> Original:
@@ -204,6 +207,18 @@ def test_of_a_skipped_page_only_the_manifest_stays(index: Index) -> None:
     index.settle([FILES[0]])
     assert {each[9] for each in contents(index)["captures"]} == {1, 2}
     assert index.page_outcome("one") is Outcome.SKIPPED
+
+
+def test_pages_are_counted_by_class(index: Index) -> None:
+    """A page has the class of its latest manifest; its evidence is a sentence a line."""
+    index.add_page(page("one", page_class=PageClass.CHALLENGE))
+    index.add_page(page("two"))
+    assert index.classes() == {"challenge": 1, "ok": 1}
+    told = replace(page("one", second=1), class_score=0.5, class_evidence=("One.", "Two."))
+    index.add_page(told)
+
+    assert index.classes() == {"ok": 2}
+    assert contents(index)["pages"][0][-3:] == ("ok", 0.5, "One.\nTwo.")
 
 
 def test_the_first_record_of_a_payload_stays(index: Index) -> None:
@@ -349,6 +364,7 @@ _pages = st.builds(
     st.sampled_from(PAGES),
     second=st.integers(18, 21),
     outcome=st.sampled_from((Outcome.COMPLETE, Outcome.SKIPPED)),
+    page_class=st.sampled_from(PageClass),
 )
 _keys = st.builds(PayloadKey, st.sampled_from(DIGESTS), st.sampled_from(("default", "other")))
 _originals = st.builds(
@@ -382,6 +398,7 @@ def test_both_hold_the_same_after_any_history(
         assert contents(one) == contents(two)
         assert one.counts() == two.counts()
         assert one.outcomes() == two.outcomes()
+        assert one.classes() == two.classes()
         assert sorted(one.orphans().values()) == sorted(two.orphans().values())
         for name in FILES:
             assert one.payloads_of(name) == two.payloads_of(name)

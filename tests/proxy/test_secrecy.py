@@ -1,6 +1,7 @@
 """Visits with a login: no record holds what a session is known by, and none shares a payload."""
 
 import gzip
+import socket
 
 import pytest
 from hypothesis import given, strategies
@@ -8,7 +9,7 @@ from hypothesis import given, strategies
 from core.layout import Layout
 from core.settings import IndexSettings
 from proxy.http1 import parse_response_head
-from proxy.ledger import Kept, LedgerEntry
+from proxy.ledger import Kept, LedgerEntry, Wish
 from proxy.rebuilding import rebuild
 from proxy.secrecy import withheld_request, withheld_response
 from tests.proxy.conftest import Browser, Origin, Proxy, Response, check, ok, records
@@ -59,6 +60,35 @@ async def test_no_record_holds_the_secrets_of_a_login(
         b"for you alone"
     ]
     check(layout)
+
+
+async def test_what_is_asked_again_is_asked_with_the_login(
+    proxy: Proxy, origin: Origin, layout: Layout
+) -> None:
+    """The site gets the cookie itself, never what stands in the record for it."""
+
+    def break_off(connection: socket.socket, _: bytes) -> None:
+        connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\nbroken off")
+        connection.shutdown(socket.SHUT_RDWR)
+
+    origin.answers["/page"] = break_off
+    async with proxy.client.visit("p", bucket="b", login="wiki") as visit:
+        given = visit.credentials
+        client = Browser(proxy.port, given.username, given.password)
+        client.send_only(
+            f"GET {URL} HTTP/1.1\r\nHost: origin.example\r\n{client.authorization}{SENT}\r\n".encode()
+        )
+        client.rest()
+        client.close()
+        origin.answers["/page"] = ok(b"whole")
+        await visit.ledger(
+            again=[Wish(URL, "missing")], await_s=10, awaited=[URL], limit_bytes=1000
+        )
+        await visit.seal(grace_s=1)
+    assert proxy.stop() == 0
+
+    assert [request.count(SECRET.encode()) for request in origin.requests] == [4, 4]
+    assert SECRET.encode() not in stored(layout)
 
 
 async def test_a_visit_without_a_login_is_recorded_as_it_was(

@@ -112,3 +112,16 @@ async def test_a_simple_page_costs_no_more_commands() -> None:
         "Emulation.setUserAgentOverride",
         "Emulation.setDeviceMetricsOverride",
     ]
+
+
+async def test_client_hints_say_the_same_as_the_user_agent(look: Look, proxy: Any) -> None:
+    """Over TLS, where browsers send them unasked."""
+    await look("https://secure.test/narrow.html", proxy.endpoint(), mobile=True)
+    await look("https://secure.test/narrow.html?desk", proxy.endpoint())
+    hints = [
+        (asked.headers["sec-ch-ua-mobile"], asked.headers["sec-ch-ua-platform"])
+        for asked in proxy.asked
+        if asked.path.startswith("/narrow.html")
+    ]
+
+    assert hints == [("?1", '"Android"'), ("?0", '"Linux"')]

@@ -6,8 +6,12 @@ from typing import Any
 
 import pytest
 
+from core.clock import SystemClock
 from core.records import ArtifactKind
-from render.visit import Visit
+from core.settings import VisitSettings
+from render.behaviours.running import NO_BEHAVIOURS
+from render.browser import Browser
+from render.visit import Visit, VisitRequest, visit
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
 
@@ -60,3 +64,21 @@ async def test_links_of_frames_are_links_of_the_page(look: Look, proxy: Any) -> 
     link = next(link for link in seen.links if link.url == "http://third.test/from-inner")
     assert (link.text, link.rel, link.heading) == ("inner link", "nofollow", "Inner heading")
     assert link.frame
+
+
+async def test_a_frame_that_hangs_costs_only_itself(
+    browser: Browser,
+    proxy: Any,
+    settings: VisitSettings,
+    clock: SystemClock,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its place stays empty, the manifest says so, and all else is there."""
+    monkeypatch.setattr("render.documents.PATIENCE_S", 1.5)
+    request = VisitRequest("http://outer.test/hung-frame.html", proxy.endpoint())
+    seen = await visit(browser, request, settings, behaviours=NO_BEHAVIOURS, clock=clock)
+
+    assert seen.notes == ("frames: 1 did not answer and are left out.",)
+    assert "<b>words</b>" in html.unescape(artifact(seen, ArtifactKind.DOM))
+    assert "inner link" in artifact(seen, ArtifactKind.TEXT)
+    assert "http://other.test/from-inner" in seen.outlinks

@@ -38,6 +38,21 @@ async def test_a_page_with_scripts_is_watched_for_a_moment(look: Look) -> None:
     assert seen.restless == ()
 
 
+async def test_a_page_that_shows_hardly_a_word_is_given_longer(look: Look) -> None:
+    """What a later timer brings is probably the page."""
+    seen = await look("/rest-splash.html")
+
+    assert "Here: only <text>" in text(seen)
+
+
+async def test_a_page_that_can_be_read_does_not_wait_for_late_timers(look: Look) -> None:
+    """They put things away for the next visit, and ask whether the reader is still there."""
+    seen = await look("/rest-flush.html")
+
+    assert seen.title == "Flush"
+    assert "timers" not in seen.settled
+
+
 @pytest.mark.parametrize("path", ["/rest-late.html", "/rest-nested.html"])
 async def test_what_a_timer_fetches_is_seen(look: Look, path: str) -> None:
     """A timer that fires soon is waited for, in the page and in its frames, and what follows too."""

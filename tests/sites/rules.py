@@ -131,6 +131,17 @@ def _status(request: Request, rest: str) -> Reply:
     return response(status, body, headers=headers)
 
 
+def _challenge(request: Request, rest: str) -> Reply:
+    """``/challenge``: what Cloudflare sends to whom it takes for a robot."""
+    body = page(
+        "Just a moment...",
+        "<p>Verifying you are human. This may take a few seconds.</p>"
+        "<script>window._cf_chl_opt = {}</script>",
+    )
+    headers = (("cf-mitigated", "challenge"), ("Retry-After", "1"))
+    return response(403, body, headers=headers)
+
+
 def _slow(request: Request, rest: str) -> Answer:
     """``/slow/first-byte/<seconds>``, ``/slow/drip/<seconds>``, ``/slow/image/<seconds>``."""
     kind, _, seconds = rest.partition("/")
@@ -320,6 +331,7 @@ RULES: dict[str, Rule] = {
     "forbidden": _text,
     "redirect": _redirect,
     "status": _status,
+    "challenge": _challenge,
     "slow": _slow,
     "endless": _endless,
     "with": _holder,

@@ -1,0 +1,53 @@
+"""How labelled pages are judged: ``python -m bench.classes``.
+
+A row is what a page is, a column what it was taken for. The pages are those of
+`tests.render.labelled`, judged without a browser. The last line is ``{"bench": "classes", "figures": {…}}``.
+Exit code 1 when a page was taken for another class.
+"""
+
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+if not __package__:  # run as a file: its folder must not hide our packages
+    sys.path[0] = str(Path(__file__).resolve().parents[1])
+
+from bench import report
+from core.classes import PageClass
+from render.classify import classify
+from tests.render.labelled import LABELLED
+
+_KINDS = tuple(each for each in PageClass if each is not PageClass.UNJUDGED)
+_WIDTH = 13
+
+
+def confusion() -> Counter[tuple[PageClass, PageClass]]:
+    """How often a page of one class was taken for one of another."""
+    return Counter((each.kind, classify(each.evidence).kind) for each in LABELLED)
+
+
+def table(found: Counter[tuple[PageClass, PageClass]]) -> str:
+    """The confusion table as text."""
+    head = " " * _WIDTH + "".join(f"{kind:>{_WIDTH}}" for kind in _KINDS)
+    rows = (
+        f"{kind:<{_WIDTH}}" + "".join(f"{found[kind, other] or '.':>{_WIDTH}}" for other in _KINDS)
+        for kind in _KINDS
+    )
+    return "\n".join((head, *rows))
+
+
+def main() -> int:
+    """Judge the pages, and print what came of it."""
+    began = time.perf_counter()
+    found = confusion()
+    each_ms = (time.perf_counter() - began) / len(LABELLED) * 1_000
+    right = sum(count for (kind, taken), count in found.items() if kind is taken)
+    print(table(found))
+    figures = {"pages": len(LABELLED), "right": right, "judge_ms": each_ms}
+    report.figures("classes", figures)
+    return 0 if right == len(LABELLED) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
