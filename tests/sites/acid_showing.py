@@ -249,7 +249,7 @@ SHOWING: tuple[Cell, ...] = (
                     .replace(
                         "<meta name=viewport content='width=device-width,initial-scale=1'>"
                         "<link rel=icon href=data:,>",
-                        "",
+                        "<meta name='viewport' content='width=device-width,initial-scale=1'/>",
                     )
                     .replace("<MARK/>", f"<img {at(0)} src='shown.png'/>")
                     + "</xsl:template></xsl:stylesheet>"
