@@ -68,7 +68,9 @@ class Lender:
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def browser() -> AsyncIterator[Browser]:
     """One for all; each visit has a context of its own."""
-    async with await Browser.launch(BrowserSettings(), find_browser(), clock=CLOCK) as browser:
+    # Nobody tells the guardian that it is well while the tests of others run.
+    patient = BrowserSettings(hang_limit_s=86_400.0)
+    async with await Browser.launch(patient, find_browser(), clock=CLOCK) as browser:
         yield browser
 
 
