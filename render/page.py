@@ -372,8 +372,10 @@ class Page:
         # Intercepted, the dialog never opens, and nothing is chosen.
         self.tried["file"] += 1
 
-    def _download(self, _: dict[str, Any]) -> None:
+    def _download(self, params: dict[str, Any]) -> None:
         self.tried["download"] += 1
+        now = self._clock.monotonic()
+        self.log.heard("Page.downloadWillBegin", params, owner=self._session, now=now)
 
     def _timer_set(self, params: dict[str, Any], session: str = "") -> None:
         # A page might call the binding, too: what it says can only make us wait a little longer.
