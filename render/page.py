@@ -79,7 +79,7 @@ class Page:
         self._session = session_id
         self._options = options
         self._clock = clock
-        self._children: set[str] = set()
+        self._children: dict[str, str] = {}  # kinds by session
         self._world: int | None = None
         self._guard = ""
         self._cut_off = False
@@ -398,7 +398,7 @@ class Page:
                 self.tried["worker"] += 1
                 return
         if len(self._children) < CHILD_LIMIT and kind != "service_worker":
-            self._children.add(session)
+            self._children[session] = kind
             self._connection.listen(session, self._child_listener(session))
             post("Network.enable", _NETWORK, session)
             post("Target.setAutoAttach", _AUTO_ATTACH, session)
@@ -434,7 +434,7 @@ class Page:
     def _child_detached(self, params: dict[str, Any]) -> None:
         session = params["sessionId"]
         self.frames = {frame: owner for frame, owner in self.frames.items() if owner != session}
-        self._children.discard(session)
+        self._children.pop(session, None)
         self._connection.forget(session, "detached")
         self.log.owner_gone(session)
 
