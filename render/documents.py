@@ -68,7 +68,7 @@ class Document:
         frame_id = told["node"].get("frameId")
         if frame_id is None:
             return None
-        session = self._page.frames.get(frame_id, self._session)
+        session = self._page.children.frames.get(frame_id, self._session)
         return Document(self._page, session, frame_id, self.depth + 1)
 
     async def _run(

@@ -29,7 +29,7 @@ async def child_frames(page: Page) -> tuple[Frame, ...]:
         PageGoneError, BrowserUnavailableError: as `Page.send`.
     """
     found: list[Frame] = []
-    for session in ("", *page.frames.values()):
+    for session in ("", *page.children.frames.values()):
         if len(found) >= FRAME_LIMIT:
             break
         try:

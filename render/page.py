@@ -13,27 +13,19 @@ from typing import Any
 from core.clock import Clock
 from core.errors import TransientError
 from render.browser import BrowserContext, ProxyEndpoint
-from render.cdp import CommandError, EventHandler
+from render.cdp import CommandError
+from render.children import AUTO_ATTACH, NETWORK, Children
 from render.identity import PageOptions
 from render.login import ProxyLogin
 from render.network import NetworkLog
+from render.timers import BINDING, LONGEST_MS, Timers
 
 WORLD = "weboid"
-CHILD_LIMIT = 200
-WORKER_LIMIT = 32
 COMMIT_LIMIT = 20
 CONSOLE_LINES = 50
-# A timer that was set to more than this is never waited for.
-LONGEST_TIMER_MS = 5_000
-# Frames whose timers are heard of.
-TIMERS_LIMIT = 500
 CONSOLE_CHARS = 300
 SCRIPT_ATTEMPTS = 3
-# We read no bodies, so the browser need keep none for us.
-_NETWORK = {"maxTotalBufferSize": 0, "maxResourceBufferSize": 0, "maxPostDataSize": 0}
 _DOCUMENTS = [{"urlPattern": "*", "resourceType": "Document"}]
-_BINDING = "weboidTimer"
-_AUTO_ATTACH = {"autoAttach": True, "waitForDebuggerOnStart": True, "flatten": True}
 
 
 class PageGoneError(TransientError):
@@ -58,7 +50,8 @@ class Page:
         console: error lines, shortened.
         login: what answers the proxy.
         held: True while it may go nowhere else; see `hold`.
-        frames: the session of each frame that has a process of its own, by frame id.
+        children: its frames of other sites, and workers.
+        timers: those that it has set and that are still to fire.
         picture_css: rules that hold in its pictures only; empty for none.
         tried: what it tried that no visit allows, by kind: ``alert``, ``popup``, ``download``, ….
         changed: set whenever one of these, or the log, may have changed.
@@ -79,9 +72,7 @@ class Page:
         self._session = session_id
         self._options = options
         self._clock = clock
-        self._children: dict[str, str] = {}  # kinds by session
         self._world: int | None = None
-        self._guard = ""
         self._cut_off = False
         self._halted = False
         self.held = False
@@ -96,11 +87,18 @@ class Page:
         self.loaded = False
         self.gone = ""
         self.console: list[str] = []
-        self.frames: dict[str, str] = {}
         self.tried: Counter[str] = Counter()
+        self.timers = Timers(clock)
+        self.children = Children(
+            self._connection,
+            options,
+            self.log,
+            self.tried,
+            timer_told=self._timer_told,
+            clock=clock,
+        )
         self.login = ProxyLogin(proxy, self.post)
         self.changed = asyncio.Event()
-        self._timers: dict[tuple[str, int, bool], float] = {}
         self._handlers = {
             "Page.frameNavigated": self._navigated,
             "Page.domContentEventFired": self._parsed,
@@ -109,18 +107,18 @@ class Page:
             "Page.javascriptDialogOpening": self._dialog,
             "Page.fileChooserOpened": self._file_asked,
             "Page.downloadWillBegin": self._download,
-            "Target.attachedToTarget": self._child_attached,
-            "Target.detachedFromTarget": self._child_detached,
+            "Target.attachedToTarget": self.children.attached,
+            "Target.detachedFromTarget": self._child_gone,
             "Inspector.targetCrashed": self._crashed,
             "Fetch.requestPaused": self._request_paused,
             "Fetch.authRequired": self.login.asked,
             "Runtime.exceptionThrown": self._exception,
             "Runtime.consoleAPICalled": self._console_called,
-            "Runtime.bindingCalled": self._timer_set,
+            "Runtime.bindingCalled": self._timer_told,
         }
 
     def __repr__(self) -> str:
-        return f"<Page {self.url!r} [{self.gone or 'here'}, {len(self._children)} children]>"
+        return f"<Page {self.url!r} [{self.gone or 'here'}, {len(self.children)} children]>"
 
     async def send(
         self, method: str, params: dict[str, Any] | None = None, session: str = ""
@@ -171,16 +169,6 @@ class Page:
                 self._world = None
         raise AssertionError
 
-    def timers_until(self, *, late: bool = False) -> float:
-        """When the last timer fires that is known and was set to a short time; 0.0: there is none.
-
-        Args:
-            late: those that were set to `LONGEST_TIMER_MS` at most count, too.
-        """
-        return max(
-            (due for (*_, is_late), due in self._timers.items() if late or not is_late), default=0.0
-        )
-
     async def refer(self, name: str, source: str, *arguments: object) -> dict[str, Any]:
         """A reference to what a function expression of ours returns: a `Runtime.RemoteObject`.
 
@@ -227,19 +215,19 @@ class Page:
         Raises:
             CommandError, PageGoneError, BrowserUnavailableError: as `send`.
         """
-        self._guard = guard
+        self.children.guard = guard
         self._connection.listen(self._session, self._heard)
         self.post("Page.enable")
         self.post("Page.setInterceptFileChooserDialog", {"enabled": True})
         self.post("Inspector.enable")
         self.post("Runtime.enable")
-        self.post("Network.enable", _NETWORK)
+        self.post("Network.enable", NETWORK)
         self.post("Network.setBypassServiceWorker", {"bypass": True})
-        self.post("Runtime.addBinding", {"name": _BINDING})
+        self.post("Runtime.addBinding", {"name": BINDING})
         self.post("Page.addScriptToEvaluateOnNewDocument", {"source": guard})
         for method, params in self._options.commands("page"):
             self.post(method, params)
-        self.post("Target.setAutoAttach", _AUTO_ATTACH)
+        self.post("Target.setAutoAttach", AUTO_ATTACH)
         # What a page saves instead of showing went through the proxy, which fetches the rest of it
         # without the browser: nothing is written here, and nothing asked for twice (C-11).
         self.post(
@@ -253,7 +241,7 @@ class Page:
     def other_target(self, session_id: str, info: dict[str, Any]) -> None:
         """A target of our context that is no child of the tab: a popup or a kind of worker."""
         if info["type"] == "shared_worker":
-            self._adopt(session_id, info["type"])
+            self.children.adopt(session_id, info["type"])
         else:
             self.tried["popup"] += info["type"] == "page"
             self._connection.post("Target.closeTarget", {"targetId": info["targetId"]})
@@ -262,16 +250,15 @@ class Page:
         """A target of our context ended; when it is the tab itself, the page closed."""
         if session_id == self._session:
             self.end("closed")
-        elif session_id in self._children:
-            self._child_detached({"sessionId": session_id})
+        elif session_id in self.children:
+            self.children.gone(session_id)
 
     def end(self, reason: str) -> None:
         """There is no page any more: whatever waits for it is told."""
         if not self.gone:
             self.gone = reason
             self._connection.forget(self._session, reason)
-            for child in self._children:
-                self._connection.forget(child, reason)
+            self.children.forget(reason)
             self.changed.set()
 
     async def world(self) -> int:
@@ -321,8 +308,8 @@ class Page:
     def _log_changed(self) -> None:
         if self.log.overflowed and not self._cut_off:
             self._cut_off = True
-            for session in (self._session, *self._children):
-                self._connection.post("Network.setBlockedURLs", {"urls": ["*"]}, session)
+            self.post("Network.setBlockedURLs", {"urls": ["*"]})
+            self.children.cut_off()
         self.changed.set()
 
     def _navigated(self, params: dict[str, Any]) -> None:
@@ -331,7 +318,7 @@ class Page:
         if frame.get("parentId") or blank:
             return
         self._world = None
-        self._timers.clear()
+        self.timers.clear()
         self.commits.append(frame["loaderId"])
         self.url = frame["url"]
         self.unreachable = bool(frame.get("unreachableUrl"))
@@ -370,73 +357,12 @@ class Page:
         now = self._clock.monotonic()
         self.log.heard("Page.downloadWillBegin", params, owner=self._session, now=now)
 
-    def _timer_set(self, params: dict[str, Any], session: str = "") -> None:
-        # A page might call the binding, too: what it says can only make us wait a little longer.
-        said: str = params["payload"]
-        wait_ms = said.removeprefix("+")
-        if len(wait_ms) > 6 or not (wait_ms.isascii() and wait_ms.isdigit()):
-            return
-        timer = (session, params["executionContextId"], wait_ms != said)
-        if timer in self._timers or len(self._timers) < TIMERS_LIMIT:
-            wait_s = min(int(wait_ms), LONGEST_TIMER_MS) / 1000
-            self._timers[timer] = self._clock.monotonic() + wait_s
+    def _timer_told(self, params: dict[str, Any], session: str = "") -> None:
+        if self.timers.told(params, session):
             self.changed.set()
 
-    def _child_attached(self, params: dict[str, Any]) -> None:
-        info = params["targetInfo"]
-        if info["type"] == "iframe" and len(self._children) < CHILD_LIMIT:
-            # A target that is a frame has the frame's id.
-            self.frames[info["targetId"]] = params["sessionId"]
-        self._adopt(params["sessionId"], info["type"])
-
-    def _adopt(self, session: str, kind: str) -> None:
-        post = self._connection.post
-        if kind == "worker":
-            running = sum(each == "worker" for each in self._children.values())
-            if running >= WORKER_LIMIT:
-                # It waits for us to let it run, and never takes a processor from other pages.
-                self.tried["worker"] += 1
-                return
-        if len(self._children) < CHILD_LIMIT and kind != "service_worker":
-            self._children[session] = kind
-            self._connection.listen(session, self._child_listener(session))
-            post("Network.enable", _NETWORK, session)
-            post("Target.setAutoAttach", _AUTO_ATTACH, session)
-            for method, params in self._options.commands(kind):
-                post(method, params, session)
-            if self._cut_off:
-                post("Network.setBlockedURLs", {"urls": ["*"]}, session)
-            if kind == "iframe":
-                post("Network.setBypassServiceWorker", {"bypass": True}, session)
-                post("Page.enable", {}, session)
-                post("Runtime.enable", {}, session)
-                post("Runtime.addBinding", {"name": _BINDING}, session)
-                post("Page.addScriptToEvaluateOnNewDocument", {"source": self._guard}, session)
-        if kind != "service_worker":
-            post("Runtime.runIfWaitingForDebugger", {}, session)
-
-    def _child_listener(self, session: str) -> EventHandler:
-        def heard(method: str, params: dict[str, Any]) -> None:
-            if method == "Target.attachedToTarget":
-                self._child_attached(params)
-            elif method == "Target.detachedFromTarget":
-                self._child_detached(params)
-            elif method == "Runtime.bindingCalled":
-                self._timer_set(params, session)
-            elif method == "Page.javascriptDialogOpening":
-                self.tried[str(params.get("type"))] += 1
-                self._connection.post("Page.handleJavaScriptDialog", {"accept": False}, session)
-            else:
-                self.log.heard(method, params, owner=session, now=self._clock.monotonic())
-
-        return heard
-
-    def _child_detached(self, params: dict[str, Any]) -> None:
-        session = params["sessionId"]
-        self.frames = {frame: owner for frame, owner in self.frames.items() if owner != session}
-        self._children.pop(session, None)
-        self._connection.forget(session, "detached")
-        self.log.owner_gone(session)
+    def _child_gone(self, params: dict[str, Any]) -> None:
+        self.children.gone(params["sessionId"])
 
     def _request_paused(self, params: dict[str, Any]) -> None:
         leaves = self.held and params.get("frameId") == self.target_id
@@ -508,6 +434,6 @@ async def open_page(
     page = Page(context, info["targetId"], session_id, proxy=proxy, options=options, clock=clock)
     context.on_detached = page.target_gone
     patience_ms = round(patience_s * 1000)
-    timers = f'({script("timers")})("{_BINDING}", {patience_ms}, {LONGEST_TIMER_MS})'
+    timers = f'({script("timers")})("{BINDING}", {patience_ms}, {LONGEST_MS})'
     await page.start(f"({script('guard')})();{timers}")
     return page

@@ -127,7 +127,7 @@ class _Settling:
             return False
         self._unfinished = True
         self._timers_left_s += max(0.0, UNFINISHED_PATIENCE_S - self._limits.patience_s)
-        return page.timers_until(late=True) > self._clock.monotonic()
+        return page.timers.until(late=True) > self._clock.monotonic()
 
     def _disturbed(self) -> bool:
         page = self._page
@@ -136,7 +136,7 @@ class _Settling:
     def _signs(self) -> tuple[int, int, float]:
         """Differ when something happened that is to be followed by another look."""
         page = self._page
-        timers = page.timers_until(late=self._unfinished) if self._timers_left_s > 0 else 0.0
+        timers = page.timers.until(late=self._unfinished) if self._timers_left_s > 0 else 0.0
         return len(page.commits), page.log.news, timers
 
     async def _until_loaded(self) -> str:
@@ -172,7 +172,7 @@ class _Settling:
         held = page.log.holding_until(now)
         if held is not None:
             return "network", held
-        due = page.timers_until(late=self._unfinished)
+        due = page.timers.until(late=self._unfinished)
         if due > now and self._timers_left_s > 0 and due - now <= self._timers_left_s:
             return "timers", due
         return "", now

@@ -12,6 +12,7 @@ from proxy.client import Credentials
 from proxy.ledger import LedgerEntry
 from render.behaviours.running import NO_BEHAVIOURS
 from render.browser import Browser, BrowserContext, ProxyEndpoint
+from render.children import Children
 from render.executable import find_browser
 from render.identity import PageOptions
 from render.page import Page
@@ -25,6 +26,7 @@ QUICK = VisitSettings(
     view=False,
     full_page=False,
     thumbnail=False,
+    favicon=False,
 )
 
 
@@ -63,10 +65,10 @@ async def look(browser: Browser, proxy: Proxy, url: str, *, page_id: str = "p") 
         return Seen(page, await opened.seal(grace_s=1.0))
 
 
-class _Unguarded(Page):
-    """A tab from which nothing of ours is kept away: its service workers run and may answer."""
+class _Unguarded(Children):
+    """Nothing of ours is kept away from them: service workers run and may answer."""
 
-    def _adopt(self, session: str, kind: str) -> None:
+    def adopt(self, session: str, kind: str) -> None:
         self._connection.post("Runtime.runIfWaitingForDebugger", {}, session)
 
 
@@ -96,7 +98,8 @@ async def _tab(
     await context.connection.send("Target.createTarget", new)
     session, info = await arrived
     options = PageOptions(800, 600, "test", "en", version)
-    page = _Unguarded(context, info["targetId"], session, proxy=way, options=options, clock=CLOCK)
+    page = Page(context, info["targetId"], session, proxy=way, options=options, clock=CLOCK)
+    page.children.__class__ = _Unguarded
     await page.start("0")
     page.post("Network.setBypassServiceWorker", {"bypass": False})
     return page

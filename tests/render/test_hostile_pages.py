@@ -14,8 +14,9 @@ from core.clock import SystemClock
 from core.pages import Outcome
 from core.settings import VisitSettings
 from render.browser import Browser
+from render.children import WORKER_LIMIT
 from render.identity import PageOptions
-from render.page import WORKER_LIMIT, Page, open_page
+from render.page import Page, open_page
 from render.visit import Visit
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
