@@ -114,9 +114,10 @@ async def capture(
         again, not_before = _another_chance(seen, now=clock.now())
         if again and not wanted.last_attempt:
             await kept.seal(grace_s=0.0)
-            return Captured(
-                page_info(wanted.page_id, seen, (), ()), again=True, not_before=not_before
-            )
+            page = page_info(wanted.page_id, seen, (), ())
+            # Nothing was kept of it, so what is missing says nothing.
+            page = replace(page, outcome=seen.outcome, reason=seen.reason)
+            return Captured(page, again=True, not_before=not_before)
         refused = "" if seen.outcome is Outcome.FAILED else forbids(seen)
         if refused:
             seen = replace(seen, outcome=Outcome.SKIPPED, reason=refused, title="", artifacts=())

@@ -15,6 +15,7 @@ _SECRET = re.compile(
     rb"authorization|authentication-info|x-amz-.*|.*(?:token|session|secret|csrf|xsrf|api-?key|auth-).*"
 )
 _CREDENTIALS = re.compile(rb"([a-z0-9-]*authorization)")
+_TOKEN = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # a cookie's name (RFC 6265, 4.1.1)
 NAME_LIMIT = 200  # a longer one is left out whole
 
 
@@ -64,5 +65,7 @@ def _without_values(value: bytes, *, parts: bool) -> bytes:
         if number and not parts:
             kept.append(pair)  # an attribute: Path, Expires, …
         else:
-            kept.append(name + equals + WITHHELD if equals else b" " + WITHHELD)
+            # What is no name may be a part of a value.
+            named = equals and _TOKEN.fullmatch(name.strip(b" \t"))
+            kept.append(name + equals + WITHHELD if named else b" " + WITHHELD)
     return b";".join(kept)

@@ -517,8 +517,9 @@ def test_commands_reach_a_run_and_nothing_is_lost(weboid: Weboid) -> None:
         0,
         paused["paused"],
     )
-    # What was done before the pause was in `state`; the urgent page came first after it.
-    assert seen.index(urgent) == state["done"]
+    # What was done before the pause was in `state`; the urgent page came first after it, or second
+    # when it was the other lanes' turn.
+    assert seen.index(urgent) - state["done"] in (0, 1)
     assert process.returncode == 6
     assert summary["left"] == 41 - len(seen) > 0
     assert again.code == 0

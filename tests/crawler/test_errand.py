@@ -12,11 +12,13 @@ import pytest
 from core.errors import InputError
 from core.pages import Outcome, PageInfo
 from core.settings import FrontierSettings, PolitenessSettings, RecrawlSettings, Settings
+from crawler.browsers import Browsers
 from crawler.composing import Stores, compose
 from crawler.errand import Errand, Means
 from crawler.events import Event, PageDone, PagePutOff, PageSkipped, PageTriedAgain
 from crawler.frontier.base import FrontierItem, ItemState, NewItem
 from crawler.frontier.sqlite import SqliteFrontier
+from crawler.lending import Proxies
 from crawler.rules import Action, Aftermath, Verdict
 from crawler.supervisor import Supervisor
 from crawler.visiting import Captured
@@ -70,7 +72,9 @@ class Desk:
         self.frontier = frontier
         self.index = index
         self.events: list[Event] = []
-        stores = Stores(frontier, cast(Supervisor, None), index, disk=None)
+        stores = Stores(
+            frontier, Supervisor(cast(Proxies, None), cast(Browsers, None)), index, disk=None
+        )
         self.means: Means = compose(stores, settings, clock=Still(), report=self.events.append)
         frontier.add([NewItem(URL), NewItem(OTHER)], now=NOW)
 

@@ -69,7 +69,7 @@ def test_a_page_address_comes_back_whole(rest: str) -> None:
         "/c/20260301120000js_/https://example.org/",
         "/c/20260301120000if_/https://example.org/",
         "/c/20260301120000oe_/https://example.org/",
-        "/c/20260301120000mp_/https://example.org/",
+        "/c/20260301120000fr_/https://example.org/",
         "/c/20260301120000$br:1/https://example.org/",
         "/c/20260301120000*/https://example.org/",
         "/c/*/https://example.org/",
