@@ -66,9 +66,10 @@ class Room:
         try:
             yield
         finally:
-            self._learn()
+            visits = len(self._begun)
             self._begun.remove(began)
             self._ended.set()
+            self._learn(visits)
 
     def _suffices(self) -> bool:
         if not self._begun:
@@ -81,8 +82,9 @@ class Room:
         growing = sum(now - began < GROWN_S for began in self._begun)
         return free - self._reserve_bytes >= (growing + 1) * self.visit_bytes
 
-    def _learn(self) -> None:
-        seen = self._visits_bytes() / len(self._begun)
+    def _learn(self, visits: int) -> None:
+        """Take in what one of so many visits holds."""
+        seen = self._visits_bytes() / visits
         if seen > 0:
             self.visit_bytes = max(seen, FADING * self.visit_bytes + (1 - FADING) * seen)
 

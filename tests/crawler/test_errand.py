@@ -18,12 +18,13 @@ from crawler.errand import Errand, Means
 from crawler.events import Event, PageDone, PagePutOff, PageSkipped, PageTriedAgain
 from crawler.frontier.base import FrontierItem, ItemState, NewItem
 from crawler.frontier.sqlite import SqliteFrontier
-from crawler.lending import Proxies
+from crawler.lending import Needs, Proxies
 from crawler.rules import Action, Aftermath, Verdict
 from crawler.supervisor import Supervisor
 from crawler.visiting import Captured
 from crawler.worker import STOP_ORDER, Crew
 from proxy.index.sqlite import SqliteCaptureIndex
+from render.executable import BrowserExecutable
 
 URL, OTHER = "https://a.test/page", "https://a.test/other"
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
@@ -72,9 +73,9 @@ class Desk:
         self.frontier = frontier
         self.index = index
         self.events: list[Event] = []
-        stores = Stores(
-            frontier, Supervisor(cast(Proxies, None), cast(Browsers, None)), index, disk=None
-        )
+        nothing = cast(BrowserExecutable, None)
+        browsers = Browsers(settings.browser, nothing, Still(), needs=Needs)
+        stores = Stores(frontier, Supervisor(cast(Proxies, None), browsers), index, disk=None)
         self.means: Means = compose(stores, settings, clock=Still(), report=self.events.append)
         frontier.add([NewItem(URL), NewItem(OTHER)], now=NOW)
 
