@@ -34,11 +34,13 @@ class Rest:
             was only looked at.
         restless: what did not come to rest, by the same names, each once.
         hung: True when it did not answer any more.
+        inert: True when its sandbox lets no script run: neither does anything of ours that waits.
     """
 
     held: dict[str, float] = field(default_factory=dict)
     restless: list[str] = field(default_factory=list)
     hung: bool = False
+    inert: bool = False
 
     def add(self, name: str, seconds: float) -> None:
         """Count what something took."""
@@ -206,6 +208,7 @@ class _Settling:
             spent = self._clock.monotonic() - began
             self._show_left_s -= spent
             self._looked_s = spent
+        self._rest.inert = told["inert"]
         for name, milliseconds in told["held"].items():
             self._rest.add(name, milliseconds / 1000)
         return told

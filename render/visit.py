@@ -238,7 +238,7 @@ class _Run:
         settings, steps = self._settings, self.steps
         await self._settle(page, settings.settle_limit_s)
         self._examine(page)
-        if steps.shortfall:
+        if steps.shortfall or self._rest.inert:
             return
         self._done = await behave(page, self._behaviours, steps)
         if any(each.again for each in self._done):

@@ -192,6 +192,17 @@
     return "";
   };
 
+  const timersRun = () => {
+    // Where a sandbox lets no script run, our timers never fire; there, <noscript> holds elements.
+    return attempt(() => {
+      const probe = Document.prototype.createElement.call(document, "div");
+      const { set } = Object.getOwnPropertyDescriptor(Element.prototype, "innerHTML");
+      set.call(probe, "<noscript><b></b></noscript>");
+      return every(probe, "b").length === 0;
+    }, true);
+  };
+  if (!timersRun()) return { rested: true, now: "", held: {}, restless: [], unfinished: false, inert: true };
+
   const KEY = "weboid rest";
   const state = (globalThis[KEY] ||= begin());
   if (anew) {
@@ -226,7 +237,7 @@
       requestAnimationFrame(next);
     };
     const answer = (rested, now) =>
-      resolve({ rested, now, held, restless: [...state.restless], unfinished: state.live && unfinished() });
+      resolve({ rested, now, held, restless: [...state.restless], unfinished: state.live && unfinished(), inert: false });
     const tick = () => {
       arrange();
       const now = performance.now();

@@ -116,6 +116,11 @@ class Site:
             "/loop": (302, {"Location": "/loop"}, b""),
             "/to-dead": (302, {"Location": "http://127.0.0.1:1/"}, b""),
             "/nothing": (204, {}, b""),
+            "/sandboxed": (
+                200,
+                {**html, "Content-Security-Policy": "sandbox"},
+                b"<title>Sandboxed</title><iframe src=/text.txt></iframe>" + b"<p>tall" * 500,
+            ),
             "/file.pdf": (200, {"Content-Type": "application/pdf"}, PDF),
             "/file.zip": (200, {"Content-Type": "application/zip"}, PDF),
             "/image.png": (200, {"Content-Type": "image/png"}, PNG),

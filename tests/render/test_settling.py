@@ -30,6 +30,14 @@ async def test_a_page_that_can_do_nothing_is_at_rest_at_once(look: Look) -> None
     assert seen.settled["quiet"] < FOR_EVER_S / 10
 
 
+async def test_a_page_whose_sandbox_lets_no_script_run_is_at_rest_once_loaded(look: Look) -> None:
+    """Our own timers do not fire there, so nothing may wait for them."""
+    seen = await look("/sandboxed", settle_s=FOR_EVER_S)
+
+    assert (seen.outcome, seen.restless, seen.behaviours) == (Outcome.COMPLETE, (), ())
+    assert seen.title == "Sandboxed"
+
+
 async def test_a_page_with_scripts_is_watched_for_a_moment(look: Look) -> None:
     """Nothing holds it, but something might come."""
     seen = await look("/stream.html", settle_s=0.4)
