@@ -4,12 +4,10 @@ What a visit with a login receives is that person's own. It shares no payload wi
 public capture that referred to it would not be whole without it.
 """
 
-import re
-
-from core.errors import InputError
+from core.names import check_name
 
 LOGIN_HEADER = "WARC-Login"  # in each record of such a visit, so that an index made anew knows
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
+NAME_LIMIT = 64
 
 
 def check_login_name(name: str) -> str:
@@ -18,12 +16,7 @@ def check_login_name(name: str) -> str:
     Raises:
         InputError: it is no name.
     """
-    if not _NAME.fullmatch(name):
-        raise InputError(
-            f"{name[:80]!r} is no name for a login: letters, digits, dots, hyphens and underscores, "
-            "at most 64."
-        )
-    return name
+    return check_name(name, of="a login", limit=NAME_LIMIT)
 
 
 def dedup_bucket(bucket: str, login: str) -> str:

@@ -3,15 +3,13 @@
 import json
 from dataclasses import dataclass, fields
 from enum import StrEnum
-from typing import Any, TypeVar
+from typing import Any
 
 from core.classes import PageClass, page_class
 from core.errors import InputError
 from core.facts import Fact
 
 PAGEINFO_VERSION = 1
-
-_T = TypeVar("_T")
 
 
 class Outcome(StrEnum):
@@ -293,20 +291,11 @@ def parse_pageinfo(data: bytes) -> PageInfo:
         document: dict[str, Any] = json.loads(data)
         if document.get("version") != PAGEINFO_VERSION:
             raise InputError(f"A page manifest of version {document.get('version')!r}.")
-        known = {f.name for f in fields(PageInfo)}
-        values: dict[str, Any] = {
-            key: tuple(value) if isinstance(value, list) else value
-            for key, value in document.items()
-            if key in known
-        }
+        values = _known(PageInfo, document)
         for name, kind in _ENTRIES.items():
             values[name] = _each(kind, values.get(name, ()))
-        values["behaviours"] = tuple(
-            PageBehaviour(**{**each, "notes": tuple(each.get("notes", ()))})
-            for each in values.get("behaviours", ())
-        )
-        if (media := values.get("media")) is not None:
-            values["media"] = Played(**{**media, "urls": tuple(media.get("urls", ()))})
+        if values.get("media") is not None:
+            (values["media"],) = _each(Played, [values["media"]])
         values["outcome"] = Outcome(values["outcome"])
         values["page_class"] = page_class(values.get("page_class", ""))
         return PageInfo(**values)
@@ -319,14 +308,22 @@ _ENTRIES: dict[str, type[Any]] = {
     "facts": Fact,
     "links": PageLink,
     "pictures": Picture,
+    "behaviours": PageBehaviour,
     "refetched": Gap,
     "missing": Gap,
 }
 
 
-def _each(kind: type[_T], entries: Any) -> tuple[_T, ...]:
-    """Values of a dataclass from their JSON; keys that it does not know are left out."""
-    known = {f.name for f in fields(kind)}  # type: ignore[arg-type]
-    return tuple(
-        kind(**{key: value for key, value in entry.items() if key in known}) for entry in entries
-    )
+def _each(kind: type[Any], entries: Any) -> tuple[Any, ...]:
+    """Values of a dataclass from their JSON."""
+    return tuple(kind(**_known(kind, entry)) for entry in entries)
+
+
+def _known(kind: type[Any], entry: dict[str, Any]) -> dict[str, Any]:
+    """What of a JSON object the dataclass has fields for; lists as tuples."""
+    known = {each.name for each in fields(kind)}
+    return {
+        key: tuple(value) if isinstance(value, list) else value
+        for key, value in entry.items()
+        if key in known
+    }

@@ -13,7 +13,8 @@ from datetime import datetime
 from hashlib import sha256
 from typing import Any
 
-from core.errors import BadUrlError, ConfigError, InputError
+from core.errors import BadUrlError, ConfigError
+from core.names import check_name
 from core.profile import parse_settings
 from core.settings import Settings
 from core.timestamps import parse_warc_date, warc_date
@@ -24,7 +25,7 @@ JOB_ORDER = "job"  # its kind of order; the key is the job's name
 JOB_VERSION = 1
 JOB_GROUPS = ("visit", "politeness", "scope", "policy", "recrawl")
 SEEDS_LIMIT = 200_000
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", re.ASCII)
+NAME_LIMIT = 100
 _CONTROLS = re.compile("[\x00-\x1f\x7f]")
 
 
@@ -86,18 +87,13 @@ def parse_job(name: str, text: str) -> Job:
         raise ConfigError(f"{where} cannot be read: {error}.") from error
 
 
-def check_name(name: str) -> str:
+def check_job_name(name: str) -> str:
     """The name of a job.
 
     Raises:
         InputError: it is no name.
     """
-    if not _NAME.fullmatch(name):
-        raise InputError(
-            f"{name[:100]!r} is no name for a crawl: letters, digits, dots, hyphens and underscores, "
-            "at most 100."
-        )
-    return name
+    return check_name(name, of="a crawl", limit=NAME_LIMIT)
 
 
 def name_for(seeds: Sequence[str]) -> str:

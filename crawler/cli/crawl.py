@@ -30,7 +30,7 @@ from crawler.cli.show import choose, size
 from crawler.cli.unlocking import unlocked
 from crawler.crawling import budgets_in_words, crawl
 from crawler.frontier.base import Lane
-from crawler.job import Job, check_name, name_for
+from crawler.job import Job, check_job_name, name_for
 from crawler.logins import NO_LOGINS
 from crawler.profiles import load_profile, profile_says
 from crawler.running import Run
@@ -164,7 +164,7 @@ def command(
         dedup_url=dedup_url,
     )
     job = Job(
-        name=name_for(wanted.urls) if name is None else check_name(name),
+        name=name_for(wanted.urls) if name is None else check_job_name(name),
         seeds=wanted.urls,
         settings=settings,
         lane=Lane[lane.upper()],

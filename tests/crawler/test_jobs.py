@@ -21,7 +21,7 @@ from core.settings import (
 from crawler import job as job_module
 from crawler.crawling import give
 from crawler.frontier.base import Frontier, ItemState, Lane, NewItem
-from crawler.job import JOB_ORDER, Job, check_name, name_for, parse_job, settings_text
+from crawler.job import JOB_ORDER, Job, check_job_name, name_for, parse_job, settings_text
 from crawler.jobs import LOOK_S, SHEET_ORDER, Jobs, parse_live_sheet
 from tests.crawler.frontier.conftest import NewPlace
 
@@ -115,14 +115,14 @@ def test_names_are_short_and_plain_and_made_from_the_seeds() -> None:
     """The order of the seeds does not matter; another seed does."""
     two = ["https://b.example/", SEED]
 
-    assert check_name("Crawl-1.2_x") == "Crawl-1.2_x"
+    assert check_job_name("Crawl-1.2_x") == "Crawl-1.2_x"
     for bad in ("", "a b", "../x", "-x", "ü", "x" * 101):
         with pytest.raises(InputError):
-            check_name(bad)
-    assert check_name(name_for([SEED])).startswith("a.example-")
+            check_job_name(bad)
+    assert check_job_name(name_for([SEED])).startswith("a.example-")
     assert name_for(two).rpartition("-")[2] == name_for(two[::-1]).rpartition("-")[2]
     assert name_for([SEED]) != name_for(["https://a.example/"])
-    assert check_name(name_for(["http://[::1]/"]))
+    assert check_job_name(name_for(["http://[::1]/"]))
 
 
 def test_a_job_s_settings_hold_for_its_pages_and_the_machine_s_for_lists(
