@@ -1,5 +1,6 @@
 """What is made of a page once it has come to rest: pictures, DOM, text, links, and what it says."""
 
+import asyncio
 from dataclasses import dataclass, field
 
 from core.facts import Fact, read_facts
@@ -126,7 +127,9 @@ async def gather(
         await _gather_full_page(page, view, settings, steps, found)
     if settings.thumbnail and view is not None:
         with steps.step("thumbnail"):
-            found.keep_picture(ArtifactKind.THUMBNAIL, thumbnail(view))
+            # Ten milliseconds or more, in which others' visits go on.
+            small = await asyncio.to_thread(thumbnail, view)
+            found.keep_picture(ArtifactKind.THUMBNAIL, small)
     if settings.pdf:
         printed = await steps.make("pdf", print_pdf(page))
         if printed is not None:
