@@ -19,7 +19,6 @@ import asyncio
 import contextlib
 import os
 import signal
-import tempfile
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -27,6 +26,7 @@ from dataclasses import dataclass, field
 import psutil
 
 from bench import report
+from bench.crew import archivists
 from core.clock import SystemClock
 from core.pages import Outcome
 from core.settings import (
@@ -38,14 +38,7 @@ from core.settings import (
     Settings,
     VisitSettings,
 )
-from crawler.collection import open_collection
-from crawler.composing import Stores, compose
 from crawler.events import Event, PageDone, PageTriedAgain
-from crawler.frontier.base import NewItem
-from crawler.frontier.sqlite import SqliteFrontier
-from crawler.supervisor import running
-from crawler.worker import Crew
-from proxy.index.sqlite import SqliteCaptureIndex
 
 CLOCK = SystemClock()
 AT_A_TIME = 4
@@ -183,21 +176,8 @@ def browsers() -> None:
 async def crawl(web: Web, urls: list[str]) -> Told:
     """Archive the URLs; what became of them."""
     settings, told = settings_for(web), Told()
-    with tempfile.TemporaryDirectory() as folder:
-        async with (
-            open_collection(Path(folder) / "collection", clock=CLOCK) as collection,
-            running(collection, settings, clock=CLOCK) as supervisor,
-        ):
-            layout = collection.layout
-            index = SqliteCaptureIndex(layout.captures_db)
-            with SqliteFrontier(
-                layout.frontier_db, settings=settings.frontier, politeness=settings.politeness
-            ) as frontier:
-                stores = Stores(frontier, supervisor, index, disk=None)
-                means = compose(stores, settings, clock=CLOCK, report=told.note)
-                frontier.add((NewItem(url) for url in urls), now=CLOCK.now())
-                await Crew(means, lease_s=settings.frontier.lease_s, name="bench").run(AT_A_TIME)
-            index.close()
+    async with archivists(settings, told.note, clock=CLOCK) as crew:
+        await crew.archive(urls, AT_A_TIME)
     return told
 
 

@@ -20,7 +20,6 @@ if not __package__:  # run as a file: its folder must not hide our packages
     sys.path[0] = str(Path(__file__).resolve().parents[1])
 
 import asyncio
-import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -28,6 +27,7 @@ from dataclasses import dataclass, field
 from unittest.mock import patch
 
 from bench import cpu, report
+from bench.crew import archivists
 from core.clock import SystemClock
 from core.pages import Outcome
 from core.settings import (
@@ -38,14 +38,7 @@ from core.settings import (
     Settings,
     VisitSettings,
 )
-from crawler.collection import open_collection
-from crawler.composing import Stores, compose
 from crawler.events import Event, PageDone
-from crawler.frontier.base import NewItem
-from crawler.frontier.sqlite import SqliteFrontier
-from crawler.supervisor import running
-from crawler.worker import Crew
-from proxy.index.sqlite import SqliteCaptureIndex
 from render.behaviours.running import load_behaviours
 from render.browser import Browser
 from render.executable import find_browser
@@ -131,23 +124,9 @@ async def archived(
         assert event.page.outcome is Outcome.COMPLETE, (event.url, event.page.reason)
         done.append(event)
 
-    with tempfile.TemporaryDirectory() as folder:
-        async with (
-            open_collection(Path(folder) / "collection", clock=CLOCK) as collection,
-            running(collection, settings, clock=CLOCK) as supervisor,
-        ):
-            layout = collection.layout
-            index = SqliteCaptureIndex(layout.captures_db)
-            with SqliteFrontier(
-                layout.frontier_db, settings=settings.frontier, politeness=settings.politeness
-            ) as frontier:
-                stores = Stores(frontier, supervisor, index, disk=None)
-                means = compose(stores, settings, clock=CLOCK, report=note)
-                crew = Crew(means, lease_s=settings.frontier.lease_s, name="bench")
-                with timing(meter) as took:
-                    frontier.add((NewItem(url) for url in load.urls), now=CLOCK.now())
-                    await crew.run(at_a_time)
-            index.close()
+    async with archivists(settings, note, clock=CLOCK) as crew:
+        with timing(meter) as took:
+            await crew.archive(load.urls, at_a_time)
     assert len(done) == len(load.urls)
     return took
 

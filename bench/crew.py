@@ -1,0 +1,54 @@
+"""A crew that archives into a collection of its own, as `weboid archive` does it."""
+
+import tempfile
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager, closing
+from pathlib import Path
+
+from core.clock import Clock
+from core.settings import Settings
+from crawler.collection import open_collection
+from crawler.composing import Stores, compose
+from crawler.events import Event
+from crawler.frontier.base import Frontier, NewItem
+from crawler.frontier.sqlite import SqliteFrontier
+from crawler.supervisor import running
+from crawler.worker import Crew
+from proxy.index.sqlite import SqliteCaptureIndex
+
+
+class Archivists:
+    """A crew and its empty frontier, ready to work; browser and proxies run."""
+
+    def __init__(self, crew: Crew, frontier: Frontier, clock: Clock) -> None:
+        self._crew = crew
+        self._frontier = frontier
+        self._clock = clock
+
+    async def archive(self, urls: Iterable[str], at_a_time: int) -> None:
+        """Archive them, so many at the same time."""
+        self._frontier.add((NewItem(url) for url in urls), now=self._clock.now())
+        await self._crew.run(at_a_time)
+
+
+@asynccontextmanager
+async def archivists(
+    settings: Settings, report: Callable[[Event], None], *, clock: Clock
+) -> AsyncIterator[Archivists]:
+    """A crew with a collection in a folder that is gone at the end."""
+    with tempfile.TemporaryDirectory() as folder:
+        async with (
+            open_collection(Path(folder) / "collection", clock=clock) as collection,
+            running(collection, settings, clock=clock) as supervisor,
+        ):
+            layout = collection.layout
+            with (
+                closing(SqliteCaptureIndex(layout.captures_db)) as index,
+                SqliteFrontier(
+                    layout.frontier_db, settings=settings.frontier, politeness=settings.politeness
+                ) as frontier,
+            ):
+                stores = Stores(frontier, supervisor, index, disk=None)
+                means = compose(stores, settings, clock=clock, report=report)
+                crew = Crew(means, lease_s=settings.frontier.lease_s, name="bench")
+                yield Archivists(crew, frontier, clock)
