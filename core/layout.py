@@ -54,6 +54,11 @@ class Layout:
         return self.databases / "frontier.sqlite"
 
     @property
+    def decisions_db(self) -> Path:
+        """Take-downs, levels and verdicts (`playback.decisions`)."""
+        return self.databases / "decisions.sqlite"
+
+    @property
     def ca(self) -> Path:
         """The proxy's certificate authority and host certificates."""
         return self.root / "ca"

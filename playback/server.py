@@ -22,6 +22,7 @@ from starlette.applications import Starlette
 from core.errors import ConfigError, UnavailableError
 from core.layout import Layout
 from playback.database import INDEX_URL, open_database
+from playback.decisions.store import open_decisions
 from playback.front.app import create_app
 
 _LOG = logging.getLogger(__name__)
@@ -75,6 +76,7 @@ async def serve(  # noqa: PLR0913 each is the caller's to say
         raise ConfigError("Front and replay need different origins; these are the same.")
     with (
         contextlib.closing(open_database(layout, index_url)) as database,
+        contextlib.closing(open_decisions(layout)) as decisions,
         _listener(host, port) as listener,
     ):
         own_port = listener.getsockname()[1]
@@ -82,7 +84,7 @@ async def serve(  # noqa: PLR0913 each is the caller's to say
         if not with_replay:
             if origins is None:
                 raise ConfigError("Where the copies are must be said when no replay is started.")
-            app = create_app(database, replay_origin=origins.replay, origin=front)
+            app = create_app(database, decisions, replay_origin=origins.replay, origin=front)
             await _serve_both(app, listener, None, lambda: on_ready and on_ready(front))
             return
         command = _replay_command(find_replay_python(), layout, host, front)
@@ -91,6 +93,7 @@ async def serve(  # noqa: PLR0913 each is the caller's to say
         async with _running_replay(command, replay_port, index_url) as replay:
             app = create_app(
                 database,
+                decisions,
                 replay_origin=origins.replay if origins else _origin(host, replay.port),
                 origin=front,
             )

@@ -30,6 +30,7 @@ from playback.addresses import (
     parse_page_rest,
 )
 from playback.database import Database
+from playback.decisions.store import DecisionStore
 from playback.front.headers import FixedHeaders, OneOrigin, security_headers
 from playback.front.pages import PAGE_SIZE, Page, PageStore
 
@@ -41,16 +42,23 @@ _MOST_PAGES_BACK = 10_000
 _LONGEST_SEARCH = 500  # characters
 
 
-def create_app(database: Database, *, replay_origin: str, origin: str | None = None) -> Starlette:
+def create_app(
+    database: Database,
+    decisions: DecisionStore,
+    *,
+    replay_origin: str,
+    origin: str | None = None,
+) -> Starlette:
     """The reader's pages of a collection, as an ASGI application.
 
     Args:
         database: its captures index, which belongs to the caller; it may still be empty, or not
             exist.
+        decisions: what of it may be shown; the caller's, too.
         replay_origin: where replay answers, e.g. ``http://127.0.0.1:8081``.
         origin: the one origin to answer to; None answers to any Host.
     """
-    front = _Front(PageStore(database), replay_origin)
+    front = _Front(PageStore(database), decisions, replay_origin)
     headers = security_headers(replay_origin)
     return Starlette(
         routes=[
@@ -82,8 +90,9 @@ class _Asked:
 
 
 class _Front:
-    def __init__(self, store: PageStore, replay_origin: str) -> None:
+    def __init__(self, store: PageStore, decisions: DecisionStore, replay_origin: str) -> None:
         self._store = store
+        self._decisions = decisions
         self._replay = replay_origin
         self._templates = _environment(replay_origin)
 

@@ -19,11 +19,13 @@ import gevent
 
 from core.layout import Layout
 from playback.database import INDEX_URL, KeptSqliteDatabase, open_database
+from playback.decisions.store import open_decisions
 from playback.replay.archive import Archive
+from playback.replay.context import Context, Limits
 from playback.replay.gate import Policy
 from playback.replay.index import CaptureIndex, call_here
 from playback.replay.making import Makers
-from playback.replay.service import Limits, Replay
+from playback.replay.service import Replay
 from playback.replay.serving import ReplayServer, on_end_of
 
 
@@ -40,15 +42,19 @@ def main() -> None:
     # A file answers sooner than another thread could be asked to ask it.
     call = gevent.get_hub().threadpool.apply if database.shared else call_here
     index = CaptureIndex(database, call=call)
+    decisions = open_decisions(layout)
     makers = Makers(options.makers, deadline_s=options.deadline_s)
     server = ReplayServer((options.host, options.port))
     server.answer_with(
         Replay(
-            index,
-            Archive(layout),
-            front_origin=options.front_origin,
-            limits=Limits(window=timedelta(days=options.window_days)),
-            make=makers,
+            Context(
+                index,
+                Archive(layout),
+                decisions,
+                front=options.front_origin,
+                limits=Limits(window=timedelta(days=options.window_days)),
+                make=makers,
+            )
         ),
         Policy(options.front_origin, _hosts(options.host, server.port, options.origin)),
     )
@@ -62,6 +68,7 @@ def main() -> None:
         server.serve_forever()
     finally:
         makers.close()
+        decisions.close()
         database.close()
 
 

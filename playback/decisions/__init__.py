@@ -1,0 +1,1 @@
+"""What people and scanners decided about captures: take-downs, levels, verdicts."""

@@ -1,0 +1,16 @@
+"""The decisions as SQL text that both databases understand; each kind of decision has its table.
+
+version    one row: a number that every change raises, so that a reader knows in microseconds
+           whether what it holds is still what was decided.
+takedowns  `playback.decisions.takedowns`
+levels     `playback.decisions.levels`
+verdicts   `playback.decisions.verdicts`
+
+Moments are whole milliseconds since 1970 UTC.
+"""
+
+VERSION_DDL = """
+CREATE TABLE IF NOT EXISTS decision_version (id INTEGER PRIMARY KEY CHECK (id = 1), n BIGINT NOT NULL);
+INSERT INTO decision_version (id, n) VALUES (1, 1) ON CONFLICT DO NOTHING;
+"""
+TABLES = "".join((VERSION_DDL,))

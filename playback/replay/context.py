@@ -1,0 +1,101 @@
+"""What every route of replay works with: the index, the archive, the limits and what makes copies safe."""
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+# In the replay environment only, where mypy does not run.
+import webencodings  # type: ignore[import-untyped]
+
+from core.captures import Capture
+from core.records import RecordType
+from playback.decisions.store import DecisionStore
+from playback.replay.answers import Answer, Request
+from playback.replay.archive import Archive, Payload
+from playback.replay.cache import ByteCache
+from playback.replay.html import SANITISER_VERSION
+from playback.replay.index import CaptureIndex
+from playback.replay.making import Make
+
+CHARSET = re.compile(r"charset\s*=\s*[\"']?([A-Za-z0-9_:.-]{1,40})", re.IGNORECASE)
+_META_CHARSET = re.compile(
+    rb"<meta[^>]{0,200}?charset\s*=\s*[\"']?([A-Za-z0-9_:.-]{1,40})", re.IGNORECASE
+)
+_META_PRESCAN = 1024  # bytes; HTML, 13.2.3.2
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How much of anything is shown (P-21); decoded bytes."""
+
+    html_bytes: int = 10_000_000
+    css_bytes: int = 1_000_000
+    text_bytes: int = 10_000_000
+    image_bytes: int = 32_000_000
+    pdf_bytes: int = 64_000_000
+    cache_bytes: int = 64_000_000
+    window: timedelta = timedelta(days=30)  # how far from its page a part may be captured (P-10)
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What a route may use.
+
+    Attributes:
+        index: which captures there are.
+        archive: what they hold.
+        decisions: what of it may be shown.
+        front: the origin to which a page's links lead.
+        limits: how much is shown.
+        make: what makes documents and style sheets safe.
+        made: what was made.
+    """
+
+    index: CaptureIndex
+    archive: Archive
+    decisions: DecisionStore
+    front: str
+    limits: Limits
+    make: Make
+    made: ByteCache = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Make room for what will be made."""
+        object.__setattr__(self, "made", ByteCache(self.limits.cache_bytes))
+
+    def made_answer(
+        self, request: Request, capture: Capture, content_type: str, make: Callable[[], bytes]
+    ) -> Answer:
+        """What is made of a capture; made once."""
+        place = (capture.location.filename, capture.location.offset)
+        key = (place, request.memento.timestamp, content_type, SANITISER_VERSION)
+        return request.answer(capture, content_type, lambda: self.made.get(key, make))
+
+
+def first_playable(captures: Iterable[Capture]) -> Capture | None:
+    """The first capture that succeeded or redirected; artifacts have no status."""
+    for capture in captures:
+        if capture.status is None and capture.record_type is RecordType.RESOURCE:
+            return capture
+        if capture.status is not None and 200 <= capture.status < 400 and capture.status != 304:
+            return capture
+    return None
+
+
+def decode_text(payload: Payload) -> str:
+    """By byte order mark, HTTP charset, meta element; else UTF-8 or, failing that, windows-1252."""
+    named = CHARSET.search(payload.content_type)
+    label = named[1] if named else ""
+    if not label and (meta := _META_CHARSET.search(payload.body[:_META_PRESCAN])):
+        label = meta[1].decode("ascii")
+        if label.lower().startswith("utf-16"):
+            label = "utf-8"  # HTML, 13.2.3.2: a meta element cannot be read in UTF-16
+    encoding = webencodings.lookup(label) if label else None
+    if encoding is None:
+        try:
+            return payload.body.decode("utf-8-sig")
+        except UnicodeDecodeError:
+            encoding = webencodings.lookup("windows-1252")
+    text: str = webencodings.decode(payload.body, encoding, "replace")[0]
+    return text

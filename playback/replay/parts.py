@@ -1,0 +1,94 @@
+"""Parts of pages: images, style sheets and plain texts, near the moment of the page that shows them."""
+
+from collections.abc import Callable, Iterable
+from functools import partial
+from http import HTTPStatus
+from urllib.parse import urljoin
+
+from core.captures import Capture
+from core.records import ArtifactKind, parse_artifact_uri
+from playback.addresses import is_web_url
+from playback.replay.answers import CSS, TEXT, Answer, Request, absent
+from playback.replay.archive import Payload
+from playback.replay.context import CHARSET, Context, first_playable
+from playback.replay.images import image_type
+from playback.replay.making import SheetJob
+from playback.replay.rewriting import Rewriter
+
+_PICTURES = {ArtifactKind.VIEW, ArtifactKind.FULL_PAGE, ArtifactKind.THUMBNAIL}
+_MOST_REDIRECTS = 5
+
+
+class Parts:
+    """The routes whose answer is no document."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+
+    def image(self, request: Request) -> Answer:
+        """An image of a page, or one of its screenshots."""
+        artifact = parse_artifact_uri(request.memento.url)
+        if artifact is None and not is_web_url(request.memento.url):
+            return absent()
+        if artifact is not None and artifact[0] not in _PICTURES:
+            return absent()
+        found = self._part(request, self._context.limits.image_bytes)
+        if found is None:
+            return absent()
+        capture, load = found
+        known = request.answer(capture, "image/png", bytes)  # any image: of a 304 no type is sent
+        if known.status is HTTPStatus.NOT_MODIFIED:
+            return known
+        body = load().body
+        media_type = image_type(body)
+        return absent() if media_type is None else request.answer(capture, media_type, lambda: body)
+
+    def style(self, request: Request) -> Answer:
+        """A style sheet, filtered."""
+        if not is_web_url(request.memento.url):
+            return absent()
+        found = self._part(request, self._context.limits.css_bytes)
+        if found is None:
+            return absent()
+        capture, load = found
+        if capture.mime not in {"text/css", "text/plain", ""}:
+            return absent()
+        rewriter = Rewriter(request.memento.timestamp, capture.url, self._context.front)
+
+        def make() -> bytes:
+            payload = load()
+            named = CHARSET.search(payload.content_type)
+            return self._context.make(SheetJob(payload.body, named[1] if named else None, rewriter))
+
+        return self._context.made_answer(request, capture, CSS, make)
+
+    def text(self, request: Request) -> Answer:
+        """The visible text of a page."""
+        artifact = parse_artifact_uri(request.memento.url)
+        if artifact is None or artifact[0] is not ArtifactKind.TEXT:
+            return absent()
+        found = self._part(request, self._context.limits.text_bytes)
+        if found is None:
+            return absent()
+        capture, load = found
+        return request.answer(capture, TEXT, lambda: load().body.decode(errors="replace").encode())
+
+    def _part(self, request: Request, limit: int) -> tuple[Capture, Callable[[], Payload]] | None:
+        """The capture of a page's part near the page's moment, redirects followed."""
+        url, seen = request.memento.url, set[str]()
+        while url not in seen and len(seen) <= _MOST_REDIRECTS:
+            seen.add(url)
+            captures: Iterable[Capture] = self._context.index.captures(
+                url, request.at, window=self._context.limits.window
+            )
+            if url.startswith("urn:"):  # a screenshot is evidence for one URL, not for its key
+                captures = (each for each in captures if each.url == url)
+            capture = first_playable(captures)
+            if capture is None:
+                return None
+            if capture.status is None or capture.status < 300:
+                return capture, partial(self._context.archive.load, capture, limit=limit)
+            url = urljoin(
+                capture.url, self._context.archive.load(capture, limit=1_000_000).location
+            )
+        return None
