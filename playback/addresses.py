@@ -37,6 +37,7 @@ class Modifier(StrEnum):
     VERY = "mp_"  # the page of that very date, also one that is offered to nobody
     IMAGE = "im_"
     STYLE = "cs_"
+    PLAIN_STYLE = "cp_"  # a style sheet that names no image
     TEXT = "id_"
 
 
