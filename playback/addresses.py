@@ -46,7 +46,7 @@ class Modifier(StrEnum):
     VERY = "mp_"  # the page of that very date, also one that is offered to nobody
     IMAGE = "im_"
     STYLE = "cs_"
-    BARE_STYLE = "cn_"  # a style sheet that asks for no image
+    PLAIN_STYLE = "cp_"  # a style sheet that names no image
     TEXT = "id_"  # the text artifact
     AS_TEXT = "tx_"  # and the page at a level that its reader chose
     AS_LIMITED = "rd_"

@@ -40,6 +40,7 @@ class Rewriter:
         page: the page's own URL, to which ``#part`` links stay inside.
         wiki: the wiki whose reader asks; empty: none.
         level: the level that the reader chose, which links keep; None: none was chosen.
+        has_images: images are shown, also those that style sheets name.
     """
 
     timestamp: str
@@ -48,6 +49,7 @@ class Rewriter:
     page: str = ""
     wiki: str = ""
     level: Level | None = None
+    has_images: bool = True
 
     def based(self, base: str) -> "Rewriter":
         """The same rules for a page with a base element that says `base`."""
@@ -56,6 +58,8 @@ class Rewriter:
 
     def image(self, value: str) -> str | None:
         """Where the image is shown from; None when it is not to be shown."""
+        if not self.has_images:
+            return None
         value = value.strip(_TRIMMED)
         if value[:5].lower() == "data:":
             value = value.translate(_DROPPED)
@@ -65,7 +69,7 @@ class Rewriter:
 
     def sheet(self, value: str) -> str | None:
         """Where the style sheet comes from; None when from nowhere."""
-        return self._part(value, Modifier.STYLE)
+        return self._part(value, Modifier.STYLE if self.has_images else Modifier.PLAIN_STYLE)
 
     def link(self, value: str) -> str | None:
         """Where a link leads: within the page, or to the front; None when nowhere."""
