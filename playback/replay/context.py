@@ -72,7 +72,15 @@ class Context:
     ) -> Answer:
         """What is made of a capture; made once."""
         place = (capture.location.filename, capture.location.offset)
-        key = (place, request.memento.timestamp, content_type, SANITISER_VERSION, request.rules)
+        address = request.memento
+        key = (
+            place,
+            address.timestamp,
+            address.modifier,
+            content_type,
+            SANITISER_VERSION,
+            request.rules,
+        )
         return request.answer(capture, content_type, lambda: self.made.get(key, make))
 
 
