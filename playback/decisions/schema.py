@@ -13,4 +13,15 @@ VERSION_DDL = """
 CREATE TABLE IF NOT EXISTS decision_version (id INTEGER PRIMARY KEY CHECK (id = 1), n BIGINT NOT NULL);
 INSERT INTO decision_version (id, n) VALUES (1, 1) ON CONFLICT DO NOTHING;
 """
-TABLES = "".join((VERSION_DDL,))
+# `skipped` says why the scanner did not look into the payload; then `threat` is an earlier scan's.
+VERDICTS_DDL = """
+CREATE TABLE IF NOT EXISTS verdicts (
+    digest TEXT NOT NULL PRIMARY KEY,
+    threat TEXT NOT NULL,
+    scanner TEXT NOT NULL,
+    scanned_ms BIGINT NOT NULL,
+    skipped TEXT NOT NULL
+);
+CREATE INDEX IF NOT EXISTS verdicts_of_threats ON verdicts (digest) WHERE threat <> '';
+"""
+TABLES = "".join((VERSION_DDL, VERDICTS_DDL))
