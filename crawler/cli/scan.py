@@ -47,7 +47,9 @@ _AWAY_S = 10.0  # between looks for a daemon that is away
     metavar="ADDRESS",
     help="Where clamd listens: unix:/path, or host:port.",
 )
-@click.option("--watch", is_flag=True, help="Go on: scan what comes, and all when signatures change.")
+@click.option(
+    "--watch", is_flag=True, help="Go on: scan what comes, and all when signatures change."
+)
 @click.option("--every", default="10s", show_default=True, help="How often to look, with --watch.")
 @click.option("--again", is_flag=True, help="Also what has a verdict of these very signatures.")
 @click.option("--jobs", type=click.IntRange(1, 64), default=2, show_default=True, help="At once.")

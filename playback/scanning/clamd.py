@@ -73,9 +73,7 @@ def parse_clamd_address(text: str) -> Address:
     match = re.fullmatch(r"(?:\[([0-9A-Fa-f:.]+)\]|([A-Za-z0-9._-]+))(?::(\d{1,5}))?", text)
     port = int(match[3] or _PORT) if match else 0
     if match is None or not 0 < port < 65_536:
-        raise ConfigError(
-            f"{text[:100]!r} is no address of clamd: write unix:/path or host:port."
-        )
+        raise ConfigError(f"{text[:100]!r} is no address of clamd: write unix:/path or host:port.")
     return TcpAddress(match[1] or match[2], port)
 
 

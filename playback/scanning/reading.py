@@ -86,7 +86,9 @@ class PayloadReader:
                     self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE
                 )
             except OSError as error:
-                raise UnavailableError(f"The reader of payloads does not start: {error}.") from error
+                raise UnavailableError(
+                    f"The reader of payloads does not start: {error}."
+                ) from error
         return self._process
 
 

@@ -188,7 +188,9 @@ class Scan:
         known = judged(self.decisions, list(captures), scanner)
         return [capture for digest, capture in captures.items() if digest not in known]
 
-    def _keep(self, jobs: list[Future[tuple[Verdict, int]]], captures: list[Capture], found: Found) -> None:
+    def _keep(
+        self, jobs: list[Future[tuple[Verdict, int]]], captures: list[Capture], found: Found
+    ) -> None:
         """Wait for the jobs, and keep what they found; an error of one is raised after that."""
         verdicts, failure = [], None
         for job, capture in zip(jobs, captures, strict=True):
