@@ -5,6 +5,7 @@ version    one row: a number that every change raises, so that a reader knows in
 takedowns  `playback.decisions.takedowns`
 levels     `playback.decisions.levels`
 verdicts   `playback.decisions.verdicts`
+url_lists  `playback.decisions.lists`
 
 Moments are whole milliseconds since 1970 UTC.
 """
@@ -24,4 +25,14 @@ CREATE TABLE IF NOT EXISTS verdicts (
 );
 CREATE INDEX IF NOT EXISTS verdicts_of_threats ON verdicts (digest) WHERE threat <> '';
 """
-TABLES = "".join((VERSION_DDL, VERDICTS_DDL))
+LISTS_DDL = """
+CREATE TABLE IF NOT EXISTS url_lists (
+    name TEXT NOT NULL PRIMARY KEY,
+    file TEXT NOT NULL,
+    effect TEXT NOT NULL,
+    reason TEXT NOT NULL,
+    entries BIGINT NOT NULL,
+    added_ms BIGINT NOT NULL
+);
+"""
+TABLES = "".join((VERSION_DDL, VERDICTS_DDL, LISTS_DDL))
