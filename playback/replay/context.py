@@ -70,7 +70,8 @@ class Context:
     ) -> Answer:
         """What is made of a capture; made once."""
         place = (capture.location.filename, capture.location.offset)
-        key = (place, request.memento.timestamp, content_type, SANITISER_VERSION)
+        address = request.memento
+        key = (place, address.timestamp, address.modifier, content_type, SANITISER_VERSION)
         return request.answer(capture, content_type, lambda: self.made.get(key, make))
 
 

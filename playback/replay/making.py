@@ -23,6 +23,7 @@ from gevent.queue import Queue
 from gevent.subprocess import PIPE, Popen
 
 from core.errors import PermanentError
+from playback.decisions.levels import DEFAULT_LEVEL, Level
 from playback.replay.css import filter_sheet
 from playback.replay.full_rewriting import RewriteJob, rewrite
 from playback.replay.html import sanitise_document
@@ -45,6 +46,7 @@ class DocumentJob:
     text: str
     rewriter: Rewriter
     was_scripted: bool
+    level: Level = DEFAULT_LEVEL
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +153,10 @@ def _do(job: dict[str, Any]) -> bytes:
     if "data" in job:
         text = filter_sheet(job["data"].encode("latin-1"), job["charset"], rewriter)
     else:
-        text = sanitise_document(job["text"], rewriter, was_scripted=job["was_scripted"])
+        level = Level(job["level"])
+        text = sanitise_document(
+            job["text"], rewriter, was_scripted=job["was_scripted"], level=level
+        )
     return text.encode(errors="replace")
 
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from pywb.utils.canonicalize import canonicalize
 
+from playback.decisions.levels import Level
 from playback.replay import css, html
 from playback.replay.rewriting import Rewriter
 
@@ -24,18 +25,20 @@ class _Standing(Rewriter):
         return value if value.startswith("http://front.test/page/") else super().link(value)
 
 
-def body(text: str) -> str:
-    return html.sanitise_body(text, _RULES)
+def body(text: str, level: str = "images") -> str:
+    return html.sanitise_body(text, _RULES, level=Level(level))
 
 
-def body_twice(text: str) -> list[str]:
+def body_twice(text: str, level: str = "images") -> list[str]:
     standing = _Standing(_RULES.timestamp, _RULES.base, _RULES.front, _RULES.page)
-    once = html.sanitise_body(text, standing)
-    return [once, html.sanitise_body(once, standing)]
+    once = html.sanitise_body(text, standing, level=Level(level))
+    return [once, html.sanitise_body(once, standing, level=Level(level))]
 
 
-def document(text: str, was_scripted: bool = True) -> str:
-    return html.sanitise_document(text, replace(_RULES), was_scripted=was_scripted)
+def document(text: str, was_scripted: bool = True, level: str = "images") -> str:
+    return html.sanitise_document(
+        text, replace(_RULES), was_scripted=was_scripted, level=Level(level)
+    )
 
 
 def style(text: str) -> str:
