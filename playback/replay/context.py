@@ -35,6 +35,7 @@ class Limits:
     text_bytes: int = 10_000_000
     image_bytes: int = 32_000_000
     pdf_bytes: int = 64_000_000
+    full_bytes: int = 64_000_000  # any part of a full copy
     cache_bytes: int = 64_000_000
     window: timedelta = timedelta(days=30)  # how far from its page a part may be captured (P-10)
 
