@@ -25,6 +25,7 @@ from gevent.subprocess import PIPE, Popen
 from core.errors import PermanentError
 from playback.decisions.levels import DEFAULT_LEVEL, Level
 from playback.replay.css import filter_sheet
+from playback.replay.full_rewriting import RewriteJob, rewrite
 from playback.replay.html import sanitise_document
 from playback.replay.raster import raster
 from playback.replay.rewriting import Rewriter
@@ -71,7 +72,7 @@ class RasterJob:
     scale: float = 1.0
 
 
-Job = DocumentJob | SheetJob | RasterJob
+Job = DocumentJob | SheetJob | RasterJob | RewriteJob
 Make = Callable[[Job], bytes]
 
 
@@ -169,6 +170,8 @@ def _do(job: dict[str, Any]) -> bytes:
             return raster(job["data"].encode("latin-1"), job["scale"])
         except PermanentError:
             return b""
+    if "origin" in job:
+        return rewrite(RewriteJob(**job))
     rewriter = Rewriter(**job["rewriter"])
     if "data" in job:
         text = filter_sheet(job["data"].encode("latin-1"), job["charset"], rewriter)

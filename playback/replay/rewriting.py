@@ -17,6 +17,7 @@ from playback.addresses import (
     memento_path,
     page_path,
 )
+from playback.decisions.levels import Level
 
 # WHATWG URL, 4.4: these are dropped wherever they stand, and the others at either end.
 _DROPPED = dict.fromkeys(map(ord, "\t\n\r"))
@@ -37,6 +38,8 @@ class Rewriter:
         base: what relative URLs are relative to.
         front: the origin of the front.
         page: the page's own URL, to which ``#part`` links stay inside.
+        wiki: the wiki whose reader asks; empty: none.
+        level: the level that the reader chose, which links keep; None: none was chosen.
         has_images: images are shown, also those that style sheets name.
     """
 
@@ -44,6 +47,8 @@ class Rewriter:
     base: str
     front: str
     page: str = ""
+    wiki: str = ""
+    level: Level | None = None
     has_images: bool = True
 
     def based(self, base: str) -> "Rewriter":
@@ -76,7 +81,8 @@ class Rewriter:
             return None
         bare, _, part = url.partition("#")
         # "#!" is part of a page's name; any other fragment is a place in it.
-        return self.front + page_path(self.timestamp, url if part[:1] == "!" else bare)
+        url = url if part[:1] == "!" else bare
+        return self.front + page_path(self.timestamp, url, level=self.level, wiki=self.wiki)
 
     def fragment(self, value: str) -> str | None:
         """``#part`` when the link stays within the page, else None."""
@@ -92,7 +98,7 @@ class Rewriter:
         url = self._absolute(value)
         if url is None:
             return None
-        return memento_path(Memento(self.timestamp, modifier, urldefrag(url)[0]))
+        return memento_path(Memento(self.timestamp, modifier, urldefrag(url)[0], self.wiki))
 
     def _absolute(self, value: str) -> str | None:
         value = value.strip(_TRIMMED).translate(_DROPPED).replace(" ", "%20")

@@ -5,7 +5,7 @@ import zlib
 from enum import StrEnum
 
 _HEAD = 32_768  # bytes; drawing programs write long comments
-_SPACE = re.compile(r"\s*")
+_SOLID = re.compile(r"\S")
 _ROOT = re.compile(r"<(?:[A-Za-z]{1,20}:)?svg(?=[\s>/])")
 _DOCTYPE = re.compile(r"<!doctype\s+(?:[a-z]{1,20}:)?svg\b", re.IGNORECASE)
 _LATIN = re.compile(
@@ -49,7 +49,7 @@ def _is_svg(data: bytes) -> bool:
     text = decoded(head).removeprefix("\ufeff")
     at = 0
     while True:
-        at = _SPACE.match(text, at).end()  # type: ignore[union-attr] it always matches
+        at = start.start() if (start := _SOLID.search(text, at)) else len(text)
         if text.startswith("<?", at):
             end = text.find("?>", at) + 2
         elif text.startswith("<!--", at):

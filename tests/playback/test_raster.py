@@ -247,7 +247,7 @@ _USES = "".join(
         '<!DOCTYPE svg [<!ENTITY x SYSTEM "file:///etc/passwd">]>'
         + SVG.format("", "<text>&x;</text>"),
         '<!DOCTYPE svg [<!ENTITY % x "a">%x;]>' + SVG.format("", GREEN),
-        SVG.format("", GREEN) + "<!DOCTYPE a>",
+        "<!DOCTYPE svg>" + SVG.format("", GREEN) + "<!DOCTYPE a>",
         f'<!DOCTYPE svg [<!ENTITY a "{"x" * 300}">]>' + SVG.format("", "&a;" * 60_000),
         SVG.format("", '<rect id="g0"/>' + _USES + '<use href="#g8"/>'),
         SVG.format("", '<g id="a"><use href="#b"/></g><g id="b"><use href="#a"/></g>'),
