@@ -293,7 +293,7 @@ def test_the_title_and_the_root_attributes_are_escaped(in_replay: Call) -> None:
 
     assert "<script>" not in text
     assert "onload" not in text
-    assert 'style="color:red;"' in text
+    assert 'style="position:absolute;color:red;"' in text
     assert faults_of(text, frozenset({"style", "link", "meta", "title"})) == []
 
 
