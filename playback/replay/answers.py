@@ -31,17 +31,26 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What is asked for, the moment its timestamp names, and the ETags its reader holds."""
+    """What is asked for, the moment its timestamp names, and the ETags its reader holds.
+
+    Attributes:
+        is_embedded: a page shows it; no reader sees it by itself (Fetch Metadata).
+        variant: what else the answer depends on, e.g. the level; part of its ETag.
+    """
 
     memento: Memento
     at: datetime
     known_etags: str
+    is_embedded: bool = False
+    variant: str = ""
 
     def etag(self, capture: Capture) -> str:
         """Changes when the bytes do: with the record, the rules, and the page's moment."""
         place = f"{capture.location.filename}:{capture.location.offset}"
-        safe = re.sub(r"[^A-Za-z0-9:._-]", "-", place)[-120:]
-        return f'"{SANITISER_VERSION}:{self.memento.timestamp}:{safe}"'
+        safe = re.sub(r"[^A-Za-z0-9:._-]", "-", place)[-80:]
+        address = self.memento
+        asked = f"{address.timestamp}{address.modifier}:{address.wiki}:{self.variant}"
+        return f'"{SANITISER_VERSION}:{asked}:{safe}"'
 
     def answer(
         self, capture: Capture, content_type: str, make: Callable[[], bytes], *more: tuple[str, str]

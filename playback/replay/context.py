@@ -10,6 +10,7 @@ import webencodings  # type: ignore[import-untyped]
 
 from core.captures import Capture
 from core.records import RecordType
+from playback.decisions.level_book import LevelBook
 from playback.decisions.store import DecisionStore
 from playback.replay.answers import Answer, Request
 from playback.replay.archive import Archive, Payload
@@ -50,6 +51,7 @@ class Context:
         limits: how much is shown.
         make: what makes documents and style sheets safe.
         made: what was made.
+        levels: how much of it each reader is shown.
     """
 
     index: CaptureIndex
@@ -59,10 +61,12 @@ class Context:
     limits: Limits
     make: Make
     made: ByteCache = field(init=False)
+    levels: LevelBook = field(init=False)
 
     def __post_init__(self) -> None:
-        """Make room for what will be made."""
+        """Make room for what will be made, and open the book of levels."""
         object.__setattr__(self, "made", ByteCache(self.limits.cache_bytes))
+        object.__setattr__(self, "levels", LevelBook(self.decisions))
 
     def made_answer(
         self, request: Request, capture: Capture, content_type: str, make: Callable[[], bytes]
@@ -70,7 +74,8 @@ class Context:
         """What is made of a capture; made once."""
         place = (capture.location.filename, capture.location.offset)
         address = request.memento
-        key = (place, address.timestamp, address.modifier, content_type, SANITISER_VERSION)
+        made_for = (address.timestamp, address.modifier, address.wiki, request.variant)
+        key = (place, made_for, content_type, SANITISER_VERSION)
         return request.answer(capture, content_type, lambda: self.made.get(key, make))
 
 

@@ -2,7 +2,7 @@
 
 What the application says is matched against a short list; what is not on it does not leave. What
 must be said is said on every response, whatever its status (research 1.6, P-12, P-17, P-19). Of a
-request only the method, the target and If-None-Match get in.
+request only the method, the target, If-None-Match and Sec-Fetch-Dest get in.
 """
 
 import logging
@@ -40,7 +40,9 @@ _ALLOWED: dict[str, re.Pattern[str]] = {
         r"(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun), \d\d [A-Z][a-z]{2} \d{4} \d\d:\d\d:\d\d GMT"
     ),
     # Only to an address of our own, so no redirect leaves the archive (P-14).
-    "location": re.compile(r"/c/\d{14}(?:im_|cs_)?/[!$-;=?-Z_a-z\[\]~]{1,30000}"),
+    "location": re.compile(
+        r"(?:/w/[A-Za-z0-9][A-Za-z0-9._-]{0,63})?/c/\d{14}(?:[a-z]{2}_)?/[!$-;=?-Z_a-z\[\]~]{1,30000}"
+    ),
     "content-disposition": re.compile(r'attachment; filename="capture-[a-z0-9]{1,64}\.[a-z]{3}"'),
 }
 _PERMISSIONS = (
@@ -127,7 +129,7 @@ def fixed_headers(policy: Policy, content_type: str) -> Headers:
 
 
 class Gate:
-    """WSGI middleware: the policy around `application`, which sees a request of three facts.
+    """WSGI middleware: the policy around `application`, which sees a request of four facts.
 
     `application` must answer with a complete body; the gate sets Content-Length.
     """
@@ -223,8 +225,9 @@ def _inner_environ(environ: WSGIEnvironment) -> WSGIEnvironment:
     inner = {key: value for key, value in environ.items() if key.startswith("wsgi.")}
     inner["REQUEST_METHOD"] = "GET"  # the body of a HEAD is dropped at the end
     inner["REQUEST_URI"] = environ.get("REQUEST_URI", "")
-    if "HTTP_IF_NONE_MATCH" in environ:
-        inner["HTTP_IF_NONE_MATCH"] = environ["HTTP_IF_NONE_MATCH"]
+    for name in ("HTTP_IF_NONE_MATCH", "HTTP_SEC_FETCH_DEST"):
+        if name in environ:
+            inner[name] = environ[name]
     return inner
 
 

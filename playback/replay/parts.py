@@ -12,6 +12,7 @@ from playback.replay.answers import CSS, TEXT, Answer, Request, absent
 from playback.replay.archive import Payload
 from playback.replay.context import CHARSET, Context, first_playable
 from playback.replay.images import image_type
+from playback.replay.leveling import shows_image
 from playback.replay.making import SheetJob
 from playback.replay.rewriting import Rewriter
 
@@ -36,6 +37,8 @@ class Parts:
         if found is None:
             return absent()
         capture, load = found
+        if not shows_image(self._context, request, capture, artifact):
+            return absent()
         known = request.answer(capture, "image/png", bytes)  # any image: of a 304 no type is sent
         if known.status is HTTPStatus.NOT_MODIFIED:
             return known
@@ -57,6 +60,7 @@ class Parts:
             request.memento.timestamp,
             capture.url,
             self._context.front,
+            wiki=request.memento.wiki,
             has_images=request.memento.modifier is Modifier.STYLE,
         )
 

@@ -14,13 +14,16 @@ from wsgiref.types import StartResponse, WSGIEnvironment
 
 from core.errors import BodyTooLargeError, InputError, PermanentError, TransientError
 from core.timestamps import parse_timestamp14
-from playback.addresses import Modifier, parse_memento_path
+from playback.addresses import LEVEL_MODIFIERS, Modifier, parse_memento_path
 from playback.replay.answers import Answer, Request, missing, notice
 from playback.replay.context import Context
 from playback.replay.pages import Pages
 from playback.replay.parts import Parts
 
 _LOG = logging.getLogger(__name__)
+
+# Values of Sec-Fetch-Dest: what a page shows within itself.
+_EMBEDDED = {"image", "style"}
 
 Route = Callable[[Request], Answer]
 
@@ -35,6 +38,7 @@ def routes(context: Context) -> Mapping[Modifier, Route]:
         Modifier.STYLE: parts.style,
         Modifier.PLAIN_STYLE: parts.style,
         Modifier.TEXT: parts.text,
+        **dict.fromkeys(LEVEL_MODIFIERS.values(), pages.page),
     }
 
 
@@ -46,17 +50,21 @@ class Replay:
 
     def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         """Answer one request (PEP 3333)."""
-        answer = self._answer(environ.get("REQUEST_URI", ""), environ.get("HTTP_IF_NONE_MATCH", ""))
+        answer = self._answer(
+            environ.get("REQUEST_URI", ""),
+            environ.get("HTTP_IF_NONE_MATCH", ""),
+            is_embedded=environ.get("HTTP_SEC_FETCH_DEST", "") in _EMBEDDED,
+        )
         status = f"{answer.status.value} {answer.status.phrase}"
         start_response(status, [("Content-Type", answer.content_type), *answer.headers])
         return [answer.body]
 
-    def _answer(self, target: str, known_etags: str) -> Answer:
+    def _answer(self, target: str, known_etags: str, *, is_embedded: bool) -> Answer:
         memento = parse_memento_path(target)
         if memento is None:
             return missing("There is nothing at this address.")
         try:
-            request = Request(memento, _moment(memento.timestamp), known_etags)
+            request = Request(memento, _moment(memento.timestamp), known_etags, is_embedded)
             return self._routes[memento.modifier](request)
         except InputError:
             return missing("This address names no moment.")
