@@ -6,8 +6,9 @@ from core.captures import Capture
 from core.records import ArtifactKind
 from core.timestamps import timestamp14
 from playback.addresses import Memento, Modifier, is_web_url, memento_path
-from playback.replay.answers import HTML, PDF, Answer, Request, missing, redirect
+from playback.replay.answers import HTML, Answer, Request, missing, redirect
 from playback.replay.context import Context, decode_text, first_playable
+from playback.replay.downloads import Downloads
 from playback.replay.html import image_document, text_document
 from playback.replay.index import FoundPage
 from playback.replay.making import DocumentJob
@@ -23,6 +24,7 @@ class Pages:
 
     def __init__(self, context: Context) -> None:
         self._context = context
+        self._downloads = Downloads(context)
 
     def very_page(self, request: Request) -> Answer:
         """The very capture that is named, also one that is offered to nobody."""
@@ -92,13 +94,9 @@ class Pages:
                 return text_document(decode_text(payload), capture.url).encode(errors="replace")
 
             return self._context.made_answer(request, capture, HTML, make)
-        if capture.mime == PDF:
-            body = self._context.archive.load(capture, limit=self._context.limits.pdf_bytes).body
-            # The marker may stand behind other bytes, but not far (ISO 32000-2, annex C.2).
-            if b"%PDF-" in body[:1024]:
-                name = f"capture-{request.memento.timestamp}.pdf"
-                disposition = ("Content-Disposition", f'attachment; filename="{name}"')
-                return request.answer(capture, PDF, lambda: body, disposition)
+        offered = self._downloads.offer(request, capture)
+        if offered is not None:
+            return offered
         return missing("Captures of this type are kept, but not shown.")
 
     def _archived_redirect(self, request: Request, capture: Capture) -> Answer:

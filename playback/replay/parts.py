@@ -36,9 +36,12 @@ class Parts:
         if found is None:
             return absent()
         capture, load = found
-        known = request.answer(capture, "image/png", bytes)  # any image: of a 304 no type is sent
-        if known.status is HTTPStatus.NOT_MODIFIED:
-            return known
+        if request.known_etags:
+            known = request.answer(
+                capture, "image/png", bytes
+            )  # any image: of a 304 no type is sent
+            if known.status is HTTPStatus.NOT_MODIFIED:
+                return known
         body = load().body
         media_type = image_type(body)
         return absent() if media_type is None else request.answer(capture, media_type, lambda: body)
