@@ -34,7 +34,8 @@ class Limits:
     css_bytes: int = 1_000_000
     text_bytes: int = 10_000_000
     image_bytes: int = 32_000_000
-    pdf_bytes: int = 64_000_000
+    pdf_bytes: int = 64_000_000  # under a content coding
+    download_bytes: int = 4_000_000_000
     cache_bytes: int = 64_000_000
     window: timedelta = timedelta(days=30)  # how far from its page a part may be captured (P-10)
 

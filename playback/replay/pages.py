@@ -8,8 +8,9 @@ from core.records import ArtifactKind
 from core.timestamps import timestamp14
 from playback.addresses import Modifier, is_web_url, memento_path
 from playback.decisions.levels import Level
-from playback.replay.answers import HTML, PDF, Answer, Request, missing, redirect
+from playback.replay.answers import HTML, Answer, Request, missing, redirect
 from playback.replay.context import Context, decode_text, first_playable
+from playback.replay.downloads import Downloads
 from playback.replay.html import image_document, reading_document, text_document
 from playback.replay.index import FoundPage
 from playback.replay.leveling import leveled
@@ -26,6 +27,7 @@ class Pages:
 
     def __init__(self, context: Context) -> None:
         self._context = context
+        self._downloads = Downloads(context)
 
     def very_page(self, request: Request) -> Answer:
         """The very capture that is named, also one that is offered to nobody."""
@@ -128,13 +130,9 @@ class Pages:
             address = replace(request.memento, modifier=Modifier.IMAGE, url=capture.url)
             body = image_document(memento_path(address), capture.url).encode()
             return request.answer(capture, HTML, lambda: body)
-        if capture.mime == PDF:
-            body = self._context.archive.load(capture, limit=self._context.limits.pdf_bytes).body
-            # The marker may stand behind other bytes, but not far (ISO 32000-2, annex C.2).
-            if b"%PDF-" in body[:1024]:
-                name = f"capture-{request.memento.timestamp}.pdf"
-                disposition = ("Content-Disposition", f'attachment; filename="{name}"')
-                return request.answer(capture, PDF, lambda: body, disposition)
+        offered = self._downloads.offer(request, capture)
+        if offered is not None:
+            return offered
         return missing("Captures of this type are kept, but not shown.")
 
     def _archived_redirect(self, request: Request, capture: Capture) -> Answer:

@@ -22,9 +22,6 @@ from playback.replay.parts import Parts
 
 _LOG = logging.getLogger(__name__)
 
-# Values of Sec-Fetch-Dest: what a page shows within itself.
-_EMBEDDED = {"image", "style"}
-
 Route = Callable[[Request], Answer]
 
 
@@ -50,21 +47,24 @@ class Replay:
 
     def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         """Answer one request (PEP 3333)."""
-        answer = self._answer(
-            environ.get("REQUEST_URI", ""),
-            environ.get("HTTP_IF_NONE_MATCH", ""),
-            is_embedded=environ.get("HTTP_SEC_FETCH_DEST", "") in _EMBEDDED,
-        )
+        answer = self._answer(environ)
         status = f"{answer.status.value} {answer.status.phrase}"
         start_response(status, [("Content-Type", answer.content_type), *answer.headers])
-        return [answer.body]
+        return [answer.body] if isinstance(answer.body, bytes) else answer.body
 
-    def _answer(self, target: str, known_etags: str, *, is_embedded: bool) -> Answer:
-        memento = parse_memento_path(target)
+    def _answer(self, environ: WSGIEnvironment) -> Answer:
+        memento = parse_memento_path(environ.get("REQUEST_URI", ""))
         if memento is None:
             return missing("There is nothing at this address.")
         try:
-            request = Request(memento, _moment(memento.timestamp), known_etags, is_embedded)
+            request = Request(
+                memento,
+                _moment(memento.timestamp),
+                environ.get("HTTP_IF_NONE_MATCH", ""),
+                environ.get("HTTP_RANGE", ""),
+                environ.get("HTTP_IF_RANGE", ""),
+                "HTTP_SEC_FETCH_DEST" in environ,  # the gate lets in those of parts only
+            )
             return self._routes[memento.modifier](request)
         except InputError:
             return missing("This address names no moment.")
