@@ -9,7 +9,9 @@ import argparse
 import json
 import logging
 import os
+import resource
 import signal
+import socket
 import sys
 from datetime import timedelta
 from pathlib import Path
@@ -44,7 +46,7 @@ def main() -> None:
     index = CaptureIndex(database, call=call)
     decisions = open_decisions(layout)
     makers = Makers(options.makers, deadline_s=options.deadline_s)
-    server = ReplayServer((options.host, options.port))
+    server = ReplayServer(_address(options))
     server.answer_with(
         Replay(
             Context(
@@ -77,6 +79,9 @@ def _parse() -> argparse.Namespace:
     parser.add_argument("--collection", type=Path, required=True, help="the collection's folder")
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on")
     parser.add_argument("--port", type=int, default=0, help="port to listen on; 0: a free one")
+    parser.add_argument(
+        "--listen-fd", type=int, help="a listening socket that is inherited; instead of --port"
+    )
     parser.add_argument("--front-origin", type=_origin, required=True, help="origin of the front")
     parser.add_argument(
         "--origin", type=_origin, default=None, help="origin that readers see, behind a proxy"
@@ -90,6 +95,15 @@ def _parse() -> argparse.Namespace:
     )
     parser.add_argument("--keep-running", action="store_true", help="do not stop when stdin ends")
     return parser.parse_args()
+
+
+def _address(options: argparse.Namespace) -> tuple[str, int] | socket.socket:
+    """Where to listen, or what listens already; there may be as many connections as there are files."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    if options.listen_fd is not None:
+        return socket.socket(fileno=options.listen_fd)
+    return options.host, options.port
 
 
 def _index_url(text: str) -> str:
