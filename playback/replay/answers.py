@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from email.utils import format_datetime
 from http import HTTPStatus
@@ -16,6 +16,7 @@ TEXT = "text/plain; charset=utf-8"
 CSS = "text/css; charset=utf-8"
 PDF = "application/pdf"
 
+NEVER = "This page was not captured, or not as its readers saw it."
 _UNSAFE = re.compile(r"[^A-Za-z0-9:._-]")
 
 Headers = tuple[tuple[str, str], ...]
@@ -55,6 +56,7 @@ class Request:
     """What is asked for, the moment its timestamp names, and the ETags its reader holds.
 
     Attributes:
+        rules: differs when other payloads are taken down (`Permits.state_of_digests`).
         range: the range that is asked for, as the header says it; empty: all.
         if_range: the ETag for which alone a range is wanted; empty: any.
     """
@@ -62,6 +64,7 @@ class Request:
     memento: Memento
     at: datetime
     known_etags: str
+    rules: str = ""
     range: str = ""
     if_range: str = ""
 
@@ -69,7 +72,8 @@ class Request:
         """Changes when the bytes do: with the record, the rules, and the page's moment."""
         place = f"{capture.location.filename}:{capture.location.offset}"
         safe = _UNSAFE.sub("-", place)[-120:]
-        return f'"{SANITISER_VERSION}:{self.memento.timestamp}:{safe}"'
+        rules = f"{self.rules}:" if self.rules else ""
+        return f'"{rules}{SANITISER_VERSION}:{self.memento.timestamp}:{safe}"'
 
     def answer(
         self, capture: Capture, content_type: str, make: Callable[[], bytes], *more: tuple[str, str]
@@ -101,6 +105,15 @@ def notice(status: HTTPStatus, title: str, text: str) -> Answer:
 def missing(text: str) -> Answer:
     """There is no such page to show; `text` says why."""
     return notice(HTTPStatus.NOT_FOUND, "No copy to show", text)
+
+
+def blocked(reason: str, front: str) -> Answer:
+    """It was captured and must not be shown (RFC 7725); `front` is who says so."""
+    text = "This copy is not shown, because its removal was asked for."
+    if reason:
+        text += f" {reason}"
+    told = notice(HTTPStatus.UNAVAILABLE_FOR_LEGAL_REASONS, "Taken down", text)
+    return replace(told, headers=(("Link", f'<{front}/>; rel="blocked-by"'),))
 
 
 def absent() -> Answer:
