@@ -32,6 +32,7 @@ _START_TIMEOUT_S = 30.0
 _STOP_TIMEOUT_S = 10.0
 _RESTART_DELAY_S = 1.0  # before the first new start; then longer each time
 _START_ATTEMPTS = 5
+_MOST_WORKERS = 4
 _ANY_ADDRESS = {"", "0.0.0.0", "::"}  # noqa: S104 they are looked for, not listened on
 # Our packages come last on the path of the replay environment, whose own must win; -I keeps this
 # process's PYTHONPATH and working directory out of it.
@@ -51,10 +52,12 @@ async def serve(  # noqa: PLR0913 each is the caller's to say
     on_ready: Callable[[str], None] | None = None,
     index_url: str = "",
     with_replay: bool = True,
+    workers: int = 1,
 ) -> None:
     """Serve until cancelled, or until SIGTERM comes; then front and replay have ended.
 
-    A replay that dies is started again on its port.
+    Replay's processes share one listening socket: whoever is free takes the next connection, and
+    while one that died is started again, the others answer on the same port.
 
     Args:
         layout: the collection; it may still be empty.
@@ -65,6 +68,7 @@ async def serve(  # noqa: PLR0913 each is the caller's to say
         on_ready: told the front's origin once both answer.
         index_url: the captures index of several machines; empty: the collection's own.
         with_replay: False when a replay that somebody else runs serves the copies at its origin.
+        workers: how many processes replay has; 0: `default_workers`.
 
     Raises:
         ConfigError: the origins are missing or the same, or the URL names no index.
@@ -87,17 +91,22 @@ async def serve(  # noqa: PLR0913 each is the caller's to say
             app = create_app(database, decisions, replay_origin=origins.replay, origin=front)
             await _serve_both(app, listener, None, lambda: on_ready and on_ready(front))
             return
-        command = _replay_command(find_replay_python(), layout, host, front)
-        if origins is not None:
-            command += ["--origin", origins.replay]
-        async with _running_replay(command, replay_port, index_url) as replay:
-            app = create_app(
-                database,
-                decisions,
-                replay_origin=origins.replay if origins else _origin(host, replay.port),
-                origin=front,
-            )
-            await _serve_both(app, listener, replay, lambda: on_ready and on_ready(front))
+        python = find_replay_python()
+        with _listener(host, replay_port) as replay_listener:
+            copies = _origin(host, replay_listener.getsockname()[1])
+            command = _replay_command(python, layout, host, front, workers or default_workers())
+            if origins is not None:
+                command += ["--origin", origins.replay]
+            async with _running_replay(
+                command, replay_listener, index_url, workers or default_workers()
+            ) as replay:
+                app = create_app(
+                    database,
+                    decisions,
+                    replay_origin=origins.replay if origins else copies,
+                    origin=front,
+                )
+                await _serve_both(app, listener, replay, lambda: on_ready and on_ready(front))
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,33 +135,37 @@ def find_replay_python() -> Path:
     return python
 
 
-class _Replay:
-    """The replay process: started, watched, started again when it dies."""
+def default_workers() -> int:
+    """A process of replay for each core, and four at most: each holds a cache of its own."""
+    return min(len(os.sched_getaffinity(0)), _MOST_WORKERS)
 
-    def __init__(self, command: list[str], port: int, more: dict[str, str]) -> None:
-        self._command = command
+
+class _Replay:
+    """One process of replay: started, watched, started again when it dies."""
+
+    def __init__(self, command: list[str], listener: socket.socket, more: dict[str, str]) -> None:
+        self._command = [*command, "--listen-fd", str(listener.fileno())]
+        self._listener = listener
         self._environment = {**os.environ, **more}
         self._process: Process | None = None
-        self.port = port
 
     async def start(self) -> None:
-        """Start the process and wait until it listens.
+        """Start the process and wait until it answers.
 
         Raises:
             UnavailableError: it ended or said nothing.
         """
         self._process = await asyncio.create_subprocess_exec(
             *self._command,
-            "--port",
-            str(self.port),
             stdin=PIPE,
             stdout=PIPE,
             env=self._environment,
+            pass_fds=[self._listener.fileno()],
         )
         assert self._process.stdout is not None
         try:
             line = await asyncio.wait_for(self._process.stdout.readline(), _START_TIMEOUT_S)
-            self.port = int(json.loads(line)["port"])
+            json.loads(line)["ready"]
         except (TimeoutError, ValueError, KeyError) as error:
             await self.stop()
             raise UnavailableError("Replay did not start; its own message says why.") from error
@@ -190,9 +203,40 @@ class _Replay:
         return None
 
 
+class _Replays:
+    """All processes of replay, on one listening socket."""
+
+    def __init__(self, workers: list[_Replay]) -> None:
+        self._workers = workers
+
+    async def start(self) -> None:
+        """Start them and wait until all answer.
+
+        Raises:
+            UnavailableError: one does not start.
+        """
+        await asyncio.gather(*(each.start() for each in self._workers))
+
+    async def stop(self) -> None:
+        """End them."""
+        await asyncio.gather(*(each.stop() for each in self._workers))
+
+    async def keep_running(self) -> None:
+        """Start again whichever dies; ends only by an error."""
+        tasks = [asyncio.create_task(each.keep_running()) for each in self._workers]
+        try:
+            await asyncio.gather(*tasks)
+        finally:
+            for task in tasks:
+                task.cancel()
+
+
 @asynccontextmanager
-async def _running_replay(command: list[str], port: int, index_url: str) -> AsyncIterator[_Replay]:
-    replay = _Replay(command, port, {INDEX_URL: index_url} if index_url else {})
+async def _running_replay(
+    command: list[str], listener: socket.socket, index_url: str, workers: int
+) -> AsyncIterator[_Replays]:
+    more = {INDEX_URL: index_url} if index_url else {}
+    replay = _Replays([_Replay(command, listener, more) for _ in range(workers)])
     try:
         await replay.start()
         yield replay
@@ -203,7 +247,7 @@ async def _running_replay(command: list[str], port: int, index_url: str) -> Asyn
 async def _serve_both(
     app: Starlette,
     listener: socket.socket,
-    replay: "_Replay | None",
+    replay: "_Replays | None",
     on_ready: Callable[[], object],
 ) -> None:
     """Serve the front and keep replay alive until cancelled, until SIGTERM, or until one gives up."""
@@ -265,10 +309,12 @@ def _listener(host: str, port: int) -> socket.socket:
         raise UnavailableError(f"Nothing can listen on {host} port {port}: {error}.") from error
 
 
-def _replay_command(python: Path, layout: Layout, host: str, front: str) -> list[str]:
+def _replay_command(python: Path, layout: Layout, host: str, front: str, workers: int) -> list[str]:
     bootstrap = _BOOTSTRAP.format(root=str(_ROOT))
     command = [str(python), "-I", "-c", bootstrap, "--collection", str(layout.root.absolute())]
-    return [*command, "--host", host, "--front-origin", front]
+    # One process at a time sanitises for each of several workers, and two for one.
+    makers = 2 if workers == 1 else 1
+    return [*command, "--host", host, "--front-origin", front, "--makers", str(makers)]
 
 
 def _origin(host: str, port: int) -> str:

@@ -23,6 +23,12 @@ from playback.server import Origins, serve
     "--origin", default="", help="The pages' origin as readers see it: https://a.example."
 )
 @click.option("--replay-origin", default="", help="The copies' origin as readers see it: another.")
+@click.option(
+    "--workers",
+    type=click.IntRange(0, 64),
+    default=0,
+    help="Processes that play copies back.  [default: one a core, 4 at most]",
+)
 @click.option("--no-replay", is_flag=True, help="Start no replay: another one serves the copies.")
 def command(
     *,
@@ -33,6 +39,7 @@ def command(
     replay_port: int,
     origin: str,
     replay_origin: str,
+    workers: int,
     no_replay: bool,
 ) -> int:
     """Show a collection's pages, and play their copies back.
@@ -52,6 +59,7 @@ def command(
                 index_url=database_url,
                 origins=_origins(origin, replay_origin, needed=no_replay),
                 with_replay=not no_replay,
+                workers=workers,
             )
         )
     except KeyboardInterrupt:

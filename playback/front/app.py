@@ -18,6 +18,7 @@ from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Re
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
+from core.clock import Clock, SystemClock
 from core.errors import InputError, TransientError
 from core.records import ArtifactKind
 from core.timestamps import parse_timestamp14
@@ -33,6 +34,7 @@ from playback.database import Database
 from playback.decisions.store import DecisionStore
 from playback.front.headers import FixedHeaders, OneOrigin, security_headers
 from playback.front.pages import PAGE_SIZE, Page, PageStore
+from playback.permits import Permits, TakenDownError
 
 _LOG = logging.getLogger(__name__)
 
@@ -48,6 +50,7 @@ def create_app(
     *,
     replay_origin: str,
     origin: str | None = None,
+    clock: Clock | None = None,
 ) -> Starlette:
     """The reader's pages of a collection, as an ASGI application.
 
@@ -57,8 +60,10 @@ def create_app(
         decisions: what of it may be shown; the caller's, too.
         replay_origin: where replay answers, e.g. ``http://127.0.0.1:8081``.
         origin: the one origin to answer to; None answers to any Host.
+        clock: tells when a take-down is over; None: the machine's.
     """
-    front = _Front(PageStore(database), decisions, replay_origin)
+    permits = Permits(decisions, database.rows, (clock or SystemClock()).now)
+    front = _Front(PageStore(database, permits), decisions, replay_origin)
     headers = security_headers(replay_origin)
     return Starlette(
         routes=[
@@ -74,6 +79,7 @@ def create_app(
         ],
         exception_handlers={
             HTTPException: front.http_error,
+            TakenDownError: front.taken_down,
             TransientError: front.unavailable,
             Exception: front.server_error,
         },
@@ -153,6 +159,15 @@ class _Front:
         _LOG.warning("front.index_unavailable: %s", error)
         return self._render("error.html", 503, status=503)
 
+    def taken_down(self, request: Request, error: Exception) -> Response:
+        assert isinstance(error, TakenDownError)
+        url = _asked(request).url
+        if not error.is_told:
+            return self._render("never.html", 404, url=url)
+        origin = f"{request.url.scheme}://{request.url.netloc}"
+        headers = {"Link": f'<{origin}/>; rel="blocked-by"'}  # RFC 7725, 4
+        return self._render("blocked.html", 451, headers, url=url, reason=error.takedown.reason)
+
     def server_error(self, _request: Request, _error: Exception) -> Response:
         # Starlette sends this one outside all middleware, so it brings its headers along.
         headers = security_headers(self._replay)
@@ -181,6 +196,7 @@ class _Front:
             "page": page_path(page.timestamp, page.url),
             "has_copy": page.has_copy or page.is_download,
             "artifacts": sorted(page.artifacts),
+            "blocked": None if page.taken_down is None else page.taken_down.reason,
         }
 
 

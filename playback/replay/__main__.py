@@ -9,7 +9,9 @@ import argparse
 import json
 import logging
 import os
+import resource
 import signal
+import socket
 import sys
 from datetime import timedelta
 from pathlib import Path
@@ -17,9 +19,11 @@ from urllib.parse import urlsplit
 
 import gevent
 
+from core.clock import SystemClock
 from core.layout import Layout
 from playback.database import INDEX_URL, KeptSqliteDatabase, open_database
 from playback.decisions.store import open_decisions
+from playback.permits import Permits
 from playback.replay.archive import Archive
 from playback.replay.context import Context, Limits
 from playback.replay.gate import Policy
@@ -41,16 +45,20 @@ def main() -> None:
     database = open_database(layout, url) if url else KeptSqliteDatabase(layout.captures_db)
     # A file answers sooner than another thread could be asked to ask it.
     call = gevent.get_hub().threadpool.apply if database.shared else call_here
-    index = CaptureIndex(database, call=call)
     decisions = open_decisions(layout)
+    permits = Permits(
+        decisions, lambda query, values: call(database.rows, (query, values)), SystemClock().now
+    )
+    index = CaptureIndex(database, permits=permits, call=call)
     makers = Makers(options.makers, deadline_s=options.deadline_s)
-    server = ReplayServer((options.host, options.port))
+    server = ReplayServer(_address(options))
     server.answer_with(
         Replay(
             Context(
                 index,
-                Archive(layout),
+                Archive(layout, permits),
                 decisions,
+                permits,
                 front=options.front_origin,
                 limits=Limits(window=timedelta(days=options.window_days)),
                 make=makers,
@@ -77,6 +85,9 @@ def _parse() -> argparse.Namespace:
     parser.add_argument("--collection", type=Path, required=True, help="the collection's folder")
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on")
     parser.add_argument("--port", type=int, default=0, help="port to listen on; 0: a free one")
+    parser.add_argument(
+        "--listen-fd", type=int, help="a listening socket that is inherited; instead of --port"
+    )
     parser.add_argument("--front-origin", type=_origin, required=True, help="origin of the front")
     parser.add_argument(
         "--origin", type=_origin, default=None, help="origin that readers see, behind a proxy"
@@ -90,6 +101,15 @@ def _parse() -> argparse.Namespace:
     )
     parser.add_argument("--keep-running", action="store_true", help="do not stop when stdin ends")
     return parser.parse_args()
+
+
+def _address(options: argparse.Namespace) -> tuple[str, int] | socket.socket:
+    """Where to listen, or what listens already; there may be as many connections as there are files."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    if options.listen_fd is not None:
+        return socket.socket(fileno=options.listen_fd)
+    return options.host, options.port
 
 
 def _index_url(text: str) -> str:

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from email.utils import format_datetime
 from http import HTTPStatus
@@ -17,6 +17,7 @@ CSS = "text/css; charset=utf-8"
 PDF = "application/pdf"
 
 _UNSAFE = re.compile(r"[^A-Za-z0-9:._-]")
+NEVER = "This page was not captured, or not as its readers saw it."
 
 Headers = tuple[tuple[str, str], ...]
 
@@ -59,6 +60,7 @@ class Request:
         variant: what else the answer depends on, e.g. the level; part of its ETag.
         range: the range that is asked for, as the header says it; empty: all.
         if_range: the ETag for which alone a range is wanted; empty: any.
+        rules: differs when other payloads are taken down (`Permits.state_of_digests`).
     """
 
     memento: Memento
@@ -66,6 +68,7 @@ class Request:
     known_etags: str
     range: str = ""
     if_range: str = ""
+    rules: str = ""
     is_embedded: bool = False
     variant: str = ""
 
@@ -73,9 +76,10 @@ class Request:
         """Changes when the bytes do: with the record, the rules, and the page's moment."""
         place = f"{capture.location.filename}:{capture.location.offset}"
         safe = _UNSAFE.sub("-", place)[-80:]
+        rules = f"{self.rules}:" if self.rules else ""
         address = self.memento
         asked = f"{address.timestamp}{address.modifier}:{address.wiki}:{self.variant}"
-        return f'"{SANITISER_VERSION}:{asked}:{safe}"'
+        return f'"{rules}{SANITISER_VERSION}:{asked}:{safe}"'
 
     def answer(
         self, capture: Capture, content_type: str, make: Callable[[], bytes], *more: tuple[str, str]
@@ -107,6 +111,15 @@ def notice(status: HTTPStatus, title: str, text: str) -> Answer:
 def missing(text: str) -> Answer:
     """There is no such page to show; `text` says why."""
     return notice(HTTPStatus.NOT_FOUND, "No copy to show", text)
+
+
+def blocked(reason: str, front: str) -> Answer:
+    """It was captured and must not be shown (RFC 7725); `front` is who says so."""
+    text = "This copy is not shown, because its removal was asked for."
+    if reason:
+        text += f" {reason}"
+    told = notice(HTTPStatus.UNAVAILABLE_FOR_LEGAL_REASONS, "Taken down", text)
+    return replace(told, headers=(("Link", f'<{front}/>; rel="blocked-by"'),))
 
 
 def absent() -> Answer:

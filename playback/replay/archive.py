@@ -19,7 +19,8 @@ from core.captures import Capture, RecordLocation
 from core.errors import BodyTooLargeError, PermanentError
 from core.layout import OPEN_SUFFIX, Layout
 from core.records import RecordType
-from playback.replay.decode import codings_of, decode_body
+from playback.permits import Permits, TakenDownError, digests_of
+from playback.replay.decode import codings_of, decode_blocks
 from playback.replay.records import LONGEST_HEAD, Fields, Record, dechunked, read_record
 
 # P-20: no separators, no schemes, no hidden files.
@@ -61,8 +62,10 @@ class Part:
 class Archive:
     """The WARCs of one collection, for reading."""
 
-    def __init__(self, layout: Layout) -> None:
+    def __init__(self, layout: Layout, permits: Permits | None = None) -> None:
+        """Take the folder; without `permits` everything may be read."""
         self._folder = str(layout.archive)
+        self._permits = permits
 
     def load(self, capture: Capture, *, limit: int) -> Payload:
         """The capture's payload, at most `limit` bytes of it after decoding.
@@ -70,9 +73,22 @@ class Archive:
         A revisit's comes from the record it refers to, without a second look-up.
 
         Raises:
+            TakenDownError: the capture or its payload must not be shown.
             BodyTooLargeError: the payload is longer, or expands too much.
             PermanentError: the record is missing, damaged, or not the capture's.
         """
+        self._check(capture)
+        loaded = self._load(capture, limit)
+        if self._permits is not None:
+            self._permits.check_payload(loaded.body)
+        return loaded
+
+    def _check(self, capture: Capture) -> None:
+        takedown = None if self._permits is None else self._permits.capture(capture)
+        if takedown is not None:
+            raise TakenDownError(takedown)
+
+    def _load(self, capture: Capture, limit: int) -> Payload:
         place = capture.original or capture.location
         # A stored byte is at least a byte of the record that is inflated, but for what gzip adds.
         if place.length > limit + limit // 256 + LONGEST_HEAD:
@@ -96,10 +112,12 @@ class Archive:
         size here and no blocks: it is to be loaded.
 
         Raises:
+            TakenDownError: the capture or its payload must not be shown.
             BodyTooLargeError: the payload is longer.
             PermanentError: the record is missing, damaged, or not the capture's; later, too, from
                 the blocks.
         """
+        self._check(capture)
         if capture.record_type is RecordType.REVISIT:
             with self._record(capture.location) as revisit:
                 _check_target(capture, revisit)
@@ -111,7 +129,16 @@ class Archive:
             )
             if record.size > limit:
                 raise BodyTooLargeError(f"A body of {record.size} bytes is not shown.")
-            yield Part(None, iter(())) if is_coded else Part(record.size, _by_turns(record.content))
+            if is_coded:
+                yield Part(None, iter(()))
+                return
+            if self._permits is None or not self._permits.depend_on_payloads():
+                yield Part(record.size, _by_turns(record.content))
+                return
+            # What leaves is held against the digests, so all of it is read once before.
+            self._permits.check_digests(digests_of(_by_turns(record.content)))
+        with self._payload_record(capture) as record:
+            yield Part(record.size, _by_turns(record.content))
 
     @contextmanager
     def _payload_record(self, capture: Capture) -> Iterator[Record]:
@@ -169,7 +196,7 @@ def _check_target(capture: Capture, record: Record) -> None:
 def _payload(capture: Capture, shown: Fields | None, record: Record, limit: int) -> Payload:
     content = _by_turns(record.content)
     if capture.record_type is RecordType.RESOURCE:
-        body = decode_body(content, "", limit=limit)
+        body = decode_blocks(content, "", limit=limit)
         return Payload(body, record.warc.get("content-type"))
     stored = record.http
     if stored is None:
@@ -179,7 +206,7 @@ def _payload(capture: Capture, shown: Fields | None, record: Record, limit: int)
         content = dechunked(content)
     # Codings describe the stored bytes, so they are read beside them.
     return Payload(
-        body=decode_body(content, stored.get("content-encoding"), limit=limit),
+        body=decode_blocks(content, stored.get("content-encoding"), limit=limit),
         content_type=head.get("content-type") or stored.get("content-type"),
         location=head.get("location"),
         status=capture.status,

@@ -12,6 +12,7 @@ from core.captures import Capture
 from core.records import RecordType
 from playback.decisions.level_book import LevelBook
 from playback.decisions.store import DecisionStore
+from playback.permits import Permits
 from playback.replay.answers import Answer, Request
 from playback.replay.archive import Archive, Payload
 from playback.replay.cache import ByteCache
@@ -36,6 +37,7 @@ class Limits:
     image_bytes: int = 32_000_000
     pdf_bytes: int = 64_000_000  # under a content coding
     download_bytes: int = 4_000_000_000
+    full_bytes: int = 64_000_000  # any part of a full copy
     cache_bytes: int = 64_000_000
     window: timedelta = timedelta(days=30)  # how far from its page a part may be captured (P-10)
 
@@ -47,7 +49,8 @@ class Context:
     Attributes:
         index: which captures there are.
         archive: what they hold.
-        decisions: what of it may be shown.
+        decisions: what people and scanners decided.
+        permits: what of it may be shown; `index` and `archive` ask it of all that they find.
         front: the origin to which a page's links lead.
         limits: how much is shown.
         make: what makes documents and style sheets safe.
@@ -58,6 +61,7 @@ class Context:
     index: CaptureIndex
     archive: Archive
     decisions: DecisionStore
+    permits: Permits
     front: str
     limits: Limits
     make: Make
@@ -76,7 +80,7 @@ class Context:
         place = (capture.location.filename, capture.location.offset)
         address = request.memento
         made_for = (address.timestamp, address.modifier, address.wiki, request.variant)
-        key = (place, made_for, content_type, SANITISER_VERSION)
+        key = (place, made_for, content_type, SANITISER_VERSION, request.rules)
         return request.answer(capture, content_type, lambda: self.made.get(key, make))
 
 

@@ -6,6 +6,7 @@ nothing more: warcio's own readers let a decoder give all that it has.
 
 import zlib
 from collections.abc import Callable, Iterator
+from typing import Protocol
 
 # In the replay environment only, where mypy does not run.
 import brotli  # type: ignore[import-not-found]
@@ -37,7 +38,20 @@ def codings_of(text: str) -> list[str]:
     return names
 
 
-def decode_body(blocks: Iterator[bytes], codings: str, *, limit: int) -> bytes:
+class Stream(Protocol):
+    """What is read in blocks."""
+
+    def read(self, size: int, /) -> bytes:
+        """At most `size` bytes; empty at the end."""
+        ...
+
+
+def decode_body(stream: Stream, codings: str, *, limit: int) -> bytes:
+    """As `decode_blocks`, of what is in `stream`."""
+    return decode_blocks(iter(lambda: stream.read(_BLOCK), b""), codings, limit=limit)
+
+
+def decode_blocks(blocks: Iterator[bytes], codings: str, *, limit: int) -> bytes:
     """The body in `blocks` without its content codings.
 
     A body that is not what its coding says comes back as it is: archives hold decoded bodies

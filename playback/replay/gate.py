@@ -85,6 +85,8 @@ ALLOWED: dict[str, re.Pattern[str]] = {
         r"(?:/w/[A-Za-z0-9][A-Za-z0-9._-]{0,63})?/c/\d{14}(?:[a-z]{2}_)?/[!$-;=?-Z_a-z\[\]~]{1,30000}",
         re.ASCII,
     ),
+    # Who keeps a copy from being shown (RFC 7725).
+    "link": re.compile(r'<https?://[A-Za-z0-9.:\[\]-]{1,300}/>; rel="blocked-by"'),
     "content-disposition": re.compile(
         r'attachment; filename="capture-[a-z0-9]{1,64}\.[a-z0-9]{3,4}"'
     ),

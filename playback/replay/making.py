@@ -25,6 +25,7 @@ from gevent.subprocess import PIPE, Popen
 from core.errors import PermanentError
 from playback.decisions.levels import DEFAULT_LEVEL, Level
 from playback.replay.css import filter_sheet
+from playback.replay.full_rewriting import RewriteJob, rewrite
 from playback.replay.html import sanitise_document
 from playback.replay.rewriting import Rewriter
 
@@ -57,7 +58,7 @@ class SheetJob:
     rewriter: Rewriter
 
 
-Job = DocumentJob | SheetJob
+Job = DocumentJob | SheetJob | RewriteJob
 Make = Callable[[Job], bytes]
 
 
@@ -146,6 +147,8 @@ def run_maker(deadline_s: float) -> None:
 
 
 def _do(job: dict[str, Any]) -> bytes:
+    if "origin" in job:
+        return rewrite(RewriteJob(**job))
     rewriter = Rewriter(**job["rewriter"])
     if "data" in job:
         text = filter_sheet(job["data"].encode("latin-1"), job["charset"], rewriter)

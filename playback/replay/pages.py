@@ -8,7 +8,7 @@ from core.records import ArtifactKind
 from core.timestamps import timestamp14
 from playback.addresses import Modifier, is_web_url, memento_path
 from playback.decisions.levels import Level
-from playback.replay.answers import HTML, Answer, Request, missing, redirect
+from playback.replay.answers import HTML, NEVER, Answer, Request, missing, redirect
 from playback.replay.context import Context, decode_text, first_playable
 from playback.replay.downloads import Downloads
 from playback.replay.html import image_document, reading_document, text_document
@@ -71,7 +71,7 @@ class Pages:
         of_page = page.page_id if page is not None else None
         capture = first_playable(self._context.index.documents(url, request.at, of_page=of_page))
         if capture is None:
-            return missing("This page was not captured, or not as its readers saw it.")
+            return missing(NEVER)
         timestamp = timestamp14(capture.captured_at)
         if page is None and timestamp != request.memento.timestamp:
             return redirect(replace(request.memento, timestamp=timestamp, url=capture.url))

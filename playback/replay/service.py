@@ -15,7 +15,8 @@ from wsgiref.types import StartResponse, WSGIEnvironment
 from core.errors import BodyTooLargeError, InputError, PermanentError, TransientError
 from core.timestamps import parse_timestamp14
 from playback.addresses import LEVEL_MODIFIERS, Modifier, parse_memento_path
-from playback.replay.answers import Answer, Request, missing, notice
+from playback.permits import TakenDownError
+from playback.replay.answers import NEVER, Answer, Request, absent, blocked, missing, notice
 from playback.replay.context import Context
 from playback.replay.pages import Pages
 from playback.replay.parts import Parts
@@ -43,6 +44,7 @@ class Replay:
     """The application: finds the route, and says in our words what went wrong."""
 
     def __init__(self, context: Context) -> None:
+        self._context = context
         self._routes = routes(context)
 
     def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
@@ -61,11 +63,13 @@ class Replay:
                 memento,
                 _moment(memento.timestamp),
                 environ.get("HTTP_IF_NONE_MATCH", ""),
-                environ.get("HTTP_RANGE", ""),
-                environ.get("HTTP_IF_RANGE", ""),
-                "HTTP_SEC_FETCH_DEST" in environ,  # the gate lets in those of parts only
+                range=environ.get("HTTP_RANGE", ""),
+                if_range=environ.get("HTTP_IF_RANGE", ""),
+                rules=self._context.permits.state_of_digests(),
+                # The gate lets in no other destination than an image's.
+                is_embedded="HTTP_SEC_FETCH_DEST" in environ,
             )
-            return self._routes[memento.modifier](request)
+            return self._permitted(request)
         except InputError:
             return missing("This address names no moment.")
         except BodyTooLargeError:
@@ -76,6 +80,18 @@ class Replay:
         except TransientError as error:
             _LOG.warning("replay.index_unavailable: %s", error)
             return notice(HTTPStatus.SERVICE_UNAVAILABLE, "Not now", "Try again in a moment.")
+
+    def _permitted(self, request: Request) -> Answer:
+        """The route's answer, or what takes its place when a take-down forbids it."""
+        modifier = request.memento.modifier
+        try:
+            return self._routes[modifier](request)
+        except TakenDownError as error:
+            if error.is_told:
+                return blocked(error.takedown.reason, self._context.front)
+            if modifier in (Modifier.PAGE, Modifier.VERY, *LEVEL_MODIFIERS.values()):
+                return missing(NEVER)
+            return absent()
 
 
 # A page's parts all name its moment, and reading one takes longer than finding a capture.

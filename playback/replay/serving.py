@@ -56,7 +56,7 @@ class ReplayServer(StreamServer):  # type: ignore[misc]
         if isinstance(address, socket.socket):
             listener = GeventSocket(fileno=address.detach())
             self.max_accept = 1  # others accept from it, too
-        super().__init__(listener, backlog=_BACKLOG)
+        super().__init__(listener, backlog=None if listener is not address else _BACKLOG)
         self.init_socket()
         self._most = most
         self._idle: OrderedDict[int, Any] = OrderedDict()
