@@ -112,6 +112,17 @@ class Coverage:
                 return "urlkey >= :first AND urlkey < :end", {"first": key, "end": end}
 
 
+def aliases(database: Database, digest: str) -> list[str]:
+    """What records call the same payload: a chunked one's is of the bytes as they were sent.
+
+    Raises:
+        TransientError: the index cannot be read.
+    """
+    query = "SELECT digest, spelled FROM payloads WHERE digest = :digest OR spelled = :digest"
+    rows = database.rows(query, {"digest": digest})
+    return sorted({row[name] for row in rows for name in ("digest", "spelled")} - {digest})
+
+
 def _parts(ids: list[str]) -> Iterator[list[str]]:
     for start in range(0, len(ids), _AT_ONCE):
         yield ids[start : start + _AT_ONCE]
