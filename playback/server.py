@@ -80,7 +80,7 @@ async def serve(  # noqa: PLR0913 each is the caller's to say
         raise ConfigError("Front and replay need different origins; these are the same.")
     with (
         contextlib.closing(open_database(layout, index_url)) as database,
-        contextlib.closing(open_decisions(layout)) as decisions,
+        contextlib.closing(open_decisions(layout, index_url)) as decisions,
         _listener(host, port) as listener,
     ):
         own_port = listener.getsockname()[1]

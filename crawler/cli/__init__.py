@@ -35,6 +35,7 @@ _COMMANDS = {
     "serve": "crawler.cli.serve",
     "sheet": "crawler.cli.sheet",
     "status": "crawler.cli.status",
+    "takedown": "crawler.cli.takedown",
     "worker": "crawler.cli.worker",
     "stop": "crawler.cli.steer:stop",
 }

@@ -22,7 +22,7 @@ import gevent
 from core.clock import SystemClock
 from core.layout import Layout
 from playback.database import INDEX_URL, KeptSqliteDatabase, open_database
-from playback.decisions.store import open_decisions
+from playback.decisions.store import CalledStore, open_decisions
 from playback.permits import Permits
 from playback.replay.archive import Archive
 from playback.replay.context import Context, Limits
@@ -45,7 +45,9 @@ def main() -> None:
     database = open_database(layout, url) if url else KeptSqliteDatabase(layout.captures_db)
     # A file answers sooner than another thread could be asked to ask it.
     call = gevent.get_hub().threadpool.apply if database.shared else call_here
-    decisions = open_decisions(layout)
+    decisions = open_decisions(layout, url)
+    if database.shared:
+        decisions = CalledStore(decisions, call)
     permits = Permits(
         decisions, lambda query, values: call(database.rows, (query, values)), SystemClock().now
     )
