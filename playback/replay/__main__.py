@@ -13,6 +13,7 @@ import resource
 import signal
 import socket
 import sys
+import time
 from datetime import timedelta
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -25,7 +26,9 @@ from playback.database import INDEX_URL, KeptSqliteDatabase, open_database
 from playback.decisions.store import CalledStore, open_decisions
 from playback.permits import Permits
 from playback.replay.archive import Archive
+from playback.replay.cache import MadeCache
 from playback.replay.context import Context, Limits
+from playback.replay.files import FileCache
 from playback.replay.gate import Policy
 from playback.replay.index import CaptureIndex, call_here
 from playback.replay.making import Makers
@@ -52,6 +55,7 @@ def main() -> None:
         decisions, lambda query, values: call(database.rows, (query, values)), SystemClock().now
     )
     index = CaptureIndex(database, permits=permits, call=call)
+    limits = Limits(window=timedelta(days=options.window_days))
     makers = Makers(options.makers, deadline_s=options.deadline_s)
     server = ReplayServer(_address(options))
     server.answer_with(
@@ -62,8 +66,9 @@ def main() -> None:
                 decisions,
                 permits,
                 front=options.front_origin,
-                limits=Limits(window=timedelta(days=options.window_days)),
+                limits=limits,
                 make=makers,
+                made=MadeCache(limits.cache_bytes, _files(layout, options.cache_bytes)),
             )
         ),
         Policy(options.front_origin, _hosts(options.host, server.port, options.origin)),
@@ -101,6 +106,12 @@ def _parse() -> argparse.Namespace:
     parser.add_argument(
         "--deadline-s", type=float, default=10.0, help="how long sanitising a page may take"
     )
+    parser.add_argument(
+        "--cache-bytes",
+        type=int,
+        default=500_000_000,
+        help="how much of what was made is kept in files; 0: nothing",
+    )
     parser.add_argument("--keep-running", action="store_true", help="do not stop when stdin ends")
     return parser.parse_args()
 
@@ -112,6 +123,14 @@ def _address(options: argparse.Namespace) -> tuple[str, int] | socket.socket:
     if options.listen_fd is not None:
         return socket.socket(fileno=options.listen_fd)
     return options.host, options.port
+
+
+def _files(layout: Layout, limit: int) -> FileCache | None:
+    """Where what was made is kept."""
+    if limit <= 0:
+        return None
+    later = gevent.get_hub().threadpool.spawn
+    return FileCache(layout.made, limit=limit, wait=gevent.sleep, later=later, now=time.time)
 
 
 def _index_url(text: str) -> str:
