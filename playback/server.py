@@ -8,6 +8,7 @@ import contextlib
 import json
 import logging
 import os
+import secrets
 import signal
 import socket
 from asyncio.subprocess import PIPE, Process
@@ -22,8 +23,11 @@ from starlette.applications import Starlette
 from core.errors import ConfigError, UnavailableError
 from core.layout import Layout
 from playback.database import INDEX_URL, open_database
-from playback.decisions.store import open_decisions
+from playback.decisions.store import DecisionStore, open_decisions
 from playback.front.app import create_app
+from playback.front.full import FullCopies
+from playback.full_origins import FULL_SECRET, LOCAL, FullOrigins, full_pattern
+from playback.full_permission import FullPermission
 
 _LOG = logging.getLogger(__name__)
 
@@ -51,6 +55,7 @@ async def serve(  # noqa: PLR0913 each is the caller's to say
     on_ready: Callable[[str], None] | None = None,
     index_url: str = "",
     with_replay: bool = True,
+    full: str = "",
 ) -> None:
     """Serve until cancelled, or until SIGTERM comes; then front and replay have ended.
 
@@ -64,6 +69,8 @@ async def serve(  # noqa: PLR0913 each is the caller's to say
         origins: what readers see behind a reverse proxy; needed when `host` is every address.
         on_ready: told the front's origin once both answer.
         index_url: the captures index of several machines; empty: the collection's own.
+        full: the origins of copies in full, e.g. ``https://*.copies.example``; ``local``: on this
+            machine; empty: none.
         with_replay: False when a replay that somebody else runs serves the copies at its origin.
 
     Raises:
@@ -79,23 +86,36 @@ async def serve(  # noqa: PLR0913 each is the caller's to say
         contextlib.closing(open_decisions(layout)) as decisions,
         _listener(host, port) as listener,
     ):
+        secret = os.environ.get(FULL_SECRET) or secrets.token_hex(32)
         own_port = listener.getsockname()[1]
         front = origins.front if origins is not None else _origin(host, own_port)
         if not with_replay:
             if origins is None:
                 raise ConfigError("Where the copies are must be said when no replay is started.")
-            app = create_app(database, decisions, replay_origin=origins.replay, origin=front)
+            app = create_app(
+                database,
+                decisions,
+                replay_origin=origins.replay,
+                origin=front,
+                full=_full_copies(full, secret, decisions),
+            )
             await _serve_both(app, listener, None, lambda: on_ready and on_ready(front))
             return
         command = _replay_command(find_replay_python(), layout, host, front)
         if origins is not None:
             command += ["--origin", origins.replay]
-        async with _running_replay(command, replay_port, index_url) as replay:
+        more = {INDEX_URL: index_url} if index_url else {}
+        if full:
+            command += ["--full-origin", full]
+            more[FULL_SECRET] = secret
+        async with _running_replay(command, replay_port, more) as replay:
+            where = full_pattern(host, replay.port) if full == LOCAL else full
             app = create_app(
                 database,
                 decisions,
                 replay_origin=origins.replay if origins else _origin(host, replay.port),
                 origin=front,
+                full=_full_copies(where, secret, decisions),
             )
             await _serve_both(app, listener, replay, lambda: on_ready and on_ready(front))
 
@@ -191,8 +211,10 @@ class _Replay:
 
 
 @asynccontextmanager
-async def _running_replay(command: list[str], port: int, index_url: str) -> AsyncIterator[_Replay]:
-    replay = _Replay(command, port, {INDEX_URL: index_url} if index_url else {})
+async def _running_replay(
+    command: list[str], port: int, more: dict[str, str]
+) -> AsyncIterator[_Replay]:
+    replay = _Replay(command, port, more)
     try:
         await replay.start()
         yield replay
@@ -255,6 +277,13 @@ class _FrontServer(uvicorn.Server):
     def capture_signals(self) -> Iterator[None]:
         """Leave them alone."""
         yield
+
+
+def _full_copies(pattern: str, secret: str, decisions: DecisionStore) -> FullCopies | None:
+    """What the front must know of copies in full; None where there are none."""
+    if not pattern:
+        return None
+    return FullCopies(FullOrigins(pattern, secret.encode()), FullPermission(decisions))
 
 
 def _listener(host: str, port: int) -> socket.socket:

@@ -24,6 +24,7 @@ from playback.decisions.store import open_decisions
 from playback.permits import Permits
 from playback.replay.archive import Archive
 from playback.replay.context import Context, Limits
+from playback.replay.full import with_full
 from playback.replay.gate import Policy
 from playback.replay.index import CaptureIndex, call_here
 from playback.replay.making import Makers
@@ -50,20 +51,23 @@ def main() -> None:
     index = CaptureIndex(database, permits=permits, call=call)
     makers = Makers(options.makers, deadline_s=options.deadline_s)
     server = ReplayServer((options.host, options.port))
+    context = Context(
+        index,
+        Archive(layout, permits),
+        decisions,
+        permits,
+        front=options.front_origin,
+        limits=Limits(window=timedelta(days=options.window_days)),
+        make=makers,
+    )
     server.answer_with(
-        Replay(
-            Context(
-                index,
-                Archive(layout, permits),
-                decisions,
-                permits,
-                front=options.front_origin,
-                limits=Limits(window=timedelta(days=options.window_days)),
-                make=makers,
-            )
-        ),
+        Replay(context),
         Policy(options.front_origin, _hosts(options.host, server.port, options.origin)),
     )
+    if options.full_origin:
+        server.application = with_full(
+            server.application, context, options.full_origin, (options.host, server.port)
+        )
     for name in (signal.SIGTERM, signal.SIGINT):
         gevent.signal_handler(name, server.stop)
     if not options.keep_running:
@@ -93,6 +97,9 @@ def _parse() -> argparse.Namespace:
     parser.add_argument("--makers", type=int, default=2, help="processes that sanitise")
     parser.add_argument(
         "--deadline-s", type=float, default=10.0, help="how long sanitising a page may take"
+    )
+    parser.add_argument(
+        "--full-origin", default="", help="https://*.copies.example, or local: copies in full, too"
     )
     parser.add_argument("--keep-running", action="store_true", help="do not stop when stdin ends")
     return parser.parse_args()
