@@ -7,6 +7,7 @@ takedowns  `playback.decisions.takedowns`; a row is never deleted. ``changed`` i
 erasures   a row for each record whose payload was erased for a take-down.
 levels     `playback.decisions.levels`
 verdicts   `playback.decisions.verdicts`
+url_lists  `playback.decisions.lists`
 
 Moments are whole milliseconds since 1970 UTC.
 """
@@ -44,4 +45,25 @@ CREATE TABLE IF NOT EXISTS erasures (
     PRIMARY KEY (record_id, takedown)
 );
 """
-TABLES = "".join((VERSION_DDL, TAKEDOWNS_DDL))
+# `skipped` says why the scanner did not look into the payload; then `threat` is an earlier scan's.
+VERDICTS_DDL = """
+CREATE TABLE IF NOT EXISTS verdicts (
+    digest TEXT NOT NULL PRIMARY KEY,
+    threat TEXT NOT NULL,
+    scanner TEXT NOT NULL,
+    scanned_ms BIGINT NOT NULL,
+    skipped TEXT NOT NULL
+);
+CREATE INDEX IF NOT EXISTS verdicts_of_threats ON verdicts (digest) WHERE threat <> '';
+"""
+LISTS_DDL = """
+CREATE TABLE IF NOT EXISTS url_lists (
+    name TEXT NOT NULL PRIMARY KEY,
+    file TEXT NOT NULL,
+    effect TEXT NOT NULL,
+    reason TEXT NOT NULL,
+    entries BIGINT NOT NULL,
+    added_ms BIGINT NOT NULL
+);
+"""
+TABLES = "".join((VERSION_DDL, TAKEDOWNS_DDL, VERDICTS_DDL, LISTS_DDL))

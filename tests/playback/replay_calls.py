@@ -1,6 +1,7 @@
 """Runs inside the replay environment: one JSON line in, one out, until stdin ends."""
 
 import json
+import re
 import sys
 from dataclasses import replace
 
@@ -41,6 +42,12 @@ def document(text: str, was_scripted: bool = True, level: str = "images") -> str
     )
 
 
+def fragment(text: str, level: str = "images") -> str:
+    """The body of a whole document, as its page would hold it."""
+    whole = html.sanitise_document(text, replace(_RULES), was_scripted=True, level=Level(level))
+    return re.sub(r".*?</head><body[^>]*>|</body></html>\n$", "", whole, flags=re.DOTALL)
+
+
 def style(text: str) -> str:
     return css.filter_style(text, _RULES)
 
@@ -62,7 +69,16 @@ def pywb_key(url: str) -> str:
 def main() -> None:
     calls = {
         each.__name__: each
-        for each in (body, body_twice, document, style, style_twice, declarations, pywb_key)
+        for each in (
+            body,
+            body_twice,
+            document,
+            fragment,
+            style,
+            style_twice,
+            declarations,
+            pywb_key,
+        )
     }
     for line in sys.stdin:
         name, arguments = json.loads(line)
