@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+from render import cdp
 from render.cdp import CdpConnection, CommandError
 from render.executable import find_browser
 from render.process import NOBODY, BrowserHome, BrowserProcess, privilege_prefix
@@ -173,6 +174,8 @@ async def reader(leaks_port: int, *flags: str) -> AsyncIterator[Tab]:
         "--no-first-run", "--site-per-process", f"--user-data-dir={home.profile}",
         f"--host-resolver-rules={rules}", *flags, "about:blank",
     ]  # fmt: skip
+    # The crawler leaves the events about script contexts unread.
+    unread, cdp.UNREAD = cdp.UNREAD, ()
     process = BrowserProcess(command, home=home.inside)
     connection = CdpConnection(process.read_fd, process.write_fd)
     try:
@@ -183,3 +186,4 @@ async def reader(leaks_port: int, *flags: str) -> AsyncIterator[Tab]:
         connection.close()
         await process.close()
         home.close()
+        cdp.UNREAD = unread
