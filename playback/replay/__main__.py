@@ -29,6 +29,7 @@ from playback.replay.archive import Archive
 from playback.replay.cache import MadeCache
 from playback.replay.context import Context, Limits
 from playback.replay.files import FileCache
+from playback.replay.full import with_full
 from playback.replay.gate import Policy
 from playback.replay.index import CaptureIndex, call_here
 from playback.replay.making import Makers
@@ -58,21 +59,24 @@ def main() -> None:
     limits = Limits(window=timedelta(days=options.window_days))
     makers = Makers(options.makers, deadline_s=options.deadline_s)
     server = ReplayServer(_address(options))
+    context = Context(
+        index,
+        Archive(layout, permits),
+        decisions,
+        permits,
+        front=options.front_origin,
+        limits=limits,
+        make=makers,
+        made=MadeCache(limits.cache_bytes, _files(layout, options.cache_bytes)),
+    )
     server.answer_with(
-        Replay(
-            Context(
-                index,
-                Archive(layout, permits),
-                decisions,
-                permits,
-                front=options.front_origin,
-                limits=limits,
-                make=makers,
-                made=MadeCache(limits.cache_bytes, _files(layout, options.cache_bytes)),
-            )
-        ),
+        Replay(context),
         Policy(options.front_origin, _hosts(options.host, server.port, options.origin)),
     )
+    if options.full_origin:
+        server.application = with_full(
+            server.application, context, options.full_origin, (options.host, server.port)
+        )
     for name in (signal.SIGTERM, signal.SIGINT):
         gevent.signal_handler(name, server.stop)
     if not options.keep_running:
@@ -111,6 +115,9 @@ def _parse() -> argparse.Namespace:
         type=int,
         default=500_000_000,
         help="how much of what was made is kept in files; 0: nothing",
+    )
+    parser.add_argument(
+        "--full-origin", default="", help="https://*.copies.example, or local: copies in full, too"
     )
     parser.add_argument("--keep-running", action="store_true", help="do not stop when stdin ends")
     return parser.parse_args()
