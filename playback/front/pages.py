@@ -1,5 +1,10 @@
-"""What the front knows of captured pages: read from the captures index."""
+"""What the front knows of captured pages: read from the captures index.
 
+Every page that a reader is told of comes out of `PageStore.pages_of`, every moment of the calendar
+out of `PageStore.moments`: whoever must keep something from readers has these two places to do it.
+"""
+
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -12,10 +17,10 @@ from core.replay_keys import replay_key
 from core.timestamps import timestamp14
 from playback.addresses import is_web_url
 from playback.choosing import BEST_FIRST, EXACT_FIRST, OFFERED, twin_of
+from playback.choosing import WITHHELD as WITHHELD_SQL
 from playback.database import Database, key_values
 
-PAGE_SIZE = 50
-_MOST_SIBLINGS = 200
+MOST_MOMENTS = 50_000  # of one URL's captures in its calendar, the newest
 _CANDIDATES = 20  # looked at for one that can be shown
 _LATEST_MS = 2**53
 _NOT_OFFERED = {Outcome.FAILED, Outcome.SKIPPED}
@@ -37,7 +42,7 @@ _SHOWN_TYPES = frozenset(
 )
 _PDF = "application/pdf"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_COLUMNS = (
+COLUMNS = (
     "page_id, url, timestamp, captured_ms, final_url, outcome, reason, status, mime, title,"
     " records, stored_bytes, page_class, class_score, class_evidence"
 )
@@ -53,6 +58,7 @@ class Page:
         page_class: what sort of page it is; see `core.classes`.
         class_score: how sure that is, from 0 to 1.
         class_evidence: what speaks for it, a sentence a line.
+        text_digest: of its visible text as it was kept; empty when none was.
     """
 
     page_id: str
@@ -71,6 +77,7 @@ class Page:
     class_score: float
     class_evidence: str
     artifacts: dict[ArtifactKind, str]
+    text_digest: str = ""
 
     @property
     def label(self) -> str:
@@ -132,11 +139,30 @@ class Page:
 
 
 @dataclass(frozen=True, slots=True)
-class PageList:
-    """One part of a list of pages, newest first, and whether there is more."""
+class Moment:
+    """A capture as the calendar counts it: when, and whether there is a copy to read."""
 
-    pages: tuple[Page, ...]
-    has_more: bool
+    timestamp: str
+    is_offered: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a record lies, as the index says."""
+
+    url: str
+    filename: str
+    offset: int
+    length: int
+    digest: str
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A stretch of time: from `start` to before `end`."""
+
+    start: datetime
+    end: datetime
 
 
 class PageStore:
@@ -148,21 +174,6 @@ class PageStore:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-
-    def search(self, words: str, *, number: int) -> PageList:
-        """Page `number`, from 1, of the pages whose URL or title contains `words`."""
-        pattern = f"%{_escape_like(words)}%"
-        like = f"{self._database.contains} :pattern ESCAPE '\\'"
-        rows = self._rows(
-            f"SELECT {_COLUMNS} FROM pages WHERE url {like} OR title {like}"  # noqa: S608 constants
-            " ORDER BY captured_ms DESC, page_id LIMIT :limit OFFSET :offset",
-            {
-                "pattern": pattern,
-                "limit": PAGE_SIZE + 1,
-                "offset": (number - 1) * PAGE_SIZE,
-            },
-        )
-        return PageList(rows[:PAGE_SIZE], len(rows) > PAGE_SIZE)
 
     def nearest(self, url: str, at: datetime | None, *, exact: bool = True) -> Page | None:
         """The page of `url` to show for the moment `at` (None: the newest).
@@ -179,7 +190,7 @@ class PageStore:
         if exact and at is not None:
             order = f"{EXACT_FIRST}, {order}"
         pages = self._rows(
-            f"SELECT {_COLUMNS} FROM pages WHERE {self._database.has_key}"  # noqa: S608 constants of ours
+            f"SELECT {COLUMNS} FROM pages WHERE {self._database.has_key}"  # noqa: S608 constants of ours
             f" ORDER BY {order} LIMIT :limit",
             {
                 **values,
@@ -206,46 +217,121 @@ class PageStore:
             return None
         return found
 
-    def all_of(self, url: str) -> tuple[Page, ...]:
-        """The newest pages of `url` and its equals, newest first."""
-        try:
-            key = replay_key(url)
-        except BadUrlError:
+    def captures(
+        self, url: str, *, span: Span | None = None, limit: int, oldest_first: bool = False
+    ) -> tuple[Page, ...]:
+        """At most `limit` pages of `url` under either of the web's schemes, newest first."""
+        values = _of_url(url)
+        if values is None:
             return ()
-        return self._rows(
-            f"SELECT {_COLUMNS} FROM pages WHERE {self._database.has_key}"  # noqa: S608 constants of ours
-            " ORDER BY captured_ms DESC LIMIT :limit",
-            {**key_values(key), "limit": _MOST_SIBLINGS},
+        within = ""
+        if span is not None:
+            within = " AND captured_ms >= :start AND captured_ms < :end"
+            values |= {"start": _ms(span.start), "end": _ms(span.end)}
+        order = "ASC" if oldest_first else "DESC"
+        rows = self._database.rows(
+            f"SELECT {COLUMNS} FROM pages WHERE {self._database.has_key}"  # noqa: S608 constants of ours
+            f" AND url IN (:url, :twin){within}"
+            f" ORDER BY captured_ms {order}, page_id {order} LIMIT :limit",
+            {**values, "limit": limit},
         )
+        return self.pages_of(rows)
+
+    def moments(self, url: str) -> tuple[Moment, ...]:
+        """The newest `MOST_MOMENTS` captures of `url` under either scheme, newest first."""
+        values = _of_url(url)
+        if values is None:
+            return ()
+        rows = self._database.rows(
+            "SELECT page_id, url, timestamp,"  # noqa: S608 constants of ours
+            f" CASE WHEN {OFFERED} AND NOT {WITHHELD_SQL} THEN 1 ELSE 0 END AS offered"
+            f" FROM pages WHERE {self._database.has_key} AND url IN (:url, :twin)"
+            " ORDER BY captured_ms DESC LIMIT :limit",
+            {**values, "limit": MOST_MOMENTS},
+        )
+        return tuple(Moment(row["timestamp"], bool(row["offered"])) for row in rows)
+
+    def spellings(self, url: str, *, limit: int) -> tuple[str, ...]:
+        """Other URLs under the same replay key, which may be other pages."""
+        values = _of_url(url)
+        if values is None:
+            return ()
+        rows = self._database.rows(
+            "SELECT url FROM ("  # noqa: S608 constants of ours
+            f"SELECT url, captured_ms FROM pages WHERE {self._database.has_key}"
+            " ORDER BY captured_ms DESC LIMIT :most) AS newest"
+            " WHERE url NOT IN (:url, :twin) GROUP BY url ORDER BY url LIMIT :limit",
+            {**values, "most": MOST_MOMENTS, "limit": limit},
+        )
+        return tuple(row["url"] for row in rows)
+
+    def place(self, page: Page, kind: ArtifactKind) -> Place | None:
+        """Where the page's artifact of that kind lies; None when it has none."""
+        uri = page.artifacts.get(kind)
+        if uri is None:
+            return None
+        rows = self._database.rows(
+            "SELECT url, filename, offset, length, digest FROM captures"
+            " WHERE page_id = :page_id AND url = :url LIMIT 1",
+            {"page_id": page.page_id, "url": uri},
+        )
+        return Place(**{name: rows[0][name] for name in Place.__slots__}) if rows else None
+
+    def pages_of(self, rows: Sequence[Any]) -> tuple[Page, ...]:
+        """The pages of rows with `COLUMNS`, with their artifacts, in the same order."""
+        found = self._artifacts([row["page_id"] for row in rows])
+        return tuple(_page(row, found.get(row["page_id"], _Artifacts({}, ""))) for row in rows)
 
     def _rows(self, query: str, values: dict[str, Any]) -> tuple[Page, ...]:
-        rows = self._database.rows(query, values)
-        artifacts = self._artifacts([row["page_id"] for row in rows])
-        return tuple(_page(row, artifacts.get(row["page_id"], {})) for row in rows)
+        return self.pages_of(self._database.rows(query, values))
 
-    def _artifacts(self, page_ids: list[str]) -> dict[str, dict[ArtifactKind, str]]:
-        found: dict[str, dict[ArtifactKind, str]] = {}
+    def _artifacts(self, page_ids: list[str]) -> dict[str, "_Artifacts"]:
+        found: dict[str, _Artifacts] = {}
         if not page_ids:
             return found
         values = {f"page_{number}": page_id for number, page_id in enumerate(page_ids)}
         marks = ", ".join(f":{name}" for name in values)
         for row in self._database.rows(
-            f"SELECT page_id, url FROM captures WHERE page_id IN ({marks})"  # noqa: S608 names of values
+            f"SELECT page_id, url, digest FROM captures WHERE page_id IN ({marks})"  # noqa: S608 names of values
             " AND substr(url, 1, 4) = 'urn:'",
             values,
         ):
             parsed = parse_artifact_uri(row["url"])
-            if parsed is not None:
-                found.setdefault(row["page_id"], {})[parsed[0]] = row["url"]
+            if parsed is None:
+                continue
+            of_page = found.setdefault(row["page_id"], _Artifacts({}, ""))
+            of_page.uris[parsed[0]] = row["url"]
+            if parsed[0] is ArtifactKind.TEXT:
+                of_page.text_digest = row["digest"]
         return found
 
 
-def _page(row: Any, artifacts: dict[ArtifactKind, str]) -> Page:
+@dataclass(slots=True)
+class _Artifacts:
+    """A page's artifacts: URI by kind, and the digest of its text."""
+
+    uris: dict[ArtifactKind, str]
+    text_digest: str
+
+
+def _page(row: Any, artifacts: _Artifacts) -> Page:
     values = {name: row[name] for name in row.keys() if name != "captured_ms"}  # noqa: SIM118 a Row iterates its values
     captured_at = _EPOCH + timedelta(milliseconds=row["captured_ms"])
-    return Page(**values, captured_at=captured_at, artifacts=artifacts)
+    return Page(
+        **values,
+        captured_at=captured_at,
+        artifacts=artifacts.uris,
+        text_digest=artifacts.text_digest,
+    )
 
 
-def _escape_like(words: str) -> str:
-    """The words as LIKE takes them literally, a backslash being its escape."""
-    return words.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+def _of_url(url: str) -> dict[str, Any] | None:
+    """The values that find a URL's pages; None when it has no key."""
+    try:
+        return {**key_values(replay_key(url)), "url": url, "twin": twin_of(url)}
+    except BadUrlError:
+        return None
+
+
+def _ms(moment: datetime) -> int:
+    return (moment - _EPOCH) // timedelta(milliseconds=1)
