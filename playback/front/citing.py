@@ -8,7 +8,7 @@ comes out says the same wherever it is pasted.
   Help:Templates). URLs get them percent-encoded.
 - HTML: Robust Links 1.0, ``data-originalurl``, ``data-versionurl``, ``data-versiondate``
   (robustlinks.mementoweb.org/spec).
-- BibTeX: ten characters are special (The LaTeX Companion, 2nd ed., 13.2).
+- BibTeX: eleven characters are special (The LaTeX Companion, 2nd ed., 13.2).
 """
 
 import re
@@ -19,13 +19,13 @@ from html import escape
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]+|\s+")
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
-_WIKI_SPECIAL = re.compile(r"[\[\]{}|<>&=~_*#:;'\\!/-]")
-_WIKI_ALONE = frozenset("=_*#:;!/-")  # special only at the beginning of a text, or repeated
+_WIKI_SPECIAL = re.compile(r"[\[\]{}|<>&=~_*#:;'!/-]")
+_WIKI_ALONE = frozenset("=~_*#:;'!/-")  # special only at the beginning of a text, or repeated
 _URL_UNSAFE = re.compile(r"[\[\]{}|<>\"'\s\\^`\x00-\x1f\x7f-\U0010ffff]")
 _BIBTEX = {
     "\\": r"\textbackslash{}",
-    "{": r"\{",
-    "}": r"\}",
+    "{": r"\textbraceleft{}",  # BibTeX counts braces, whatever stands before them
+    "}": r"\textbraceright{}",
     "$": r"\$",
     "&": r"\&",
     "#": r"\#",
@@ -33,7 +33,7 @@ _BIBTEX = {
     "_": r"\_",
     "^": r"\textasciicircum{}",
     "~": r"\textasciitilde{}",
-    '"': r"\textquotedbl{}",
+    '"': '{"}',
 }
 _ISO_DATE = re.compile(r"(\d{4})(?:-(\d\d)(?:-(\d\d))?)?", re.ASCII)
 
@@ -82,7 +82,6 @@ def cite_web(source: Source) -> str:
         ("access-date", f"{source.accessed_at:%Y-%m-%d}"),
         ("archive-url", wiki_url(source.archive_url)),
         ("archive-date", f"{source.captured_at:%Y-%m-%d}"),
-        ("url-status", "live"),
     ]
     return "{{cite web" + "".join(f" |{name}={text}" for name, text in fields) + "}}"
 
@@ -164,15 +163,13 @@ def wiki_text(text: str) -> str:
 
 def wiki_url(url: str) -> str:
     """The URL as a link of MediaWiki takes it whole, and a template's parameter, too."""
-    encoded = _URL_UNSAFE.sub(
-        lambda m: "".join(f"%{byte:02X}" for byte in _sound(m[0]).encode()), url
-    )
+    encoded = _percent_encoded(url)
     # Signatures and magic words are expanded in URLs as everywhere.
     return encoded.replace("~~~", "%7E%7E%7E").replace("__", "%5F%5F")
 
 
 def bibtex_text(text: str) -> str:
-    """Words that BibTeX and LaTeX set as they are.
+    r"""Words that BibTeX and LaTeX set as they are.
 
     >>> bibtex_text("50% of {A} & B_c")
     '50\\\\% of \\\\{A\\\\} \\\\& B\\\\_c'
@@ -181,13 +178,17 @@ def bibtex_text(text: str) -> str:
 
 
 def bibtex_url(url: str) -> str:
-    r"""The URL for ``\url``, which takes all but braces, backslashes and what is not ASCII."""
-    return _URL_UNSAFE.sub(lambda m: "".join(f"%{byte:02X}" for byte in _sound(m[0]).encode()), url)
+    """The URL as the field ``url`` takes it: without braces, backslashes and what is not ASCII."""
+    return _percent_encoded(url)
 
 
 def _bibtex_note(source: Source) -> str:
     moment = f"{source.captured_at:%Y-%m-%d %H:%M:%S}"
-    return rf"Copy archived {moment} UTC of \url{{{bibtex_url(source.url)}}}"
+    return f"Copy archived {moment} UTC of {bibtex_text(bibtex_url(source.url))}"
+
+
+def _percent_encoded(url: str) -> str:
+    return _URL_UNSAFE.sub(lambda m: "".join(f"%{byte:02X}" for byte in _sound(m[0]).encode()), url)
 
 
 def _people(authors: Sequence[str]) -> list[tuple[str, str]]:

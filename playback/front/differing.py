@@ -115,7 +115,7 @@ def differences(before: str, after: str, *, steps: int = STEPS) -> Difference:
 
 
 def paragraphs(text: str) -> list[str]:
-    """The lines of a text that hold something, their white space made single spaces.
+    r"""The lines of a text that hold something, their white space made single spaces.
 
     >>> paragraphs("  a  b ") + paragraphs("c\\r\\n\\n\\td")
     ['a b', 'c', 'd']

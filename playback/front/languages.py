@@ -153,18 +153,14 @@ def moment_of(when_: datetime) -> str:
     return f"{day(when_)}, {minute(when_)} UTC"
 
 
-def month(year: int, number_: int) -> str:
-    """A month's name without its year."""
-    return str(Locale.parse(_language()).months["stand-alone"]["wide"][number_]) if year else ""
+def month(number_: int) -> str:
+    """A month's name, from 1."""
+    return str(Locale.parse(_language()).months["stand-alone"]["wide"][number_])
 
 
 def month_and_year(moment: date) -> str:
     """A month and its year: ``March 2026``."""
-    return format_datetime(
-        datetime(moment.year, moment.month, 1),
-        "LLLL y",
-        locale=_language(),
-    )
+    return format_date(moment, "LLLL y", locale=_language())
 
 
 def weekdays() -> Sequence[tuple[str, str]]:
@@ -180,7 +176,7 @@ def first_weekday() -> int:
     return int(Locale.parse(_language()).first_week_day)
 
 
-def number(count: int) -> str:
+def number(count: float) -> str:
     """A number as it is written: ``5,000``, ``5.000``."""
     return format_decimal(count, locale=_language())
 
