@@ -1,7 +1,7 @@
 """The reader's pages as one application: which address is answered by whom, and what surrounds it."""
 
 import logging
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -15,6 +15,7 @@ from core.clock import Clock, SystemClock
 from core.errors import TransientError
 from playback.database import Database
 from playback.decisions.store import DecisionStore
+from playback.front.asking import url_of
 from playback.front.headers import FixedHeaders, OneOrigin, security_headers
 from playback.front.history import History
 from playback.front.languages import SOURCE
@@ -26,6 +27,7 @@ from playback.front.searching import Search
 from playback.front.speaking import Speaking
 from playback.front.standing import Status
 from playback.front.views import HERE, Means, Render
+from playback.permits import Permits, TakenDownError
 
 _LOG = logging.getLogger(__name__)
 
@@ -38,13 +40,11 @@ class Around:
         records: reads texts and manifests; None where the WARCs are not.
         status: knows what is queued; None when nobody does.
         language: for readers whose browser asks for none that there is.
-        clock: the time.
     """
 
     records: Records | None = None
     status: Status | None = None
     language: str = SOURCE
-    clock: Clock = field(default_factory=SystemClock)
 
 
 _NOTHING = Around()
@@ -56,6 +56,7 @@ def create_app(
     *,
     replay_origin: str,
     origin: str | None = None,
+    clock: Clock | None = None,
     around: Around = _NOTHING,
 ) -> Starlette:
     """The reader's pages of a collection, as an ASGI application.
@@ -66,19 +67,22 @@ def create_app(
         decisions: what of it may be shown; the caller's, too.
         replay_origin: where replay answers, e.g. ``http://127.0.0.1:8081``.
         origin: the one origin to answer to; None answers to any Host.
+        clock: tells the time; None: the machine's.
         around: what else there is.
     """
-    del decisions
-    store = PageStore(database)
+    clock = clock or SystemClock()
+    permits = Permits(decisions, database.rows, clock.now)
+    store = PageStore(database, permits)
     means = Means(
         store=store,
         search=Search(database, store),
         records=around.records,
         status=around.status,
-        clock=around.clock,
+        clock=clock,
         origin=origin or "",
         replay_origin=replay_origin,
         render=Render(replay_origin),
+        page_headers=lambda page: {},  # noqa: ARG005 nothing so far
     )
     lists, reader, history = Lists(means), Reader(means), History(means)
     headers = security_headers(replay_origin)
@@ -87,8 +91,14 @@ def create_app(
         routes=[
             Route("/", lists.home, name="home"),
             Route("/api/pages", lists.api),
-            *(Route(f"/{view}/{{rest:path}}", reader.view) for view in VIEWS),
-            Route("/latest/{rest:path}", reader.latest),
+            *(
+                Route(
+                    f"{wiki}/{view}/{{rest:path}}",
+                    reader.latest if view == "latest" else reader.view,
+                )
+                for wiki in ("", "/w/{wiki}")
+                for view in (*VIEWS, "latest")
+            ),
             Route("/url/{rest:path}", history.captures),
             Route("/changes/{rest:path}", history.changes),
             Mount("/static", StaticFiles(directory=HERE / "static"), name="static"),
@@ -100,6 +110,7 @@ def create_app(
         ],
         exception_handlers={
             HTTPException: errors.http_error,
+            TakenDownError: errors.taken_down,
             TransientError: errors.unavailable,
             Exception: errors.server_error,
         },
@@ -117,6 +128,15 @@ class _Errors:
         status = error.status_code if isinstance(error, HTTPException) else 500
         headers = error.headers if isinstance(error, HTTPException) else None
         return self._render("error.html", status, headers=headers, status=status, address="/")
+
+    def taken_down(self, request: Request, error: Exception) -> Response:
+        assert isinstance(error, TakenDownError)
+        url = url_of(request)
+        if not error.is_told:
+            return self._render("never.html", 404, url=url, standing=None)
+        origin = f"{request.url.scheme}://{request.url.netloc}"
+        headers = {"Link": f'<{origin}/>; rel="blocked-by"'}  # RFC 7725, 4
+        return self._render("blocked.html", 451, headers, url=url, reason=error.takedown.reason)
 
     def unavailable(self, _request: Request, error: Exception) -> Response:
         _LOG.warning("front.index_unavailable: %s", error)

@@ -13,19 +13,10 @@ from starlette.requests import Request
 
 from core.errors import InputError
 from core.timestamps import parse_timestamp14
-from playback.addresses import parse_page_rest
+from playback.addresses import PageAddress, parse_page_path, parse_page_rest
 
 _PERIOD = re.compile(r"(\d{4}|\d{6}|\d{8})/(.+)", re.ASCII | re.DOTALL)
 _TWO = re.compile(r"(\d{14})/(\d{14})/(.+)", re.ASCII | re.DOTALL)
-
-
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """What a reader's address names: a view of a capture; no timestamp: the newest."""
-
-    view: str
-    timestamp: str | None
-    url: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,14 +36,28 @@ class Pair:
     url: str
 
 
-def asked(request: Request) -> Asked:
-    """View, timestamp and URL.
+def asked(request: Request) -> PageAddress:
+    """View, timestamp and URL, the level that was chosen and the wiki whose reader asks.
 
     Raises:
         HTTPException: 404, it names no URL.
     """
-    view, rest = _view_and_rest(request)
-    return Asked(view, *_page_rest(rest))
+    address = parse_page_path(_target(request))
+    if address is None:
+        raise HTTPException(404)
+    return address
+
+
+def url_of(request: Request) -> str:
+    """The URL that an address of any kind is about.
+
+    Raises:
+        HTTPException: 404, it names none.
+    """
+    view = _target(request).split("/", 2)[1]
+    if view == "changes":
+        return asked_pair(request).url
+    return asked_history(request).url if view == "url" else asked(request).url
 
 
 def asked_history(request: Request) -> History:
@@ -61,7 +66,7 @@ def asked_history(request: Request) -> History:
     Raises:
         HTTPException: 404, it names no URL.
     """
-    _, rest = _view_and_rest(request)
+    rest = _rest(request)
     match = _PERIOD.fullmatch(rest)
     if match is not None:
         return History(match[1], _page_rest(match[2], timestamped=False)[1])
@@ -75,7 +80,7 @@ def asked_pair(request: Request) -> Pair:
     Raises:
         HTTPException: 404, it names no URL, or not two moments.
     """
-    _, rest = _view_and_rest(request)
+    rest = _rest(request)
     match = _TWO.fullmatch(rest)
     if match is None:
         raise HTTPException(404)
@@ -94,13 +99,15 @@ def moment_of(timestamp: str) -> datetime:
         raise HTTPException(404) from None
 
 
-def _view_and_rest(request: Request) -> tuple[str, str]:
+def _target(request: Request) -> str:
     target = request.scope["raw_path"].decode("latin-1")
     query = request.scope["query_string"].decode("latin-1")
-    if query:
-        target += f"?{query}"
-    _, view, rest = target.split("/", 2)
-    return view, rest
+    return f"{target}?{query}" if query else target
+
+
+def _rest(request: Request) -> str:
+    """What follows the first segment."""
+    return _target(request).split("/", 2)[2]
 
 
 def _page_rest(rest: str, *, timestamped: bool = True) -> tuple[str | None, str]:

@@ -77,6 +77,7 @@ def as_json(page: Page) -> dict[str, object]:
         "has_copy": page.has_copy or page.is_download,
         "artifacts": sorted(page.artifacts),
         "text_digest": page.text_digest,
+        "blocked": None if page.taken_down is None else page.taken_down.reason,
     }
 
 

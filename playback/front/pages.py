@@ -4,10 +4,10 @@ Every page that a reader is told of comes out of `PageStore.pages_of`, every mom
 out of `PageStore.moments`: whoever must keep something from readers has these two places to do it.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 from core.classes import GOOD, WITHHELD, rank
 from core.errors import BadUrlError
@@ -19,6 +19,8 @@ from playback.addresses import is_web_url
 from playback.choosing import BEST_FIRST, EXACT_FIRST, OFFERED, twin_of
 from playback.choosing import WITHHELD as WITHHELD_SQL
 from playback.database import Database, key_values
+from playback.decisions.takedowns import Effect, Takedown
+from playback.permits import Permits, TakenDownError
 
 MOST_MOMENTS = 50_000  # of one URL's captures in its calendar, the newest
 _CANDIDATES = 20  # looked at for one that can be shown
@@ -59,6 +61,7 @@ class Page:
         class_score: how sure that is, from 0 to 1.
         class_evidence: what speaks for it, a sentence a line.
         text_digest: of its visible text as it was kept; empty when none was.
+        taken_down: why it is blocked; then nothing is told of it but its address and its moment.
     """
 
     page_id: str
@@ -78,6 +81,7 @@ class Page:
     class_evidence: str
     artifacts: dict[ArtifactKind, str]
     text_digest: str = ""
+    taken_down: Takedown | None = None
 
     @property
     def label(self) -> str:
@@ -98,7 +102,7 @@ class Page:
     def is_showable(self) -> bool:
         """True when replay can show it to who asks for this very capture."""
         shown = ArtifactKind.DOM in self.artifacts or self.mime in _SHOWN_TYPES
-        return shown and self.outcome not in _NOT_OFFERED
+        return shown and self.outcome not in _NOT_OFFERED and self.taken_down is None
 
     @property
     def is_good(self) -> bool:
@@ -122,6 +126,7 @@ class Page:
             self.mime == _PDF
             and self.outcome not in _NOT_OFFERED
             and self.page_class not in WITHHELD
+            and self.taken_down is None
         )
 
     @property
@@ -144,6 +149,16 @@ class Moment:
 
     timestamp: str
     is_offered: bool
+    page: "_Known"
+
+
+class _Known(NamedTuple):
+    """What a take-down is looked up by."""
+
+    page_id: str
+    url: str
+    timestamp: str
+    final_url: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,11 +184,13 @@ class PageStore:
     """Questions to the captures index of one collection; safe to ask from any thread.
 
     Every question raises TransientError when the index cannot be read, and finds nothing when there
-    is none yet.
+    is none yet. Pages that are hidden are not found; of one that is blocked, its address and its
+    moment are. Without `permits` everything may be shown.
     """
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, permits: Permits | None = None) -> None:
         self._database = database
+        self._permits = permits
 
     def nearest(self, url: str, at: datetime | None, *, exact: bool = True) -> Page | None:
         """The page of `url` to show for the moment `at` (None: the newest).
@@ -181,6 +198,9 @@ class PageStore:
         That is the very capture whose timestamp `at` names, if there is one and `exact` is true; else
         the best, and of several equally good ones the nearest (`playback.choosing`). What can be shown
         goes before what cannot.
+
+        Raises:
+            TakenDownError: that very capture is blocked, or every one that there is.
         """
         try:
             values = key_values(replay_key(url))
@@ -189,18 +209,18 @@ class PageStore:
         order = f"CASE WHEN {OFFERED} THEN 0 ELSE 1 END, {BEST_FIRST}"
         if exact and at is not None:
             order = f"{EXACT_FIRST}, {order}"
-        pages = self._rows(
+        query = (
             f"SELECT {COLUMNS} FROM pages WHERE {self._database.has_key}"  # noqa: S608 constants of ours
-            f" ORDER BY {order} LIMIT :limit",
-            {
-                **values,
-                "url": url,
-                "twin": twin_of(url),
-                "at": _LATEST_MS if at is None else (at - _EPOCH) // timedelta(milliseconds=1),
-                "timestamp": "" if at is None or not exact else timestamp14(at),
-                "limit": _CANDIDATES,
-            },
+            f" ORDER BY {order} LIMIT :limit OFFSET :offset"
         )
+        facts = {
+            **values,
+            "url": url,
+            "twin": twin_of(url),
+            "at": _LATEST_MS if at is None else _ms(at),
+            "timestamp": "" if at is None or not exact else timestamp14(at),
+        }
+        pages = self._candidates(query, facts)
         if not pages:
             return None
         first = pages[0]
@@ -210,9 +230,35 @@ class PageStore:
         shown = (each for each in equals if each.has_copy or each.is_download)
         return next(shown, first)
 
+    def _candidates(self, query: str, facts: dict[str, Any]) -> tuple[Page, ...]:
+        """The first pages that may be shown, the best before the others.
+
+        Raises:
+            TakenDownError: the very one that was asked for is blocked, or all are.
+        """
+        offset, blocked = 0, None
+        while True:
+            rows = self._database.rows(query, {**facts, "limit": _CANDIDATES, "offset": offset})
+            pages = self.pages_of(rows)
+            for page in pages:
+                if page.taken_down is not None:
+                    blocked = blocked or TakenDownError(page.taken_down)
+                    if page.timestamp == facts["timestamp"] and page.url == facts["url"]:
+                        raise TakenDownError(page.taken_down)
+            shown = tuple(page for page in pages if page.taken_down is None)
+            if shown or len(rows) < _CANDIDATES:
+                break
+            offset += _CANDIDATES
+        if not shown and blocked is not None:
+            raise blocked
+        return shown
+
     def better(self, page: Page) -> Page | None:
         """A capture of the same URL to be read rather than `page`; None when `page` is the best."""
-        found = self.nearest(page.url, page.captured_at, exact=False)
+        try:
+            found = self.nearest(page.url, page.captured_at, exact=False)
+        except TakenDownError:
+            return None
         if found is None or found.rank >= page.rank or found.outcome in _NOT_OFFERED:
             return None
         return found
@@ -243,13 +289,35 @@ class PageStore:
         if values is None:
             return ()
         rows = self._database.rows(
-            "SELECT page_id, url, timestamp,"  # noqa: S608 constants of ours
+            "SELECT page_id, url, timestamp, final_url,"  # noqa: S608 constants of ours
             f" CASE WHEN {OFFERED} AND NOT {WITHHELD_SQL} THEN 1 ELSE 0 END AS offered"
             f" FROM pages WHERE {self._database.has_key} AND url IN (:url, :twin)"
             " ORDER BY captured_ms DESC LIMIT :limit",
             {**values, "limit": MOST_MOMENTS},
         )
-        return tuple(Moment(row["timestamp"], bool(row["offered"])) for row in rows)
+        moments = (
+            Moment(
+                row["timestamp"],
+                bool(row["offered"]),
+                _Known(row["page_id"], row["url"], row["timestamp"], row["final_url"]),
+            )
+            for row in rows
+        )
+        return tuple(self._permitted(moments))
+
+    def _permitted(self, moments: Iterable[Moment]) -> Iterator[Moment]:
+        """The moments without those that are hidden; blocked ones offer nothing."""
+        if self._permits is None or self._permits.are_open():
+            yield from moments
+            return
+        every = list(moments)
+        taken_down = self._permits.pages([moment.page for moment in every])
+        for moment in every:
+            takedown = taken_down.get(moment.page.page_id)
+            if takedown is None:
+                yield moment
+            elif takedown.effect is Effect.BLOCK:
+                yield replace(moment, is_offered=False)
 
     def spellings(self, url: str, *, limit: int) -> tuple[str, ...]:
         """Other URLs under the same replay key, which may be other pages."""
@@ -278,12 +346,18 @@ class PageStore:
         return Place(**{name: rows[0][name] for name in Place.__slots__}) if rows else None
 
     def pages_of(self, rows: Sequence[Any]) -> tuple[Page, ...]:
-        """The pages of rows with `COLUMNS`, with their artifacts, in the same order."""
-        found = self._artifacts([row["page_id"] for row in rows])
-        return tuple(_page(row, found.get(row["page_id"], _Artifacts({}, ""))) for row in rows)
-
-    def _rows(self, query: str, values: dict[str, Any]) -> tuple[Page, ...]:
-        return self.pages_of(self._database.rows(query, values))
+        """The pages of rows with `COLUMNS`, in the same order, without those that are hidden."""
+        artifacts = self._artifacts([row["page_id"] for row in rows])
+        pages = [_page(row, artifacts.get(row["page_id"], _Artifacts({}, ""))) for row in rows]
+        taken_down = {} if self._permits is None else self._permits.pages(pages)
+        shown = []
+        for page in pages:
+            takedown = taken_down.get(page.page_id)
+            if takedown is None:
+                shown.append(page)
+            elif takedown.effect is Effect.BLOCK:
+                shown.append(_blocked(page, takedown))
+        return tuple(shown)
 
     def _artifacts(self, page_ids: list[str]) -> dict[str, "_Artifacts"]:
         found: dict[str, _Artifacts] = {}
@@ -322,6 +396,20 @@ def _page(row: Any, artifacts: _Artifacts) -> Page:
         captured_at=captured_at,
         artifacts=artifacts.uris,
         text_digest=artifacts.text_digest,
+    )
+
+
+def _blocked(page: Page, takedown: Takedown) -> Page:
+    """What may be told of a page that is blocked."""
+    return replace(
+        page,
+        final_url=page.url,
+        reason="",
+        title="",
+        class_evidence="",
+        artifacts={},
+        text_digest="",
+        taken_down=takedown,
     )
 
 

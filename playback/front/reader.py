@@ -1,6 +1,7 @@
 """The cached copy of one URL: the copy, its screenshot, its text, both side by side, how to cite it."""
 
 import logging
+from dataclasses import replace
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -9,12 +10,12 @@ from starlette.responses import RedirectResponse, Response
 from core.errors import PermanentError, TransientError
 from core.pages import PageInfo
 from core.records import ArtifactKind
-from playback.addresses import Memento, Modifier, memento_path, page_path
+from playback.addresses import Memento, Modifier, PageAddress, memento_path, page_path
 from playback.front import citing
 from playback.front.asking import asked, moment_of
 from playback.front.pages import Page
-from playback.front.standing import QueueStanding
-from playback.front.views import Means, reader_path
+from playback.front.standing import QueueStanding, Standing
+from playback.front.views import Means, here
 
 VIEWS = ("page", "screenshot", "text", "beside", "as-captured", "cite")
 MOST_SIBLINGS = 50
@@ -36,13 +37,15 @@ class Reader:
             return no_copy(self._means, wanted.url)
         if (page.timestamp, page.url) != (wanted.timestamp, wanted.url):
             # The address that the reader ends on tells the true date and the true URL.
-            return RedirectResponse(reader_path(page.timestamp, page.url, view=wanted.view), 302)
+            return RedirectResponse(here(path_of(page, wanted)), 302)
         if wanted.view == "cite":
             return self._cite(page, request)
         siblings = self._means.store.captures(page.url, limit=MOST_SIBLINGS + 1)
         return self._means.render(
             "page.html",
+            headers=self._means.page_headers(page),
             page=page,
+            asked=wanted,
             view=wanted.view,
             better=self._means.store.better(page) if not page.is_good else None,
             siblings=siblings[:MOST_SIBLINGS],
@@ -57,7 +60,7 @@ class Reader:
         page = self._means.store.nearest(wanted.url, None)
         if page is None:
             return no_copy(self._means, wanted.url)
-        return RedirectResponse(reader_path(page.timestamp, page.url), 302)
+        return RedirectResponse(here(path_of(page, replace(wanted, view="page"))), 302)
 
     def _cite(self, page: Page, request: Request) -> Response:
         if not has_copy(page):
@@ -82,6 +85,13 @@ class Reader:
         return self._means.render("cite.html", page=page, source=source, citing=citing)
 
 
+def path_of(page: Page, wanted: PageAddress) -> str:
+    """The path of what was wanted, of this page."""
+    return page_path(
+        page.timestamp, page.url, view=wanted.view, level=wanted.level, wiki=wanted.wiki
+    )
+
+
 def no_copy(means: Means, url: str) -> Response:
     """The answer for a URL without any capture: what becomes of it."""
     return means.render("never.html", 404, url=url, standing=standing_of(means, url))
@@ -93,11 +103,15 @@ def has_copy(page: Page) -> bool:
 
 
 def standing_of(means: Means, url: str) -> QueueStanding | None:
-    """Where the URL stands; None when nobody knows, or nobody can say at the moment."""
+    """Where the URL stands; None when nobody knows, or nobody can say at the moment.
+
+    That it was visited is not told: where no copy is shown, it may have been hidden (P-22).
+    """
     if means.status is None:
         return None
     try:
-        return means.status.standing(url)
+        standing = means.status.standing(url)
+        return None if standing is None or standing.standing is Standing.DONE else standing
     except TransientError as error:
         _LOG.warning("front.status_unavailable: %s", error)
         return None

@@ -27,6 +27,7 @@ from playback.front.pages import COLUMNS, Page, PageStore
 PAGE_SIZE = 50
 MOST_READ = 100_000  # pages that one question looks at
 _FEW = 10_000  # pages that are sorted for one answer
+_MOST_ROUNDS = 10  # for one part, when much of it is hidden
 _LONGEST = 500  # characters
 _MOST_WORDS = 8
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -133,22 +134,40 @@ class Search:
         if condition is None:
             return Found(question, (), None, None, None)
         at, newer_wanted = (after, True) if after is not None else (before, False)
-        step = _Step(at, newer_wanted, PAGE_SIZE + 1)
-        rows, read_to = self._rows(condition, step)
-        rows.sort(key=lambda row: (row["captured_ms"], row["page_id"]), reverse=not newer_wanted)
-        has_more = len(rows) > PAGE_SIZE
-        rows = rows[:PAGE_SIZE]
-        ahead = _cursor(rows[-1]) if has_more else read_to
-        behind = at and (_cursor(rows[0]) if rows else at)
+        pages, read_to = self._shown(question, condition, at, newer_wanted=newer_wanted)
+        has_more = len(pages) > PAGE_SIZE
+        pages = pages[:PAGE_SIZE]
+        ahead = cursor_of(pages[-1]) if has_more else read_to
+        behind = at and (cursor_of(pages[0]) if pages else at)
         if newer_wanted:
-            rows.reverse()
+            pages.reverse()
         return Found(
             question,
-            self._store.pages_of(rows),
+            tuple(pages),
             older=behind if newer_wanted else ahead,
             newer=ahead if newer_wanted else behind,
             read_to=_moment(read_to) if read_to and not has_more else None,
         )
+
+    def _shown(
+        self, question: Question, condition: "_Condition", at: Cursor | None, *, newer_wanted: bool
+    ) -> tuple[list[Page], Cursor | None]:
+        """A part's pages and one more; and how far was read, if that was not to the end.
+
+        What is hidden leaves no gap, so it is read on until the part is full.
+        """
+        pages: list[Page] = []
+        for _ in range(_MOST_ROUNDS):
+            rows, read_to = self._rows(condition, _Step(at, newer_wanted, PAGE_SIZE + 1))
+            rows.sort(
+                key=lambda row: (row["captured_ms"], row["page_id"]), reverse=not newer_wanted
+            )
+            found = self._store.pages_of(rows)
+            pages += [page for page in found if _may_be_found(page, question)]
+            if len(pages) > PAGE_SIZE or len(rows) <= PAGE_SIZE:
+                return pages, read_to
+            at = _cursor(rows[-1])
+        return pages, at
 
     def _rows(self, condition: "_Condition", step: "_Step") -> tuple[list[Any], Cursor | None]:
         """One row more than a part has; and how far was read, if that was not to the end."""
@@ -291,6 +310,19 @@ class _Step:
         if self.at is None:
             return ""
         return f"AND ({column}, page_id) {'>' if self.newer else '<'} (:at_ms, :at_id)"
+
+
+def cursor_of(page: Page) -> Cursor:
+    """The page's place in every list."""
+    return Cursor((page.captured_at - _EPOCH) // timedelta(milliseconds=1), page.page_id)
+
+
+def _may_be_found(page: Page, question: Question) -> bool:
+    """Whether the reader may be told: the words of a blocked page's title do not find it."""
+    if page.taken_down is None or question.where in (Where.URL, Where.HOST):
+        return True
+    words = question.words.lower().split()
+    return question.where is Where.ANY and all(word in page.url.lower() for word in words)
 
 
 def _cursor(row: Any) -> Cursor:

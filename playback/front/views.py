@@ -9,7 +9,15 @@ from starlette.responses import HTMLResponse
 
 from core.clock import Clock
 from core.records import ArtifactKind
-from playback.addresses import Memento, Modifier, escape_url, memento_path, page_path
+from playback.addresses import (
+    LEVEL_MODIFIERS,
+    Memento,
+    Modifier,
+    PageAddress,
+    escape_url,
+    memento_path,
+    page_path,
+)
 from playback.front import languages
 from playback.front.languages import spoken
 from playback.front.pages import Page, PageStore
@@ -33,6 +41,7 @@ class Means:
         origin: the front's own, for addresses that leave it; empty when every Host is answered.
         replay_origin: where the copies are.
         render: makes a page of a template, with a status code and the template's values.
+        page_headers: what the answer with a capture's page says in its headers.
     """
 
     store: PageStore
@@ -43,6 +52,7 @@ class Means:
     origin: str
     replay_origin: str
     render: "Render"
+    page_headers: Callable[[Page], Mapping[str, str]]
 
 
 class Render:
@@ -74,9 +84,12 @@ def here(path: str) -> str:
     return spoken.get().prefix + path
 
 
-def reader_path(timestamp: str, url: str, *, view: str = "page") -> str:
-    """`page_path`, in the language that the reader chose."""
-    return here(page_path(timestamp, url, view=view))
+def reader_path(
+    timestamp: str, url: str, *, view: str = "page", asked: PageAddress | None = None
+) -> str:
+    """`page_path` in the language that the reader chose, with the level and the wiki of `asked`."""
+    level, wiki = (asked.level, asked.wiki) if asked is not None else (None, "")
+    return here(page_path(timestamp, url, view=view, level=level, wiki=wiki))
 
 
 def history_path(url: str, period: str = "") -> str:
@@ -102,14 +115,15 @@ def _environment(replay_origin: str) -> Environment:
         lstrip_blocks=True,
     )
 
-    def replayed(timestamp: str, modifier: Modifier, url: str) -> str:
-        return replay_origin + memento_path(Memento(timestamp, modifier, url))
+    def replayed(timestamp: str, modifier: Modifier, url: str, wiki: str = "") -> str:
+        return replay_origin + memento_path(Memento(timestamp, modifier, url, wiki))
 
     def image_address(timestamp: str, uri: str) -> str:
         return replayed(timestamp, Modifier.IMAGE, uri)
 
-    def copy_address(page: Page) -> str:
-        return replayed(page.timestamp, Modifier.PAGE, page.url)
+    def copy_address(page: Page, asked: PageAddress) -> str:
+        modifier = LEVEL_MODIFIERS[asked.level] if asked.level is not None else Modifier.PAGE
+        return replayed(page.timestamp, modifier, page.url, asked.wiki)
 
     def very_address(page: Page) -> str:
         return replayed(page.timestamp, Modifier.VERY, page.url)

@@ -41,6 +41,8 @@ _ALLOWED: dict[str, re.Pattern[str]] = {
     ),
     # Only to an address of our own, so no redirect leaves the archive (P-14).
     "location": re.compile(r"/c/\d{14}(?:im_|cs_)?/[!$-;=?-Z_a-z\[\]~]{1,30000}"),
+    # Who keeps a copy from being shown (RFC 7725).
+    "link": re.compile(r'<https?://[A-Za-z0-9.:\[\]-]{1,300}/>; rel="blocked-by"'),
     "content-disposition": re.compile(r'attachment; filename="capture-[a-z0-9]{1,64}\.[a-z]{3}"'),
 }
 _PERMISSIONS = (
