@@ -23,7 +23,10 @@ from core.errors import ConfigError, UnavailableError
 from core.layout import Layout
 from playback.database import INDEX_URL, open_database
 from playback.decisions.store import open_decisions
-from playback.front.app import create_app
+from playback.front.app import Around, create_app
+from playback.front.languages import SOURCE, check_language
+from playback.front.records import Records
+from playback.front.standing import Status
 
 _LOG = logging.getLogger(__name__)
 
@@ -51,6 +54,8 @@ async def serve(  # noqa: PLR0913 each is the caller's to say
     on_ready: Callable[[str], None] | None = None,
     index_url: str = "",
     with_replay: bool = True,
+    status: Status | None = None,
+    language: str = SOURCE,
 ) -> None:
     """Serve until cancelled, or until SIGTERM comes; then front and replay have ended.
 
@@ -64,10 +69,13 @@ async def serve(  # noqa: PLR0913 each is the caller's to say
         origins: what readers see behind a reverse proxy; needed when `host` is every address.
         on_ready: told the front's origin once both answer.
         index_url: the captures index of several machines; empty: the collection's own.
+        status: knows what is queued; None when nobody does.
+        language: for readers whose browser asks for none that there is.
         with_replay: False when a replay that somebody else runs serves the copies at its origin.
 
     Raises:
-        ConfigError: the origins are missing or the same, or the URL names no index.
+        ConfigError: the origins are missing or the same, the URL names no index, or the front does
+            not speak the language.
         UnavailableError: there is no replay environment, replay does not start, or a port is taken.
     """
     if host in _ANY_ADDRESS and origins is None:
@@ -79,12 +87,19 @@ async def serve(  # noqa: PLR0913 each is the caller's to say
         contextlib.closing(open_decisions(layout)) as decisions,
         _listener(host, port) as listener,
     ):
+        around = Around(Records(layout), status, check_language(language))
         own_port = listener.getsockname()[1]
         front = origins.front if origins is not None else _origin(host, own_port)
         if not with_replay:
             if origins is None:
                 raise ConfigError("Where the copies are must be said when no replay is started.")
-            app = create_app(database, decisions, replay_origin=origins.replay, origin=front)
+            app = create_app(
+                database,
+                decisions,
+                replay_origin=origins.replay,
+                origin=front,
+                around=around,
+            )
             await _serve_both(app, listener, None, lambda: on_ready and on_ready(front))
             return
         command = _replay_command(find_replay_python(), layout, host, front)
@@ -96,6 +111,7 @@ async def serve(  # noqa: PLR0913 each is the caller's to say
                 decisions,
                 replay_origin=origins.replay if origins else _origin(host, replay.port),
                 origin=front,
+                around=around,
             )
             await _serve_both(app, listener, replay, lambda: on_ready and on_ready(front))
 

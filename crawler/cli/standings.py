@@ -15,10 +15,11 @@ from core.settings import Settings
 from core.urls import fetch_key
 from crawler.frontier.base import Frontier, ItemRecord, ItemState
 from crawler.frontier.opening import open_frontier
-from crawler.policy.entries import ORDERS, Entries, PolicyEntry, read_entries
+from crawler.policy.entries import ORDERS, Entries, Kind, PolicyEntry, read_entries
 from crawler.policy.patterns import target_of
 from playback.front.standing import Attempted, QueueStanding, Standing
 
+_PRIVATE = frozenset({*Kind, "list"})
 _NO_ATTEMPT = "release"  # a claim that was given back unvisited
 
 
@@ -96,31 +97,38 @@ def _standing(
         for each in record.attempts
         if each.ending != _NO_ATTEMPT
     )
-    ended_at = record.ended_at or record.added_at
+    item, since = record.item, record.ended_at or record.claimed_at or record.added_at
     match record.state:
+        case ItemState.QUEUED if entry is not None:
+            return _refused(entry)
         case ItemState.QUEUED:
-            if entry is not None:
-                return _refused(entry)
-            until, reason = blocked(record.item.host)
+            until, reason = blocked(item.host)
             moments = [each for each in (until, record.due_at) if each is not None]
-            return QueueStanding(
-                Standing.QUEUED, record.added_at, max(moments, default=None), reason, attempts
-            )
-        case ItemState.CLAIMED:
-            since = record.claimed_at or record.added_at
-            return QueueStanding(Standing.VISITING, since, attempts=attempts)
+            latest = max(moments, default=None)
+            return QueueStanding(Standing.QUEUED, record.added_at, latest, reason, attempts)
         case ItemState.SKIPPED:
             until = entry.expires_at if entry is not None else None
-            return QueueStanding(Standing.REFUSED, ended_at, until, record.outcome)
-        case ItemState.DEAD:
-            return QueueStanding(Standing.FAILED, ended_at, None, record.outcome, attempts)
-        case ItemState.DONE:
-            return QueueStanding(Standing.DONE, ended_at)
+            return QueueStanding(Standing.REFUSED, since, until, _public(record.outcome))
+        case _:
+            reason = _public(record.outcome) if record.state is ItemState.DEAD else ""
+            return QueueStanding(_STANDINGS[record.state], since, None, reason, attempts)
+
+
+_STANDINGS = {
+    ItemState.CLAIMED: Standing.VISITING,
+    ItemState.DEAD: Standing.FAILED,
+    ItemState.DONE: Standing.DONE,
+}
 
 
 def _refused(entry: PolicyEntry) -> QueueStanding:
-    # Who decided and in which words is the operator's business; readers are told the kind.
     return QueueStanding(Standing.REFUSED, entry.made_at, entry.expires_at, f"{entry.kind}:")
+
+
+def _public(reason: str) -> str:
+    """The reason as readers are told: of what an operator decided, and of lists, only the kind."""
+    kind, colon, _ = reason.partition(":")
+    return f"{kind}{colon}" if kind in _PRIVATE else reason
 
 
 def _blocked(frontier: Frontier, host: str, now: datetime) -> tuple[datetime | None, str]:
