@@ -24,8 +24,11 @@ from core.errors import ConfigError, UnavailableError
 from core.layout import Layout
 from playback.database import INDEX_URL, open_database
 from playback.decisions.store import DecisionStore, open_decisions
-from playback.front.app import create_app
+from playback.front.app import Around, create_app
 from playback.front.full import FullCopies
+from playback.front.languages import SOURCE, check_language
+from playback.front.records import Records
+from playback.front.standing import Status
 from playback.full_origins import FULL_SECRET, LOCAL, FullOrigins, full_pattern
 from playback.full_permission import FullPermission
 
@@ -58,6 +61,8 @@ async def serve(  # noqa: PLR0913 each is the caller's to say
     with_replay: bool = True,
     workers: int = 1,
     full: str = "",
+    status: Status | None = None,
+    language: str = SOURCE,
 ) -> None:
     """Serve until cancelled, or until SIGTERM comes; then front and replay have ended.
 
@@ -74,11 +79,14 @@ async def serve(  # noqa: PLR0913 each is the caller's to say
         index_url: the captures index of several machines; empty: the collection's own.
         full: the origins of copies in full, e.g. ``https://*.copies.example``; ``local``: on this
             machine; empty: none.
+        status: knows what is queued; None when nobody does.
+        language: for readers whose browser asks for none that there is.
         with_replay: False when a replay that somebody else runs serves the copies at its origin.
         workers: how many processes replay has; 0: `default_workers`.
 
     Raises:
-        ConfigError: the origins are missing or the same, or the URL names no index.
+        ConfigError: the origins are missing or the same, the URL names no index, or the front does
+            not speak the language.
         UnavailableError: there is no replay environment, replay does not start, or a port is taken.
     """
     if host in _ANY_ADDRESS and origins is None:
@@ -93,16 +101,22 @@ async def serve(  # noqa: PLR0913 each is the caller's to say
         secret = os.environ.get(FULL_SECRET) or secrets.token_hex(32)
         own_port = listener.getsockname()[1]
         front = origins.front if origins is not None else _origin(host, own_port)
+
+        def app_with(replay_origin: str, copies: str) -> Starlette:
+            around = Around(
+                records=Records(layout),
+                status=status,
+                language=check_language(language),
+                full=_full_copies(copies, secret, decisions),
+            )
+            return create_app(
+                database, decisions, replay_origin=replay_origin, origin=front, around=around
+            )
+
         if not with_replay:
             if origins is None:
                 raise ConfigError("Where the copies are must be said when no replay is started.")
-            app = create_app(
-                database,
-                decisions,
-                replay_origin=origins.replay,
-                origin=front,
-                full=_full_copies(full, secret, decisions),
-            )
+            app = app_with(origins.replay, full)
             await _serve_both(app, listener, None, lambda: on_ready and on_ready(front))
             return
         python = find_replay_python()
@@ -115,17 +129,13 @@ async def serve(  # noqa: PLR0913 each is the caller's to say
             if full:
                 command += ["--full-origin", full]
                 more[FULL_SECRET] = secret
-            where = full_pattern(host, replay_at) if full == LOCAL else full
+            app = app_with(
+                origins.replay if origins else _origin(host, replay_at),
+                full_pattern(host, replay_at) if full == LOCAL else full,
+            )
             async with _running_replay(
                 command, replay_listener, more, workers or default_workers()
             ) as replay:
-                app = create_app(
-                    database,
-                    decisions,
-                    replay_origin=origins.replay if origins else _origin(host, replay_at),
-                    origin=front,
-                    full=_full_copies(where, secret, decisions),
-                )
                 await _serve_both(app, listener, replay, lambda: on_ready and on_ready(front))
 
 
