@@ -13,6 +13,7 @@ from playback.replay.answers import CSS, TEXT, Answer, Request, absent
 from playback.replay.archive import Payload
 from playback.replay.context import CHARSET, Context, first_playable
 from playback.replay.images import image_type
+from playback.replay.leveling import shows_image
 from playback.replay.making import RasterJob, SheetJob
 from playback.replay.rewriting import Rewriter
 from playback.replay.sniffing import raster_kind
@@ -38,9 +39,13 @@ class Parts:
         if found is None:
             return absent()
         capture, load = found
-        known = request.answer(capture, "image/png", bytes)  # any image: of a 304 no type is sent
-        if known.status is HTTPStatus.NOT_MODIFIED:
-            return known
+        if not shows_image(self._context, request, capture, artifact):
+            return absent()
+        if request.known_etags:
+            # Any image: of a 304 no type is sent.
+            known = request.answer(capture, "image/png", bytes)
+            if known.status is HTTPStatus.NOT_MODIFIED:
+                return known
         body = load().body
         media_type = image_type(body)
         if media_type is None and raster_kind(body) is not None:
@@ -73,6 +78,7 @@ class Parts:
             request.memento.timestamp,
             capture.url,
             self._context.front,
+            wiki=request.memento.wiki,
             has_images=request.memento.modifier is Modifier.STYLE,
         )
 
