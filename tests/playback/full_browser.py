@@ -25,7 +25,9 @@ class Tab:
     def __init__(self, connection: CdpConnection) -> None:
         self._connection = connection
         self._session = ""
-        self._frames: dict[str, str] = {}  # sessions of frames in other processes, and their addresses
+        self._frames: dict[
+            str, str
+        ] = {}  # sessions of frames in other processes, and their addresses
         self._contexts: dict[tuple[str, int], dict[str, Any]] = {}
         self._changed = asyncio.Event()
         self.said: list[str] = []  # console messages and exceptions
