@@ -47,7 +47,10 @@ _PLAIN_STYLE = (
     "td,th{border:1px solid #8888;padding:.2em .5em;text-align:start;vertical-align:top}"
 )
 # In a layer, so that any rule of the page wins: disabled controls keep their colours.
-_BASE_STYLE = "@layer weboid{:disabled{color:fieldtext}img{overflow:hidden}}"
+_BASE_STYLE = (
+    "@layer weboid{:disabled{color:fieldtext;opacity:1}button:disabled{color:buttontext}"
+    "input:disabled,textarea:disabled{background-color:field}img{overflow:hidden}}"
+)
 
 
 def sanitise_document(
