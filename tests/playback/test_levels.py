@@ -95,9 +95,9 @@ def _naively(
     level = DEFAULT_LEVEL
     for target in reversed(order):
         last = [each for each in decisions if each[0] == target][-1:]
-        if not last or last[0][1] is None:
+        said, actor = last[0][1:] if last else (None, OPERATOR)
+        if said is None:
             continue
-        _, said, actor = last[0]
         given = None
         for editor in (actor.name, ""):
             found = [each for each in rights if each[:2] == (actor.wiki, editor)][-1:]
