@@ -6,6 +6,7 @@ from http import HTTPStatus
 from urllib.parse import urljoin
 
 from core.captures import Capture
+from core.errors import PermanentError
 from core.records import ArtifactKind, parse_artifact_uri
 from playback.addresses import Modifier, is_web_url
 from playback.replay.answers import CSS, TEXT, Answer, Request, absent
@@ -13,8 +14,9 @@ from playback.replay.archive import Payload
 from playback.replay.context import CHARSET, Context, first_playable
 from playback.replay.images import image_type
 from playback.replay.leveling import shows_image
-from playback.replay.making import SheetJob
+from playback.replay.making import RasterJob, SheetJob
 from playback.replay.rewriting import Rewriter
+from playback.replay.sniffing import raster_kind
 
 _PICTURES = {ArtifactKind.VIEW, ArtifactKind.FULL_PAGE, ArtifactKind.THUMBNAIL}
 _MOST_REDIRECTS = 5
@@ -46,7 +48,21 @@ class Parts:
                 return known
         body = load().body
         media_type = image_type(body)
+        if media_type is None and raster_kind(body) is not None:
+            return self._drawn(request, capture, body)
         return absent() if media_type is None else request.answer(capture, media_type, lambda: body)
+
+    def _drawn(self, request: Request, capture: Capture, body: bytes) -> Answer:
+        """A picture that no browser is handed as it is, drawn as PNG (P-02)."""
+
+        def make() -> bytes:
+            try:
+                return self._context.make(RasterJob(body))
+            except PermanentError:
+                return b""  # kept, so that a picture made to be slow is slow once
+
+        answer = self._context.made_answer(request, capture, "image/png", make)
+        return answer if answer.body else absent()
 
     def style(self, request: Request) -> Answer:
         """A style sheet, filtered."""
