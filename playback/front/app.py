@@ -14,12 +14,14 @@ from starlette.staticfiles import StaticFiles
 from core.clock import Clock, SystemClock
 from core.errors import TransientError
 from playback.database import Database
+from playback.decisions.level_book import LevelBook
 from playback.decisions.store import DecisionStore
 from playback.front.asking import url_of
 from playback.front.full import FullCopies, full_routes
 from playback.front.headers import FixedHeaders, OneOrigin, security_headers
 from playback.front.history import History
 from playback.front.languages import SOURCE
+from playback.front.levels import Offers
 from playback.front.lists import Lists
 from playback.front.pages import PageStore
 from playback.front.reader import VIEWS, Reader
@@ -76,6 +78,7 @@ def create_app(
     clock = clock or SystemClock()
     permits = Permits(decisions, database.rows, clock.now)
     store = PageStore(database, permits)
+    offers = Offers(LevelBook(decisions), around.full)
     means = Means(
         store=store,
         search=Search(database, store),
@@ -84,7 +87,8 @@ def create_app(
         clock=clock,
         origin=origin or "",
         replay_origin=replay_origin,
-        render=Render(replay_origin),
+        render=Render(replay_origin, shows_pictures=offers.shows_pictures),
+        offers=offers,
         page_headers=lambda page: {},  # noqa: ARG005 nothing so far
     )
     lists, reader, history = Lists(means), Reader(means), History(means)

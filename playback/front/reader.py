@@ -38,6 +38,9 @@ class Reader:
         if (page.timestamp, page.url) != (wanted.timestamp, wanted.url):
             # The address that the reader ends on tells the true date and the true URL.
             return RedirectResponse(here(path_of(page, wanted)), 302)
+        if self._means.offers.is_above(page, wanted):
+            return RedirectResponse(here(path_of(page, replace(wanted, level=None))), 302)
+        page = self._means.offers.allowed(page, wanted)
         if wanted.view == "cite":
             return self._cite(page, request)
         siblings = self._means.store.captures(page.url, limit=MOST_SIBLINGS + 1)
@@ -47,6 +50,7 @@ class Reader:
             page=page,
             asked=wanted,
             view=wanted.view,
+            levels=self._means.offers.choices(page, wanted),
             better=self._means.store.better(page) if not page.is_good else None,
             siblings=siblings[:MOST_SIBLINGS],
             has_more_siblings=len(siblings) > MOST_SIBLINGS,
