@@ -56,7 +56,8 @@ _MODIFIERS = frozenset(
 )
 # What browsers ask for when they fill a frame (Fetch Metadata).
 _FRAMES = frozenset({"iframe", "frame", "object", "embed"})
-_BY_DESTINATION = {"script": "js_", "style": "cs_", "image": "im_", "iframe": "if_", "frame": "fr_"}
+_PARTS = {"script": "js_", "style": "cs_", "image": "im_"}
+_BY_DESTINATION = {**_PARTS, "iframe": "if_", "frame": "fr_"}
 _SAFE = "!$&'()*+,/:;=?@[]~%-._"
 _RANGE = re.compile(r"bytes=(\d{0,12})-(\d{0,12})")
 
@@ -75,7 +76,7 @@ class _Asked:
     @property
     def is_document(self) -> bool:
         """True for what fills the page's frame, and not a frame within it."""
-        return self.modifier == PAGE_MODIFIER and self.request.destination != "empty"
+        return self.modifier == PAGE_MODIFIER and self.request.destination in {"", *_FRAMES}
 
     @property
     def is_nested(self) -> bool:
@@ -184,6 +185,9 @@ class Full:
         modifier = match[2] or PAGE_MODIFIER
         if not is_web_url(url) or modifier not in _MODIFIERS:
             return _absent()
+        if modifier == PAGE_MODIFIER:
+            # A relative address keeps the page's modifier, whatever it is for.
+            modifier = _PARTS.get(request.destination, modifier)
         at = parse_timestamp14(page.timestamp)
         return _Asked(page, at, origin, modifier, url, request)
 
@@ -215,8 +219,8 @@ class Full:
         status = capture.status or 200
         if 300 <= status < 400:
             return _redirect(asked, capture, payload)
-        is_script = asked.request.destination == "script"
-        media_type = media_type_of(payload, "js_" if is_script else asked.modifier)
+        use = _PARTS.get(asked.request.destination, asked.modifier)
+        media_type = media_type_of(payload, use if use == "js_" else asked.modifier)
         if media_type in ACTIVE_TYPES and not asked.request.destination:
             # Without knowing what it is for, no document is given out: it might stand in no frame.
             return plain(403, "Scripts run only in browsers that say what they ask for.\n")

@@ -225,9 +225,11 @@ def _rewriter() -> Any:
             elif tag == "meta" and values.get("http-equiv", "").lower() in _META:
                 tag_attrs = [each for each in tag_attrs if each[0] != "content"]
             tag_attrs = [each for each in tag_attrs if each[0] not in _DROPPED]
-            if tag == "script" and "src" in values:
-                # So spelled, pywb leaves it alone. Without it a script's errors are hidden from the
-                # page, for even its own scripts are foreign to an opaque origin.
+            if (tag == "script" and "src" in values) or (
+                tag == "link" and "stylesheet" in values.get("rel", "").lower()
+            ):
+                # So spelled, pywb leaves it alone. Without it a script's errors and a sheet's rules
+                # are hidden from the page, for even its own are foreign to an opaque origin.
                 tag_attrs.append(("crossOrigin", "anonymous"))
             done: bool = super()._rewrite_tag_attrs(tag, tag_attrs, *more)
             return done
