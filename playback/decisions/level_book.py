@@ -60,11 +60,7 @@ class LevelBook:
                 the reason is too long; then none of them is changed.
             TransientError: the store cannot be written.
         """
-        rules = self.now()
-        for target in targets:
-            rules.check_right(actor, target, level)
-            if level is None and rules.at(target) is None:
-                raise InputError(f"There is no rule about {target} to take away.")
+        self.check(targets, level, actor=actor)
         self._store.change(
             [
                 (
@@ -82,6 +78,19 @@ class LevelBook:
                 for target in targets
             ]
         )
+
+    def check(self, targets: Sequence[Target], level: Level | None, *, actor: Actor) -> None:
+        """Return when the actor may `decide` that.
+
+        Raises:
+            InputError: not of all of the targets, or there is no rule to take away.
+            TransientError: the store cannot be read.
+        """
+        rules = self.now()
+        for target in targets:
+            rules.check_right(actor, target, level)
+            if level is None and rules.at(target) is None:
+                raise InputError(f"There is no rule about {target} to take away.")
 
     def allow(self, right: Right) -> None:
         """Let editors decide what `right` says; with ``most=None`` no longer. Its number is not read.
