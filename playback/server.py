@@ -8,6 +8,7 @@ import contextlib
 import json
 import logging
 import os
+import secrets
 import signal
 import socket
 from asyncio.subprocess import PIPE, Process
@@ -22,8 +23,14 @@ from starlette.applications import Starlette
 from core.errors import ConfigError, UnavailableError
 from core.layout import Layout
 from playback.database import INDEX_URL, open_database
-from playback.decisions.store import open_decisions
-from playback.front.app import create_app
+from playback.decisions.store import DecisionStore, open_decisions
+from playback.front.app import Around, create_app
+from playback.front.full import FullCopies
+from playback.front.languages import SOURCE, check_language
+from playback.front.records import Records
+from playback.front.standing import Status
+from playback.full_origins import FULL_SECRET, LOCAL, FullOrigins, full_pattern
+from playback.full_permission import FullPermission
 
 _LOG = logging.getLogger(__name__)
 
@@ -53,6 +60,9 @@ async def serve(  # noqa: PLR0913 each is the caller's to say
     index_url: str = "",
     with_replay: bool = True,
     workers: int = 1,
+    full: str = "",
+    status: Status | None = None,
+    language: str = SOURCE,
 ) -> None:
     """Serve until cancelled, or until SIGTERM comes; then front and replay have ended.
 
@@ -67,11 +77,16 @@ async def serve(  # noqa: PLR0913 each is the caller's to say
         origins: what readers see behind a reverse proxy; needed when `host` is every address.
         on_ready: told the front's origin once both answer.
         index_url: the captures index of several machines; empty: the collection's own.
+        full: the origins of copies in full, e.g. ``https://*.copies.example``; ``local``: on this
+            machine; empty: none.
+        status: knows what is queued; None when nobody does.
+        language: for readers whose browser asks for none that there is.
         with_replay: False when a replay that somebody else runs serves the copies at its origin.
         workers: how many processes replay has; 0: `default_workers`.
 
     Raises:
-        ConfigError: the origins are missing or the same, or the URL names no index.
+        ConfigError: the origins are missing or the same, the URL names no index, or the front does
+            not speak the language.
         UnavailableError: there is no replay environment, replay does not start, or a port is taken.
     """
     if host in _ANY_ADDRESS and origins is None:
@@ -80,32 +95,47 @@ async def serve(  # noqa: PLR0913 each is the caller's to say
         raise ConfigError("Front and replay need different origins; these are the same.")
     with (
         contextlib.closing(open_database(layout, index_url)) as database,
-        contextlib.closing(open_decisions(layout)) as decisions,
+        contextlib.closing(open_decisions(layout, index_url)) as decisions,
         _listener(host, port) as listener,
     ):
+        secret = os.environ.get(FULL_SECRET) or secrets.token_hex(32)
         own_port = listener.getsockname()[1]
         front = origins.front if origins is not None else _origin(host, own_port)
+
+        def app_with(replay_origin: str, copies: str) -> Starlette:
+            around = Around(
+                records=Records(layout),
+                status=status,
+                language=check_language(language),
+                full=_full_copies(copies, secret, decisions),
+            )
+            return create_app(
+                database, decisions, replay_origin=replay_origin, origin=front, around=around
+            )
+
         if not with_replay:
             if origins is None:
                 raise ConfigError("Where the copies are must be said when no replay is started.")
-            app = create_app(database, decisions, replay_origin=origins.replay, origin=front)
+            app = app_with(origins.replay, full)
             await _serve_both(app, listener, None, lambda: on_ready and on_ready(front))
             return
         python = find_replay_python()
+        more = {INDEX_URL: index_url} if index_url else {}
         with _listener(host, replay_port) as replay_listener:
-            copies = _origin(host, replay_listener.getsockname()[1])
+            replay_at = replay_listener.getsockname()[1]
             command = _replay_command(python, layout, host, front, workers or default_workers())
             if origins is not None:
                 command += ["--origin", origins.replay]
+            if full:
+                command += ["--full-origin", full]
+                more[FULL_SECRET] = secret
+            app = app_with(
+                origins.replay if origins else _origin(host, replay_at),
+                full_pattern(host, replay_at) if full == LOCAL else full,
+            )
             async with _running_replay(
-                command, replay_listener, index_url, workers or default_workers()
+                command, replay_listener, more, workers or default_workers()
             ) as replay:
-                app = create_app(
-                    database,
-                    decisions,
-                    replay_origin=origins.replay if origins else copies,
-                    origin=front,
-                )
                 await _serve_both(app, listener, replay, lambda: on_ready and on_ready(front))
 
 
@@ -233,9 +263,8 @@ class _Replays:
 
 @asynccontextmanager
 async def _running_replay(
-    command: list[str], listener: socket.socket, index_url: str, workers: int
+    command: list[str], listener: socket.socket, more: dict[str, str], workers: int
 ) -> AsyncIterator[_Replays]:
-    more = {INDEX_URL: index_url} if index_url else {}
     replay = _Replays([_Replay(command, listener, more) for _ in range(workers)])
     try:
         await replay.start()
@@ -299,6 +328,13 @@ class _FrontServer(uvicorn.Server):
     def capture_signals(self) -> Iterator[None]:
         """Leave them alone."""
         yield
+
+
+def _full_copies(pattern: str, secret: str, decisions: DecisionStore) -> FullCopies | None:
+    """What the front must know of copies in full; None where there are none."""
+    if not pattern:
+        return None
+    return FullCopies(FullOrigins(pattern, secret.encode()), FullPermission(decisions))
 
 
 def _listener(host: str, port: int) -> socket.socket:

@@ -23,12 +23,13 @@ import gevent
 from core.clock import SystemClock
 from core.layout import Layout
 from playback.database import INDEX_URL, KeptSqliteDatabase, open_database
-from playback.decisions.store import open_decisions
+from playback.decisions.store import CalledStore, open_decisions
 from playback.permits import Permits
 from playback.replay.archive import Archive
 from playback.replay.cache import MadeCache
 from playback.replay.context import Context, Limits
 from playback.replay.files import FileCache
+from playback.replay.full import with_full
 from playback.replay.gate import Policy
 from playback.replay.index import CaptureIndex, call_here
 from playback.replay.making import Makers
@@ -48,7 +49,9 @@ def main() -> None:
     database = open_database(layout, url) if url else KeptSqliteDatabase(layout.captures_db)
     # A file answers sooner than another thread could be asked to ask it.
     call = gevent.get_hub().threadpool.apply if database.shared else call_here
-    decisions = open_decisions(layout)
+    decisions = open_decisions(layout, url)
+    if database.shared:
+        decisions = CalledStore(decisions, call)
     permits = Permits(
         decisions, lambda query, values: call(database.rows, (query, values)), SystemClock().now
     )
@@ -56,21 +59,24 @@ def main() -> None:
     limits = Limits(window=timedelta(days=options.window_days))
     makers = Makers(options.makers, deadline_s=options.deadline_s)
     server = ReplayServer(_address(options))
+    context = Context(
+        index,
+        Archive(layout, permits),
+        decisions,
+        permits,
+        front=options.front_origin,
+        limits=limits,
+        make=makers,
+        made=MadeCache(limits.cache_bytes, _files(layout, options.cache_bytes)),
+    )
     server.answer_with(
-        Replay(
-            Context(
-                index,
-                Archive(layout, permits),
-                decisions,
-                permits,
-                front=options.front_origin,
-                limits=limits,
-                make=makers,
-                made=MadeCache(limits.cache_bytes, _files(layout, options.cache_bytes)),
-            )
-        ),
+        Replay(context),
         Policy(options.front_origin, _hosts(options.host, server.port, options.origin)),
     )
+    if options.full_origin:
+        server.application = with_full(
+            server.application, context, options.full_origin, (options.host, server.port)
+        )
     for name in (signal.SIGTERM, signal.SIGINT):
         gevent.signal_handler(name, server.stop)
     if not options.keep_running:
@@ -109,6 +115,9 @@ def _parse() -> argparse.Namespace:
         type=int,
         default=500_000_000,
         help="how much of what was made is kept in files; 0: nothing",
+    )
+    parser.add_argument(
+        "--full-origin", default="", help="https://*.copies.example, or local: copies in full, too"
     )
     parser.add_argument("--keep-running", action="store_true", help="do not stop when stdin ends")
     return parser.parse_args()

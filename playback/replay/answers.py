@@ -16,8 +16,8 @@ TEXT = "text/plain; charset=utf-8"
 CSS = "text/css; charset=utf-8"
 PDF = "application/pdf"
 
-NEVER = "This page was not captured, or not as its readers saw it."
 _UNSAFE = re.compile(r"[^A-Za-z0-9:._-]")
+NEVER = "This page was not captured, or not as its readers saw it."
 
 Headers = tuple[tuple[str, str], ...]
 
@@ -56,24 +56,30 @@ class Request:
     """What is asked for, the moment its timestamp names, and the ETags its reader holds.
 
     Attributes:
-        rules: differs when other payloads are taken down (`Permits.state_of_digests`).
+        is_embedded: a page shows it; no reader sees it by itself (Fetch Metadata).
+        variant: what else the answer depends on, e.g. the level; part of its ETag.
         range: the range that is asked for, as the header says it; empty: all.
         if_range: the ETag for which alone a range is wanted; empty: any.
+        rules: differs when other payloads are taken down (`Permits.state_of_digests`).
     """
 
     memento: Memento
     at: datetime
     known_etags: str
-    rules: str = ""
     range: str = ""
     if_range: str = ""
+    rules: str = ""
+    is_embedded: bool = False
+    variant: str = ""
 
     def etag(self, capture: Capture) -> str:
         """Changes when the bytes do: with the record, the rules, and the page's moment."""
         place = f"{capture.location.filename}:{capture.location.offset}"
-        safe = _UNSAFE.sub("-", place)[-120:]
+        safe = _UNSAFE.sub("-", place)[-80:]
         rules = f"{self.rules}:" if self.rules else ""
-        return f'"{rules}{SANITISER_VERSION}:{self.memento.timestamp}:{safe}"'
+        address = self.memento
+        asked = f"{address.timestamp}{address.modifier}:{address.wiki}:{self.variant}"
+        return f'"{rules}{SANITISER_VERSION}:{asked}:{safe}"'
 
     def answer(
         self, capture: Capture, content_type: str, make: Callable[[], bytes], *more: tuple[str, str]

@@ -3,7 +3,7 @@
 import hashlib
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import cache
 from importlib.metadata import version
@@ -14,6 +14,7 @@ import webencodings  # type: ignore[import-untyped]
 
 from core.captures import Capture
 from core.records import RecordType
+from playback.decisions.level_book import LevelBook
 from playback.decisions.store import DecisionStore
 from playback.permits import Permits
 from playback.replay.answers import Answer, Request
@@ -58,6 +59,7 @@ class Context:
         limits: how much is shown.
         make: what makes documents and style sheets safe.
         made: what was made.
+        levels: how much of it each reader is shown.
     """
 
     index: CaptureIndex
@@ -68,6 +70,11 @@ class Context:
     limits: Limits
     make: Make
     made: MadeCache
+    levels: LevelBook = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Open the book of levels."""
+        object.__setattr__(self, "levels", LevelBook(self.decisions))
 
     def made_answer(
         self, request: Request, capture: Capture, content_type: str, make: Callable[[], bytes]
@@ -81,7 +88,7 @@ class Context:
             # what of,
             (capture.digest, capture.url, capture.page_id, place.filename, place.offset),
             # for whom,
-            (address, content_type, self.front, request.rules),
+            (address, content_type, self.front, request.rules, request.variant),
             # by what.
             (SANITISER_VERSION, maker_version()),
         )

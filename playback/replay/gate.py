@@ -2,7 +2,8 @@
 
 What the application says is matched against a short list; what is not on it does not leave. What
 must be said is said on every response, whatever its status (research 1.6, P-12, P-17, P-19). Of a
-request only the method, the target, If-None-Match and, as strict patterns, Range and If-Range get in.
+request only the method, the target, If-None-Match and, as strict patterns, Range, If-Range and what
+Sec-Fetch-Dest says of parts get in.
 
 Two tables say all there is to say: `TYPES`, what may leave and under which policy, and `ALLOWED`,
 which headers the application may set and what they may say.
@@ -80,7 +81,10 @@ ALLOWED: dict[str, re.Pattern[str]] = {
         r"(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun), \d\d [A-Z][a-z]{2} \d{4} \d\d:\d\d:\d\d GMT", re.ASCII
     ),
     # Only to an address of our own, so no redirect leaves the archive (P-14).
-    "location": re.compile(r"/c/\d{14}(?:im_|cs_)?/[!$-;=?-Z_a-z\[\]~]{1,30000}", re.ASCII),
+    "location": re.compile(
+        r"(?:/w/[A-Za-z0-9][A-Za-z0-9._-]{0,63})?/c/\d{14}(?:[a-z]{2}_)?/[!$-;=?-Z_a-z\[\]~]{1,30000}",
+        re.ASCII,
+    ),
     # Who keeps a copy from being shown (RFC 7725).
     "link": re.compile(r'<https?://[A-Za-z0-9.:\[\]-]{1,300}/>; rel="blocked-by"'),
     "content-disposition": re.compile(
@@ -97,6 +101,7 @@ _HEARD: dict[str, re.Pattern[str]] = {
     "HTTP_IF_NONE_MATCH": re.compile(r"[!-~ \t]{1,2000}"),
     "HTTP_RANGE": re.compile(r"bytes=(?:\d{1,15}-\d{0,15}|-\d{1,15})", re.ASCII),
     "HTTP_IF_RANGE": ALLOWED["etag"],
+    "HTTP_SEC_FETCH_DEST": re.compile(r"image"),
 }
 _PERMISSIONS = (
     "accelerometer",

@@ -14,7 +14,7 @@ from wsgiref.types import StartResponse, WSGIEnvironment
 
 from core.errors import BodyTooLargeError, InputError, PermanentError, TransientError
 from core.timestamps import parse_timestamp14
-from playback.addresses import Modifier, parse_memento_path
+from playback.addresses import LEVEL_MODIFIERS, Modifier, parse_memento_path
 from playback.permits import TakenDownError
 from playback.replay.answers import NEVER, Answer, Request, absent, blocked, missing, notice
 from playback.replay.context import Context
@@ -36,6 +36,7 @@ def routes(context: Context) -> Mapping[Modifier, Route]:
         Modifier.STYLE: parts.style,
         Modifier.PLAIN_STYLE: parts.style,
         Modifier.TEXT: parts.text,
+        **dict.fromkeys(LEVEL_MODIFIERS.values(), pages.page),
     }
 
 
@@ -62,9 +63,11 @@ class Replay:
                 memento,
                 _moment(memento.timestamp),
                 environ.get("HTTP_IF_NONE_MATCH", ""),
-                rules=self._context.permits.state_of_digests(),
                 range=environ.get("HTTP_RANGE", ""),
                 if_range=environ.get("HTTP_IF_RANGE", ""),
+                rules=self._context.permits.state_of_digests(),
+                # The gate lets in no other destination than an image's.
+                is_embedded="HTTP_SEC_FETCH_DEST" in environ,
             )
             return self._permitted(request)
         except InputError:
@@ -86,7 +89,7 @@ class Replay:
         except TakenDownError as error:
             if error.is_told:
                 return blocked(error.takedown.reason, self._context.front)
-            if modifier in (Modifier.PAGE, Modifier.VERY):
+            if modifier in (Modifier.PAGE, Modifier.VERY, *LEVEL_MODIFIERS.values()):
                 return missing(NEVER)
             return absent()
 
