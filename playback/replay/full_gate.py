@@ -120,8 +120,8 @@ class FullGate:
         is_redirect = 300 <= answer.status < 400 and answer.status != 304
         unfit = (
             answer.status not in _STATUS
-            or (answer.content_type or answer.body)
-            and _TYPE.fullmatch(answer.content_type) is None
+            or ((answer.content_type or answer.body)
+            and _TYPE.fullmatch(answer.content_type) is None)
             or (is_redirect and "location" not in names)
             or len(names) != len(kept)
         )
