@@ -194,13 +194,23 @@ class Permits:
             TakenDownError: they must not leave.
             TransientError: the decisions cannot be read.
         """
-        takedowns = self._takedowns()
-        if not takedowns.has(TakedownKind.DIGEST):
-            return
-        now = self._now()
-        for algorithm in _ALGORITHMS:
-            value = hashlib.new(algorithm, body, usedforsecurity=False).hexdigest()
-            found = _by_digest(takedowns, f"{algorithm}:{value}", now)
+        if self.depend_on_payloads():
+            self.check_digests(digests_of((body,)))
+
+    def depend_on_payloads(self) -> bool:
+        """Whether a payload must be read before it is known that it may leave."""
+        return self._takedowns().has(TakedownKind.DIGEST)
+
+    def check_digests(self, digests: Iterable[str]) -> None:
+        """Let the bytes leave whose digests these are.
+
+        Raises:
+            TakenDownError: they must not leave.
+            TransientError: the decisions cannot be read.
+        """
+        takedowns, now = self._takedowns(), self._now()
+        for digest in digests:
+            found = _by_digest(takedowns, digest, now)
             if found is not None:
                 raise TakenDownError(found)
 
@@ -241,6 +251,15 @@ class Permits:
         query = "SELECT 1 AS one FROM captures WHERE digest = :digest AND page_id <> :page LIMIT 1"
         values = {"digest": capture.digest, "page": capture.page_id or ""}
         return bool(self._rows(query, values))
+
+
+def digests_of(blocks: Iterable[bytes]) -> list[str]:
+    """The digests of what the blocks are together, by every algorithm that a take-down may name."""
+    sums = [hashlib.new(algorithm, usedforsecurity=False) for algorithm in _ALGORITHMS]
+    for block in blocks:
+        for each in sums:
+            each.update(block)
+    return [f"{each.name}:{each.hexdigest()}" for each in sums]
 
 
 def _by_digest(takedowns: Takedowns, digest: str, now: datetime) -> Takedown | None:

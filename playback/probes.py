@@ -85,10 +85,13 @@ def front_probes(app: Starlette, cases: list[Case], unproved: list[str]) -> Iter
             if any(name not in values for name in names):
                 unproved.append(path)
                 break
+            # What the routes are meant for is asked in every way, their other readings in one.
+            usual = {tuple(values[name][:2][place] for name in names) for place in (0, -1)}
             for chosen in product(*(values[name] for name in names)):
                 target = _filled(path, chosen)
-                for query in _queries(url, timestamp) if not names else ("",):
-                    yield Probe("front", path, target + query)
+                for place, query in enumerate(_queries(url, timestamp) if not names else ("",)):
+                    is_plain = bool(place) or chosen not in usual
+                    yield Probe("front", path, target + query, is_plain=is_plain)
 
 
 def _filled(path: str, values: tuple[str, ...]) -> str:

@@ -21,6 +21,7 @@ _COMMANDS = {
     "frontier": "crawler.cli.frontier",
     "hosts": "crawler.cli.hosts:hosts",
     "index": "crawler.cli.index",
+    "level": "crawler.cli.level",
     "login": "crawler.cli.login",
     "monitor": "crawler.cli.monitor",
     "pause": "crawler.cli.steer:pause",

@@ -57,7 +57,8 @@ _ALIASES = {
 }
 _MEDIA = re.compile(r"(?:audio|video)/[a-z0-9.+-]{1,40}")
 _MARKUP = re.compile(
-    rb"^(?:\xef\xbb\xbf)?\s*(?:<!--.{0,500}?-->\s*)?<(?:!doctype|html|head|body|[a-z])", re.IGNORECASE | re.DOTALL
+    rb"^(?:\xef\xbb\xbf)?\s*(?:<!--.{0,500}?-->\s*)?<(?:!doctype|html|head|body|[a-z])",
+    re.IGNORECASE | re.DOTALL,
 )
 _GUESSED = frozenset({"", "text/plain", _BINARY, "text/html", "binary/octet-stream"})
 
