@@ -55,6 +55,7 @@ class Reader:
             siblings=siblings[:MOST_SIBLINGS],
             has_more_siblings=len(siblings) > MOST_SIBLINGS,
             standing=standing_of(self._means, page.url) if not has_copy(page) else None,
+            origin=self._means.origin,
             archive=self._means.origin.partition("://")[2],
         )
 
