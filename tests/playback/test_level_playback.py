@@ -22,6 +22,7 @@ from tests.playback.conftest import (
     Served,
     png,
     running_replay,
+    serving,
 )
 
 pytestmark = pytest.mark.playback
@@ -352,6 +353,30 @@ def test_the_front_leads_down_to_what_is_allowed(served: Served, site: str, wiki
     assert choices(served.get(f"{here}/{site}/").text) == []
     decide(served.builder, Level.FULL, link=f"{site}/", wiki=wiki)
     assert len(choices(served.get(f"{here}/{site}/").text)) == 4  # scripts are not served here
+
+
+def test_everything_is_offered_where_it_is_served_and_allowed(
+    collection: CollectionBuilder, site: str
+) -> None:
+    """And only there; by its ordinary address such a page is shown with images."""
+    for path in ("/app", "/other"):
+        collection.page(f"{site}{path}", RICH.format(site=site))
+    decide(collection, Level.FULL, link=f"{site}/app", wiki="handbook")
+
+    with serving(collection, full="local") as served:
+        page = served.get(f"/w/handbook/page/{TS}/{site}/app").text
+        offered = {
+            address: [label for label, _, _ in choices(served.get(address).text)]
+            for address in (f"/page/{TS}/{site}/app", f"/w/handbook/page/{TS}/{site}/other")
+        }
+        everything = served.get(choices(page)[-1][1])
+
+    assert choices(page)[-1] == (
+        "Everything (scripts)", f"/w/handbook/full/{TS}/{site}/app", False
+    )  # fmt: skip
+    assert [label for label, _, current in choices(page) if current] == ["With images"]
+    assert everything.status == 200
+    assert {labels[-1] for labels in offered.values()} == {"With images"}
 
 
 def test_no_picture_of_a_page_without_images_is_shown_on_the_front(
