@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from http import HTTPStatus
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -20,6 +21,7 @@ from starlette.applications import Starlette
 from core.captures import Capture
 from core.errors import UnavailableError
 from core.layout import Layout
+from playback.addresses import escape_url
 from playback.coverage import Coverage
 from playback.database import Database
 from playback.decisions.takedowns import Effect, Takedown, TakedownKind, within
@@ -135,8 +137,7 @@ class Prover:
             UnavailableError: nobody answers at an origin.
         """
         proof = Proof(cases=cases)
-        hidden = {each.timestamp for each in cases if each.effect is Effect.HIDE}
-        hidden -= {each.timestamp for each in cases if each.effect is not Effect.HIDE}
+        hidden = _marks_of(cases)
         probes = dict.fromkeys(
             (*front_probes(app, cases, proof.unproved), *replay_probes(cases), *self._again(warm))
         )
@@ -285,24 +286,32 @@ def _leak(
     headers: Mapping[str, Any],
     body: bytes,
     sought: Needles,
-    hidden: set[str],
+    hidden: re.Pattern[bytes] | None,
 ) -> str:
     """What the answer shows that it must not, as a sentence."""
-    if status == 304:
+    if status == HTTPStatus.NOT_MODIFIED:
         return "It says that what the reader holds is still good."
     said = "\n".join(f"{name}: {value}" for name, value in headers.items()).encode()
     found = sought.found_in(body) or sought.found_in(said)
-    if found:
+    if found or hidden is None:
         return found
-    asked = probe.target + "".join(value for _, value in probe.headers)
-    for timestamp in hidden:
-        if timestamp not in asked and timestamp.encode() in body + said:
-            return f"It tells of the capture of {timestamp}."
-    if status == 451 and hidden:
-        return "It tells that something is hidden." if not _any_blocked(probe, hidden) else ""
+    if hidden.search(probe.target.encode()) is None:
+        mark = hidden.search(body) or hidden.search(said)
+        if mark is not None:
+            return f"It tells of what is hidden: {mark[0].decode(errors='replace')}."
+    elif status == HTTPStatus.UNAVAILABLE_FOR_LEGAL_REASONS:
+        return "It tells that something is hidden."
     return ""
 
 
-def _any_blocked(probe: Probe, hidden: set[str]) -> bool:
-    """Whether the request may concern something that is blocked, not hidden."""
-    return not any(timestamp in probe.target for timestamp in hidden)
+def _marks_of(cases: list[Case]) -> re.Pattern[bytes] | None:
+    """How lists, TimeMaps and CDX name captures that are hidden."""
+    marks = set()
+    for case in cases:
+        if case.effect is Effect.HIDE:
+            url, at = case.capture.url, case.timestamp
+            for spelled in {url, escape_url(url)}:
+                marks.add(f"{at}(?:[a-z]{{2}}_)?/{re.escape(spelled)}(?![A-Za-z0-9?&=/_-])")
+            key = re.escape(case.capture.urlkey)
+            marks.add(f'(?:^|["\\s]){key}[", ]+{at}')
+    return re.compile("|".join(sorted(marks)).encode(), re.MULTILINE) if marks else None
