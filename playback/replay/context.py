@@ -35,6 +35,7 @@ class Limits:
     text_bytes: int = 10_000_000
     image_bytes: int = 32_000_000
     pdf_bytes: int = 64_000_000
+    full_bytes: int = 64_000_000  # any part of a full copy
     cache_bytes: int = 64_000_000
     window: timedelta = timedelta(days=30)  # how far from its page a part may be captured (P-10)
 
@@ -72,7 +73,15 @@ class Context:
     ) -> Answer:
         """What is made of a capture; made once."""
         place = (capture.location.filename, capture.location.offset)
-        key = (place, request.memento.timestamp, content_type, SANITISER_VERSION, request.rules)
+        address = request.memento
+        key = (
+            place,
+            address.timestamp,
+            address.modifier,
+            content_type,
+            SANITISER_VERSION,
+            request.rules,
+        )
         return request.answer(capture, content_type, lambda: self.made.get(key, make))
 
 

@@ -34,6 +34,7 @@ def routes(context: Context) -> Mapping[Modifier, Route]:
         Modifier.VERY: pages.very_page,
         Modifier.IMAGE: parts.image,
         Modifier.STYLE: parts.style,
+        Modifier.PLAIN_STYLE: parts.style,
         Modifier.TEXT: parts.text,
     }
 
