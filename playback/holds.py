@@ -65,7 +65,7 @@ class Holds:
         unscanned: Unscanned = Unscanned.ALLOW,
     ) -> None:
         self._decisions = decisions
-        self._unscanned = unscanned
+        self.unscanned = unscanned
         self._known = Watched(decisions, partial(_load, lists))
 
     def state(self) -> str:
@@ -89,7 +89,7 @@ class Holds:
     def download(self, digest: str) -> Held | None:
         """Why the payload must not be handed out as a file; None: it may."""
         found = self.payload(digest)
-        if found is not None or self._unscanned is Unscanned.ALLOW:
+        if found is not None or self.unscanned is Unscanned.ALLOW:
             return found
         verdict = verdict_of(self._decisions, digest)
         return _not_scanned(digest) if verdict is None or verdict.skipped else None
@@ -112,7 +112,9 @@ def held(verdict: Verdict) -> Held:
 
 
 def _not_scanned(digest: str) -> Held:
-    return _held(digest, "It was not scanned for malware yet.", datetime.fromtimestamp(0, UTC), None)
+    return _held(
+        digest, "It was not scanned for malware yet.", datetime.fromtimestamp(0, UTC), None
+    )
 
 
 def _held(digest: str, reason: str, at: datetime, verdict: Verdict | None) -> Held:

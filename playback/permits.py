@@ -146,6 +146,20 @@ class Permits:
                         found.setdefault(row["page_id"], verdict)
         return found
 
+    def scan(self, page_id: str) -> Verdict | None:
+        """What is known of a page's document, a threat before all else; None: not scanned.
+
+        Raises:
+            TransientError: decisions or index cannot be read.
+        """
+        digests = {row["digest"] for row in self._documents([page_id])}
+        found = self.holds.threat(sorted(digests))
+        if found is not None or not digests:
+            return found
+        verdicts = [self.holds.verdict(each) for each in sorted(digests)]
+        known = [each for each in verdicts if each is not None and not each.skipped]
+        return known[0] if len(known) == len(verdicts) else None
+
     def _held_page(self, page_id: str) -> Takedown | None:
         """The hold on a page's copy, for a threat in its document."""
         verdict = self.threats((page_id,)).get(page_id)

@@ -22,8 +22,10 @@ from starlette.applications import Starlette
 from core.errors import ConfigError, UnavailableError
 from core.layout import Layout
 from playback.database import INDEX_URL, open_database
+from playback.decisions.lists import folder_of
 from playback.decisions.store import open_decisions
 from playback.front.app import create_app
+from playback.holds import Holds, Unscanned
 
 _LOG = logging.getLogger(__name__)
 
@@ -51,6 +53,7 @@ async def serve(  # noqa: PLR0913 each is the caller's to say
     on_ready: Callable[[str], None] | None = None,
     index_url: str = "",
     with_replay: bool = True,
+    unscanned: Unscanned = Unscanned.ALLOW,
 ) -> None:
     """Serve until cancelled, or until SIGTERM comes; then front and replay have ended.
 
@@ -64,6 +67,7 @@ async def serve(  # noqa: PLR0913 each is the caller's to say
         origins: what readers see behind a reverse proxy; needed when `host` is every address.
         on_ready: told the front's origin once both answer.
         index_url: the captures index of several machines; empty: the collection's own.
+        unscanned: what becomes of downloads that no scanner has looked into.
         with_replay: False when a replay that somebody else runs serves the copies at its origin.
 
     Raises:
@@ -79,15 +83,19 @@ async def serve(  # noqa: PLR0913 each is the caller's to say
         contextlib.closing(open_decisions(layout)) as decisions,
         _listener(host, port) as listener,
     ):
+        holds = Holds(decisions, folder_of(layout.decisions_db), unscanned=unscanned)
         own_port = listener.getsockname()[1]
         front = origins.front if origins is not None else _origin(host, own_port)
         if not with_replay:
             if origins is None:
                 raise ConfigError("Where the copies are must be said when no replay is started.")
-            app = create_app(database, decisions, replay_origin=origins.replay, origin=front)
+            app = create_app(
+                database, decisions, replay_origin=origins.replay, origin=front, holds=holds
+            )
             await _serve_both(app, listener, None, lambda: on_ready and on_ready(front))
             return
         command = _replay_command(find_replay_python(), layout, host, front)
+        command += ["--unscanned", unscanned]
         if origins is not None:
             command += ["--origin", origins.replay]
         async with _running_replay(command, replay_port, index_url) as replay:
@@ -96,6 +104,7 @@ async def serve(  # noqa: PLR0913 each is the caller's to say
                 decisions,
                 replay_origin=origins.replay if origins else _origin(host, replay.port),
                 origin=front,
+                holds=holds,
             )
             await _serve_both(app, listener, replay, lambda: on_ready and on_ready(front))
 

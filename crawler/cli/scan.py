@@ -19,6 +19,7 @@ from core.timestamps import warc_date
 from crawler.cli.exits import Exit
 from crawler.cli.groups import GroupWithDefault
 from crawler.cli.options import collection_option, database_option, json_option
+from crawler.cli.scan_lists import lists
 from crawler.cli.show import size
 from crawler.cli.tables import clean, table, width
 from crawler.collection import read_collection
@@ -112,6 +113,9 @@ def command(
     if stopped.is_set():
         return Exit.STOPPED
     return Exit.SOME_FAILED if found.threats else Exit.OK
+
+
+command.add_command(lists)
 
 
 @command.command("threats")

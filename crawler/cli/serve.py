@@ -10,6 +10,7 @@ from core.errors import ConfigError
 from crawler.cli.exits import Exit
 from crawler.cli.options import collection_option, database_option
 from crawler.collection import read_collection
+from playback.holds import Unscanned
 from playback.server import Origins, serve
 
 
@@ -23,6 +24,13 @@ from playback.server import Origins, serve
     "--origin", default="", help="The pages' origin as readers see it: https://a.example."
 )
 @click.option("--replay-origin", default="", help="The copies' origin as readers see it: another.")
+@click.option(
+    "--unscanned",
+    type=click.Choice([str(each) for each in Unscanned]),
+    default=str(Unscanned.ALLOW),
+    show_default=True,
+    help="Files to download that no scanner has looked into: handed out, or held back.",
+)
 @click.option("--no-replay", is_flag=True, help="Start no replay: another one serves the copies.")
 def command(
     *,
@@ -34,6 +42,7 @@ def command(
     origin: str,
     replay_origin: str,
     no_replay: bool,
+    unscanned: str,
 ) -> int:
     """Show a collection's pages, and play their copies back.
 
@@ -52,6 +61,7 @@ def command(
                 index_url=database_url,
                 origins=_origins(origin, replay_origin, needed=no_replay),
                 with_replay=not no_replay,
+                unscanned=Unscanned(unscanned),
             )
         )
     except KeyboardInterrupt:

@@ -26,14 +26,17 @@ from playback.addresses import (
     Memento,
     Modifier,
     escape_url,
+    is_web_url,
     memento_path,
     page_path,
     parse_page_rest,
 )
 from playback.database import Database
 from playback.decisions.store import DecisionStore
+from playback.front.cautions import Caution, Cautions
 from playback.front.headers import FixedHeaders, OneOrigin, security_headers
 from playback.front.pages import PAGE_SIZE, Page, PageStore
+from playback.holds import Holds
 from playback.permits import Permits, TakenDownError
 
 _LOG = logging.getLogger(__name__)
@@ -51,6 +54,7 @@ def create_app(
     replay_origin: str,
     origin: str | None = None,
     clock: Clock | None = None,
+    holds: Holds | None = None,
 ) -> Starlette:
     """The reader's pages of a collection, as an ASGI application.
 
@@ -61,9 +65,10 @@ def create_app(
         replay_origin: where replay answers, e.g. ``http://127.0.0.1:8081``.
         origin: the one origin to answer to; None answers to any Host.
         clock: tells when a take-down is over; None: the machine's.
+        holds: what else is held back; None: payloads with a threat, and no list is asked.
     """
-    permits = Permits(decisions, database.rows, (clock or SystemClock()).now)
-    front = _Front(PageStore(database, permits), decisions, replay_origin)
+    permits = Permits(decisions, database.rows, (clock or SystemClock()).now, holds)
+    front = _Front(PageStore(database, permits), Cautions(permits), replay_origin)
     headers = security_headers(replay_origin)
     return Starlette(
         routes=[
@@ -71,6 +76,7 @@ def create_app(
             Route("/api/pages", front.api_pages),
             *(Route(f"/{view}/{{rest:path}}", front.reader) for view in _VIEWS),
             Route("/latest/{rest:path}", front.latest),
+            Route("/live/{rest:path}", front.live),
             Mount("/static", StaticFiles(directory=_HERE / "static"), name="static"),
         ],
         middleware=[
@@ -96,9 +102,9 @@ class _Asked:
 
 
 class _Front:
-    def __init__(self, store: PageStore, decisions: DecisionStore, replay_origin: str) -> None:
+    def __init__(self, store: PageStore, cautions: Cautions, replay_origin: str) -> None:
         self._store = store
-        self._decisions = decisions
+        self._cautions = cautions
         self._replay = replay_origin
         self._templates = _environment(replay_origin)
 
@@ -138,10 +144,19 @@ class _Front:
         return self._render(
             "page.html",
             page=page,
+            caution=self._cautions.of(page),
             view=asked.view,
             better=self._store.better(page) if not page.is_good else None,
             siblings=[each for each in self._store.all_of(page.url) if each.url == page.url],
         )
+
+    def live(self, request: Request) -> Response:
+        """What stands before a link to the live web when its address is listed."""
+        url = _asked(request).url
+        if not is_web_url(url):
+            raise HTTPException(404)
+        caution = Caution(listed=self._cautions.of_url(url))
+        return self._render("live.html", url=url, caution=caution)
 
     def latest(self, request: Request) -> Response:
         asked = _asked(request)

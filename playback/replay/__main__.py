@@ -20,7 +20,9 @@ import gevent
 from core.clock import SystemClock
 from core.layout import Layout
 from playback.database import INDEX_URL, KeptSqliteDatabase, open_database
+from playback.decisions.lists import folder_of
 from playback.decisions.store import open_decisions
+from playback.holds import Holds, Unscanned
 from playback.permits import Permits
 from playback.replay.archive import Archive
 from playback.replay.context import Context, Limits
@@ -44,8 +46,12 @@ def main() -> None:
     # A file answers sooner than another thread could be asked to ask it.
     call = gevent.get_hub().threadpool.apply if database.shared else call_here
     decisions = open_decisions(layout)
+    lists = folder_of(layout.decisions_db)
     permits = Permits(
-        decisions, lambda query, values: call(database.rows, (query, values)), SystemClock().now
+        decisions,
+        lambda query, values: call(database.rows, (query, values)),
+        SystemClock().now,
+        Holds(decisions, lists, unscanned=options.unscanned),
     )
     index = CaptureIndex(database, permits=permits, call=call)
     makers = Makers(options.makers, deadline_s=options.deadline_s)
@@ -93,6 +99,12 @@ def _parse() -> argparse.Namespace:
     parser.add_argument("--makers", type=int, default=2, help="processes that sanitise")
     parser.add_argument(
         "--deadline-s", type=float, default=10.0, help="how long sanitising a page may take"
+    )
+    parser.add_argument(
+        "--unscanned",
+        type=Unscanned,
+        default=Unscanned.ALLOW,
+        help="hold-downloads: no file leaves that was not scanned",
     )
     parser.add_argument("--keep-running", action="store_true", help="do not stop when stdin ends")
     return parser.parse_args()

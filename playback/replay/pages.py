@@ -10,6 +10,7 @@ from playback.replay.answers import HTML, NEVER, PDF, Answer, Request, missing, 
 from playback.replay.context import Context, decode_text, first_playable
 from playback.replay.html import image_document, text_document
 from playback.replay.index import FoundPage
+from playback.replay.listed import warned
 from playback.replay.making import DocumentJob
 from playback.replay.rewriting import Rewriter
 
@@ -43,8 +44,9 @@ class Pages:
         if page is not None:
             if page.timestamp != request.memento.timestamp:
                 return redirect(Memento(page.timestamp, Modifier.PAGE, url))
-            return self._shown(request, page)
-        return self._source(request, None)
+            notice = warned(self._context, request, page.url, page.final_url)
+            return notice or self._shown(request, page)
+        return warned(self._context, request, url) or self._source(request, None)
 
     def _shown(self, request: Request, page: FoundPage) -> Answer:
         dom = self._context.index.artifact(page, ArtifactKind.DOM)
@@ -93,6 +95,7 @@ class Pages:
 
             return self._context.made_answer(request, capture, HTML, make)
         if capture.mime == PDF:
+            self._context.permits.download(capture)
             body = self._context.archive.load(capture, limit=self._context.limits.pdf_bytes).body
             # The marker may stand behind other bytes, but not far (ISO 32000-2, annex C.2).
             if b"%PDF-" in body[:1024]:
