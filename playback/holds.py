@@ -6,7 +6,7 @@ ones stands a notice, which its reader may pass. Asked together with take-downs 
 """
 
 import zlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -50,7 +50,7 @@ class Holds:
     """What is held back now. From any thread.
 
     Args:
-        decisions: what scanners found, and which lists there are.
+        decisions: what scanners found, and which lists there are; None: nothing is known.
         lists: the folder of the lists' files; None: no list is asked.
         unscanned: what becomes of downloads that were not scanned.
 
@@ -59,31 +59,36 @@ class Holds:
 
     def __init__(
         self,
-        decisions: DecisionStore,
+        decisions: DecisionStore | None,
         lists: Path | None = None,
         *,
         unscanned: Unscanned = Unscanned.ALLOW,
     ) -> None:
         self._decisions = decisions
         self.unscanned = unscanned
-        self._known = Watched(decisions, partial(_load, lists))
+        nothing = _Known(Threats(), UrlLists(), "")
+        self._known: Callable[[], _Known] = (
+            (lambda: nothing)
+            if decisions is None
+            else Watched(decisions, partial(_load, lists)).now
+        )
 
     def state(self) -> str:
         """Differs when other payloads hold a threat; empty while none does."""
-        return self._known.now().state
+        return self._known().state
 
     def any_threat(self) -> bool:
         """Whether any payload at all holds a threat."""
-        return bool(self._known.now().threats)
+        return bool(self._known().threats)
 
     def threat(self, digests: Iterable[str]) -> Verdict | None:
         """The first verdict that names a threat in one of these payloads."""
-        threats = self._known.now().threats
+        threats = self._known().threats
         return next((found for each in digests if (found := threats.on(each))), None)
 
     def payload(self, digest: str) -> Held | None:
         """Why the payload of that digest must not leave; None: it may."""
-        verdict = self._known.now().threats.on(digest)
+        verdict = self._known().threats.on(digest)
         return None if verdict is None else held(verdict)
 
     def download(self, digest: str) -> Held | None:
@@ -91,16 +96,16 @@ class Holds:
         found = self.payload(digest)
         if found is not None or self.unscanned is Unscanned.ALLOW:
             return found
-        verdict = verdict_of(self._decisions, digest)
+        verdict = self.verdict(digest)
         return _not_scanned(digest) if verdict is None or verdict.skipped else None
 
     def verdict(self, digest: str) -> Verdict | None:
         """What is known of the payload; None when no scanner ever saw it."""
-        return verdict_of(self._decisions, digest)
+        return None if self._decisions is None else verdict_of(self._decisions, digest)
 
     def listed(self, *urls: str) -> ListHit | None:
         """Where one of the addresses is listed, what holds it back before what warns."""
-        lists = self._known.now().lists
+        lists = self._known().lists
         hits = [hit for url in urls if (hit := lists.on(url)) is not None] if lists else []
         return min(hits, key=lambda hit: hit.on.effect is not ListEffect.HOLD, default=None)
 

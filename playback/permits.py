@@ -91,7 +91,7 @@ class Permits:
     """What of a collection may be shown now. From any thread, as far as `rows` may be.
 
     Args:
-        decisions: what was decided.
+        decisions: what was decided: a store, which is followed, or take-downs that may never hold.
         rows: asks the captures index.
         now: tells the time.
         holds: what else is held back; None: payloads with a threat are, and no list is asked.
@@ -99,27 +99,32 @@ class Permits:
 
     def __init__(
         self,
-        decisions: DecisionStore,
+        decisions: DecisionStore | Takedowns,
         rows: Rows,
         now: Callable[[], datetime],
         holds: Holds | None = None,
     ) -> None:
-        self._takedowns = LiveTakedowns(decisions)
+        self._takedowns: Callable[[], Takedowns]
+        if isinstance(decisions, Takedowns):
+            self._takedowns = lambda: decisions
+        else:
+            self._takedowns = LiveTakedowns(decisions).now
         self._rows = rows
         self._now = now
-        self.holds = Holds(decisions) if holds is None else holds
+        store = None if isinstance(decisions, Takedowns) else decisions
+        self.holds = Holds(store) if holds is None else holds
 
     def state_of_digests(self) -> str:
         """Differs when other payloads are taken down; what is made of payloads is kept by it."""
-        return f"{self._takedowns.now().state_of_digests}{self.holds.state()}"
+        return f"{self._takedowns().state_of_digests}{self.holds.state()}"
 
     def are_open(self) -> bool:
         """Whether nothing at all is taken down."""
-        return not self._takedowns.now()
+        return not self._takedowns()
 
     def subject(self, subject: Subject) -> Takedown | None:
         """The take-down of what is known by these facts alone; prefer `page` and `capture`."""
-        return self._takedowns.now().on(subject, self._now())
+        return self._takedowns().on(subject, self._now())
 
     def page(self, page: PageLike) -> Takedown | None:
         """The take-down of a page: of its URL, of where it led, or of its document's payload.
@@ -127,7 +132,7 @@ class Permits:
         Raises:
             TransientError: decisions or index cannot be read.
         """
-        return strictest((self.pages((page,)).get(page.page_id), self._held_page(page.page_id)))
+        return self.pages((page,)).get(page.page_id)
 
     def threats(self, page_ids: Sequence[str]) -> dict[str, Verdict]:
         """The threats in the documents of those pages that have one, by `page_id`.
@@ -165,6 +170,17 @@ class Permits:
         verdict = self.threats((page_id,)).get(page_id)
         return None if verdict is None else held(verdict)
 
+    def check_copy(self, page_id: str) -> None:
+        """Let a page's copy be shown; its screenshot may be in any case.
+
+        Raises:
+            TakenDownError: there is a threat in its document.
+            TransientError: decisions or index cannot be read.
+        """
+        hold = self._held_page(page_id)
+        if hold is not None:
+            raise TakenDownError(hold)
+
     def download(self, capture: Capture) -> None:
         """Let a capture be handed out as a file.
 
@@ -182,7 +198,7 @@ class Permits:
         Raises:
             TransientError: decisions or index cannot be read.
         """
-        takedowns = self._takedowns.now()
+        takedowns = self._takedowns()
         if not takedowns:
             return {}
         now, asked = self._now(), list(pages)
@@ -224,7 +240,7 @@ class Permits:
         return self._held_page(capture.page_id)
 
     def _taken_down(self, capture: Capture) -> Takedown | None:
-        takedowns = self._takedowns.now()
+        takedowns = self._takedowns()
         if not takedowns:
             return None
         now = self._now()
@@ -243,7 +259,7 @@ class Permits:
             return None
         is_artifact = within(capture.url) != capture.url
         if is_artifact or capture.url in (page.url, page.final_url):
-            return self.pages((page,)).get(page.page_id)
+            return self.page(page)
         if not takedowns.has(TakedownKind.CAPTURE):
             return None
         by_page = strictest(
@@ -261,17 +277,23 @@ class Permits:
             TakenDownError: they must not leave.
             TransientError: the decisions cannot be read.
         """
-        if self.holds.any_threat():
-            hold = self.holds.payload(f"sha256:{hashlib.sha256(body).hexdigest()}")
-            if hold is not None:
-                raise TakenDownError(hold)
-        takedowns = self._takedowns.now()
-        if not takedowns.has(TakedownKind.DIGEST):
-            return
-        now = self._now()
-        for algorithm in _ALGORITHMS:
-            value = hashlib.new(algorithm, body, usedforsecurity=False).hexdigest()
-            found = _by_digest(takedowns, f"{algorithm}:{value}", now)
+        if self.depend_on_payloads():
+            self.check_digests(digests_of((body,)))
+
+    def depend_on_payloads(self) -> bool:
+        """Whether a payload must be read before it is known that it may leave."""
+        return self.holds.any_threat() or self._takedowns().has(TakedownKind.DIGEST)
+
+    def check_digests(self, digests: Iterable[str]) -> None:
+        """Let the bytes leave whose digests these are.
+
+        Raises:
+            TakenDownError: they must not leave.
+            TransientError: the decisions cannot be read.
+        """
+        takedowns, now = self._takedowns(), self._now()
+        for digest in digests:
+            found = _by_digest(takedowns, digest, now) or self.holds.payload(digest)
             if found is not None:
                 raise TakenDownError(found)
 
@@ -312,6 +334,15 @@ class Permits:
         query = "SELECT 1 AS one FROM captures WHERE digest = :digest AND page_id <> :page LIMIT 1"
         values = {"digest": capture.digest, "page": capture.page_id or ""}
         return bool(self._rows(query, values))
+
+
+def digests_of(blocks: Iterable[bytes]) -> list[str]:
+    """The digests of what the blocks are together, by every algorithm that a take-down may name."""
+    sums = [hashlib.new(algorithm, usedforsecurity=False) for algorithm in _ALGORITHMS]
+    for block in blocks:
+        for each in sums:
+            each.update(block)
+    return [f"{each.name}:{each.hexdigest()}" for each in sums]
 
 
 def _by_digest(takedowns: Takedowns, digest: str, now: datetime) -> Takedown | None:

@@ -92,7 +92,7 @@ def command(
     with ExitStack() as stack:
         database = open_database(layout, database_url)
         stack.callback(database.close)
-        decisions = open_decisions(layout)
+        decisions = open_decisions(layout, database_url)
         stack.callback(decisions.close)
         scan = Scan(
             database,
@@ -120,12 +120,13 @@ command.add_command(lists)
 
 @command.command("threats")
 @collection_option
+@database_option
 @json_option
-def threats_command(*, collection: Path, as_json: bool) -> int:
+def threats_command(*, collection: Path, database_url: str, as_json: bool) -> int:
     """Show the payloads in which a threat was found, newest first."""
     layout = read_collection(collection)
     with ExitStack() as stack:
-        decisions = open_decisions(layout)
+        decisions = open_decisions(layout, database_url)
         stack.callback(decisions.close)
         found = threats(decisions)
     if as_json:

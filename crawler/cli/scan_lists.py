@@ -12,7 +12,7 @@ from core.clock import SystemClock
 from core.errors import InputError
 from core.timestamps import warc_date
 from crawler.cli.exits import Exit
-from crawler.cli.options import collection_option, json_option
+from crawler.cli.options import collection_option, database_option, json_option
 from crawler.cli.tables import clean, table, width
 from crawler.collection import read_collection
 from playback.decisions.lists import (
@@ -55,6 +55,7 @@ def lists() -> None:
 @click.option("--reason", default="", help="What is on the list, for readers.")
 @click.option("--dry-run", is_flag=True, help="Read the file, and change nothing.")
 @collection_option
+@database_option
 @json_option
 def add_command(
     *,
@@ -66,6 +67,7 @@ def add_command(
     reason: str,
     dry_run: bool,
     collection: Path,
+    database_url: str,
     as_json: bool,
 ) -> int:
     """Add the list NAME from FILE, or bring it up to date; - reads standard input.
@@ -73,7 +75,10 @@ def add_command(
     Prefixes are of 4 to 32 bytes of the SHA-256 of Safe Browsing's expressions. See docs/scanning.md.
     """
     effect = ListEffect.WARN if warn else ListEffect.HOLD
-    with _store(collection) as (store, folder), click.open_file(str(file), "rb") as source:
+    with (
+        _store(collection, database_url) as (store, folder),
+        click.open_file(str(file), "rb") as source,
+    ):
         prefixes = _prefixes(source, form, bytes_each)
         about = UrlList(name, "", effect, reason, 0, _CLOCK.now())
         if dry_run:
@@ -88,10 +93,11 @@ def add_command(
 @lists.command("remove")
 @click.argument("name")
 @collection_option
+@database_option
 @json_option
-def remove_command(*, name: str, collection: Path, as_json: bool) -> int:
+def remove_command(*, name: str, collection: Path, database_url: str, as_json: bool) -> int:
     """Take the list NAME away: nobody is warned of what was on it."""
-    with _store(collection) as (store, folder):
+    with _store(collection, database_url) as (store, folder):
         gone = remove_list(store, folder, name)
     _tell(gone, f"The list {clean(name)} of {gone.entries:,} entries is gone.", as_json=as_json)
     return Exit.OK
@@ -99,10 +105,11 @@ def remove_command(*, name: str, collection: Path, as_json: bool) -> int:
 
 @lists.command("show")
 @collection_option
+@database_option
 @json_option
-def show_command(*, collection: Path, as_json: bool) -> int:
+def show_command(*, collection: Path, database_url: str, as_json: bool) -> int:
     """Show the lists."""
-    with _store(collection) as (store, _):
+    with _store(collection, database_url) as (store, _):
         found = known_lists(store)
     if as_json:
         click.echo(json.dumps({"lists": [_facts(each) for each in found]}))
@@ -120,10 +127,13 @@ def show_command(*, collection: Path, as_json: bool) -> int:
 @lists.command("check")
 @click.argument("urls", nargs=-1, required=True, metavar="URL...")
 @collection_option
+@database_option
 @json_option
-def check_command(*, urls: tuple[str, ...], collection: Path, as_json: bool) -> int:
+def check_command(
+    *, urls: tuple[str, ...], collection: Path, database_url: str, as_json: bool
+) -> int:
     """Say on which lists each URL is. Exit code 1: one of them is on one."""
-    with _store(collection) as (store, folder):
+    with _store(collection, database_url) as (store, folder):
         known = load_lists(store, folder)
     found = {url: known.all_on(url) for url in urls}
     if as_json:
@@ -140,9 +150,9 @@ def check_command(*, urls: tuple[str, ...], collection: Path, as_json: bool) -> 
 
 
 @contextmanager
-def _store(collection: Path) -> Iterator[tuple[DecisionStore, Path]]:
+def _store(collection: Path, database_url: str) -> Iterator[tuple[DecisionStore, Path]]:
     layout = read_collection(collection)
-    store = open_decisions(layout)
+    store = open_decisions(layout, database_url)
     try:
         yield store, folder_of(layout.decisions_db)
     finally:

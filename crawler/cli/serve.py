@@ -31,6 +31,12 @@ from playback.server import Origins, serve
     show_default=True,
     help="Files to download that no scanner has looked into: handed out, or held back.",
 )
+@click.option(
+    "--workers",
+    type=click.IntRange(0, 64),
+    default=0,
+    help="Processes that play copies back.  [default: one a core, 4 at most]",
+)
 @click.option("--no-replay", is_flag=True, help="Start no replay: another one serves the copies.")
 def command(
     *,
@@ -41,6 +47,7 @@ def command(
     replay_port: int,
     origin: str,
     replay_origin: str,
+    workers: int,
     no_replay: bool,
     unscanned: str,
 ) -> int:
@@ -62,6 +69,7 @@ def command(
                 origins=_origins(origin, replay_origin, needed=no_replay),
                 with_replay=not no_replay,
                 unscanned=Unscanned(unscanned),
+                workers=workers,
             )
         )
     except KeyboardInterrupt:

@@ -34,6 +34,7 @@ from playback.addresses import (
 from playback.database import Database
 from playback.decisions.store import DecisionStore
 from playback.front.cautions import Caution, Cautions
+from playback.front.full import FullCopies, full_routes
 from playback.front.headers import FixedHeaders, OneOrigin, security_headers
 from playback.front.pages import PAGE_SIZE, Page, PageStore
 from playback.holds import Holds
@@ -47,13 +48,14 @@ _MOST_PAGES_BACK = 10_000
 _LONGEST_SEARCH = 500  # characters
 
 
-def create_app(
+def create_app(  # noqa: PLR0913 each is what somebody else knows
     database: Database,
     decisions: DecisionStore,
     *,
     replay_origin: str,
     origin: str | None = None,
     clock: Clock | None = None,
+    full: FullCopies | None = None,
     holds: Holds | None = None,
 ) -> Starlette:
     """The reader's pages of a collection, as an ASGI application.
@@ -65,10 +67,12 @@ def create_app(
         replay_origin: where replay answers, e.g. ``http://127.0.0.1:8081``.
         origin: the one origin to answer to; None answers to any Host.
         clock: tells when a take-down is over; None: the machine's.
+        full: which copies may be shown with their scripts; None: none, and no such routes.
         holds: what else is held back; None: payloads with a threat, and no list is asked.
     """
     permits = Permits(decisions, database.rows, (clock or SystemClock()).now, holds)
-    front = _Front(PageStore(database, permits), Cautions(permits), replay_origin)
+    store = PageStore(database, permits)
+    front = _Front(store, Cautions(permits), replay_origin)
     headers = security_headers(replay_origin)
     return Starlette(
         routes=[
@@ -77,6 +81,7 @@ def create_app(
             *(Route(f"/{view}/{{rest:path}}", front.reader) for view in _VIEWS),
             Route("/latest/{rest:path}", front.latest),
             Route("/live/{rest:path}", front.live),
+            *(full_routes(store, full, replay_origin, front.render) if full else ()),
             Mount("/static", StaticFiles(directory=_HERE / "static"), name="static"),
         ],
         middleware=[
@@ -113,7 +118,7 @@ class _Front:
     def home(self, request: Request) -> Response:
         words, number = _search_of(request)
         found = self._store.search(words, number=number)
-        return self._render(
+        return self.render(
             "home.html", pages=found.pages, has_more=found.has_more, words=words, number=number
         )
 
@@ -137,11 +142,11 @@ class _Front:
             raise HTTPException(404) from None
         page = self._store.nearest(asked.url, at)
         if page is None:
-            return self._render("never.html", 404, url=asked.url)
+            return self.render("never.html", 404, url=asked.url)
         if (page.timestamp, page.url) != (asked.timestamp, asked.url):
             # The address that the reader ends on tells the true date and the true URL.
             return RedirectResponse(page_path(page.timestamp, page.url, view=asked.view), 302)
-        return self._render(
+        return self.render(
             "page.html",
             page=page,
             caution=self._cautions.of(page),
@@ -156,39 +161,39 @@ class _Front:
         if not is_web_url(url):
             raise HTTPException(404)
         caution = Caution(listed=self._cautions.of_url(url))
-        return self._render("live.html", url=url, caution=caution)
+        return self.render("live.html", url=url, caution=caution)
 
     def latest(self, request: Request) -> Response:
         asked = _asked(request)
         page = self._store.nearest(asked.url, None)
         if page is None:
-            return self._render("never.html", 404, url=asked.url)
+            return self.render("never.html", 404, url=asked.url)
         return RedirectResponse(page_path(page.timestamp, page.url), 302)
 
     def http_error(self, _request: Request, error: Exception) -> Response:
         status = error.status_code if isinstance(error, HTTPException) else 500
         headers = error.headers if isinstance(error, HTTPException) else None
-        return self._render("error.html", status, headers=headers, status=status)
+        return self.render("error.html", status, headers=headers, status=status)
 
     def unavailable(self, _request: Request, error: Exception) -> Response:
         _LOG.warning("front.index_unavailable: %s", error)
-        return self._render("error.html", 503, status=503)
+        return self.render("error.html", 503, status=503)
 
     def taken_down(self, request: Request, error: Exception) -> Response:
         assert isinstance(error, TakenDownError)
         url = _asked(request).url
         if not error.is_told:
-            return self._render("never.html", 404, url=url)
+            return self.render("never.html", 404, url=url)
         origin = f"{request.url.scheme}://{request.url.netloc}"
         headers = {"Link": f'<{origin}/>; rel="blocked-by"'}  # RFC 7725, 4
-        return self._render("blocked.html", 451, headers, url=url, reason=error.takedown.reason)
+        return self.render("blocked.html", 451, headers, url=url, reason=error.takedown.reason)
 
     def server_error(self, _request: Request, _error: Exception) -> Response:
         # Starlette sends this one outside all middleware, so it brings its headers along.
         headers = security_headers(self._replay)
-        return self._render("error.html", 500, headers=headers, status=500)
+        return self.render("error.html", 500, headers=headers, status=500)
 
-    def _render(
+    def render(
         self, template: str, code: int = 200, headers: Any = None, **values: object
     ) -> Response:
         text = self._templates.get_template(template).render(**values)

@@ -120,8 +120,10 @@ class FullGate:
         is_redirect = 300 <= answer.status < 400 and answer.status != 304
         unfit = (
             answer.status not in _STATUS
-            or (answer.content_type or answer.body)
-            and _TYPE.fullmatch(answer.content_type) is None
+            or (
+                (answer.content_type or answer.body)
+                and _TYPE.fullmatch(answer.content_type) is None
+            )
             or (is_redirect and "location" not in names)
             or len(names) != len(kept)
         )
@@ -187,7 +189,7 @@ def content_policy(policy: FullPolicy, host: str, *, ours: bool) -> str:
     """
     own = ""
     if not ours and policy.origins.page_of(host) is not None:
-        own = policy.origins.pattern.partition("*")[0] + host
+        own = policy.origins.scheme + host
     if not own:
         # A click on a notice's link may lead to the front, for no script is there to click.
         return (

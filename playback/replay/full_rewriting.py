@@ -179,7 +179,7 @@ class _Record:
 
 @cache
 def _rewriter() -> Any:
-    """pywb's rewriter with our reading of pages, made once in each maker."""
+    """Pywb's rewriter with our reading of pages, made once in each maker."""
     from pywb.rewrite.cookie_rewriter import RemoveAllCookiesRewriter
     from pywb.rewrite.default_rewriter import DefaultRewriter
     from pywb.rewrite.html_rewriter import HTMLRewriter

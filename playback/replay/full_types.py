@@ -56,7 +56,10 @@ _ALIASES = {
     **dict.fromkeys(SCRIPT_TYPES, "text/javascript"),
 }
 _MEDIA = re.compile(r"(?:audio|video)/[a-z0-9.+-]{1,40}")
-_MARKUP = re.compile(rb"^(?:\xef\xbb\xbf)?\s*(?:<!--.{0,500}?-->\s*)?<(?:!doctype|html|head|body|[a-z])", re.I | re.S)
+_MARKUP = re.compile(
+    rb"^(?:\xef\xbb\xbf)?\s*(?:<!--.{0,500}?-->\s*)?<(?:!doctype|html|head|body|[a-z])",
+    re.IGNORECASE | re.DOTALL,
+)
 _GUESSED = frozenset({"", "text/plain", _BINARY, "text/html", "binary/octet-stream"})
 
 

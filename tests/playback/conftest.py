@@ -366,14 +366,20 @@ class Served:
 
 
 @contextlib.contextmanager
-def serving(builder: CollectionBuilder, index_url: str = "") -> Iterator[Served]:
+def serving(
+    builder: CollectionBuilder, index_url: str = "", full: str = ""
+) -> Iterator[Served]:
     """The real `playback.server.serve` in a loop of its own, until the block ends."""
     ready: queue.Queue[str] = queue.Queue()
     replay_port = free_port()
 
     async def run() -> None:
         await serve(
-            builder.layout, replay_port=replay_port, on_ready=ready.put, index_url=index_url
+            builder.layout,
+            replay_port=replay_port,
+            on_ready=ready.put,
+            index_url=index_url,
+            full=full,
         )
 
     with asyncio.Runner() as runner:
