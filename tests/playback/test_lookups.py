@@ -103,7 +103,7 @@ _rows = st.lists(
 )
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=30)
 @given(
     _rows,
     st.sampled_from([URL, "http://a.example/page"]),
