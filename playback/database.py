@@ -25,11 +25,13 @@ class Database(Protocol):
     Attributes:
         shared: whether it is a server, which may keep us waiting.
         has_key: the condition that a row's urlkey is `key`; see `key_values`.
+        key: the beginning of a row's urlkey (`core.index_schema.KEY_CHARACTERS`), which is indexed.
         contains: LIKE, whatever the case of ASCII letters.
     """
 
     shared: bool
     has_key: str
+    key: str
     contains: str
 
     def rows(self, query: str, values: Mapping[str, Any]) -> list[Any]:
@@ -68,6 +70,7 @@ class SqliteDatabase:
 
     shared = False
     has_key = "urlkey = :key"
+    key = "urlkey"
     contains = "LIKE"
 
     def __init__(self, path: Path) -> None:

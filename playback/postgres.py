@@ -44,6 +44,7 @@ class PostgresDatabase:
     shared = True
     # The index is of the key's beginning (`core.index_schema`).
     has_key = f"left(urlkey, {KEY_CHARACTERS}) = :key_start AND urlkey = :key"
+    key = f"left(urlkey, {KEY_CHARACTERS})"
     contains = "ILIKE"
 
     def __init__(

@@ -25,8 +25,11 @@ from core.layout import Layout
 from playback.database import INDEX_URL, open_database
 from playback.decisions.lists import folder_of
 from playback.decisions.store import DecisionStore, open_decisions
-from playback.front.app import create_app
+from playback.front.app import Around, create_app
 from playback.front.full import FullCopies
+from playback.front.languages import SOURCE, check_language
+from playback.front.records import Records
+from playback.front.standing import Status
 from playback.full_origins import FULL_SECRET, LOCAL, FullOrigins, full_pattern
 from playback.full_permission import FullPermission
 from playback.holds import Holds, Unscanned
@@ -60,6 +63,8 @@ async def serve(  # noqa: PLR0913 each is the caller's to say
     with_replay: bool = True,
     workers: int = 1,
     full: str = "",
+    status: Status | None = None,
+    language: str = SOURCE,
     unscanned: Unscanned = Unscanned.ALLOW,
 ) -> None:
     """Serve until cancelled, or until SIGTERM comes; then front and replay have ended.
@@ -77,12 +82,15 @@ async def serve(  # noqa: PLR0913 each is the caller's to say
         index_url: the captures index of several machines; empty: the collection's own.
         full: the origins of copies in full, e.g. ``https://*.copies.example``; ``local``: on this
             machine; empty: none.
+        status: knows what is queued; None when nobody does.
+        language: for readers whose browser asks for none that there is.
+        unscanned: what becomes of downloads that no scanner has looked into.
         with_replay: False when a replay that somebody else runs serves the copies at its origin.
         workers: how many processes replay has; 0: `default_workers`.
-        unscanned: what becomes of downloads that no scanner has looked into.
 
     Raises:
-        ConfigError: the origins are missing or the same, or the URL names no index.
+        ConfigError: the origins are missing or the same, the URL names no index, or the front does
+            not speak the language.
         UnavailableError: there is no replay environment, replay does not start, or a port is taken.
     """
     if host in _ANY_ADDRESS and origins is None:
@@ -94,21 +102,26 @@ async def serve(  # noqa: PLR0913 each is the caller's to say
         contextlib.closing(open_decisions(layout, index_url)) as decisions,
         _listener(host, port) as listener,
     ):
-        holds = Holds(decisions, folder_of(layout.decisions_db), unscanned=unscanned)
         secret = os.environ.get(FULL_SECRET) or secrets.token_hex(32)
         own_port = listener.getsockname()[1]
         front = origins.front if origins is not None else _origin(host, own_port)
+
+        def app_with(replay_origin: str, copies: str) -> Starlette:
+            around = Around(
+                records=Records(layout),
+                status=status,
+                language=check_language(language),
+                full=_full_copies(copies, secret, decisions),
+                holds=Holds(decisions, folder_of(layout.decisions_db), unscanned=unscanned),
+            )
+            return create_app(
+                database, decisions, replay_origin=replay_origin, origin=front, around=around
+            )
+
         if not with_replay:
             if origins is None:
                 raise ConfigError("Where the copies are must be said when no replay is started.")
-            app = create_app(
-                database,
-                decisions,
-                replay_origin=origins.replay,
-                origin=front,
-                full=_full_copies(full, secret, decisions),
-                holds=holds,
-            )
+            app = app_with(origins.replay, full)
             await _serve_both(app, listener, None, lambda: on_ready and on_ready(front))
             return
         python = find_replay_python()
@@ -122,18 +135,13 @@ async def serve(  # noqa: PLR0913 each is the caller's to say
             if full:
                 command += ["--full-origin", full]
                 more[FULL_SECRET] = secret
-            where = full_pattern(host, replay_at) if full == LOCAL else full
+            app = app_with(
+                origins.replay if origins else _origin(host, replay_at),
+                full_pattern(host, replay_at) if full == LOCAL else full,
+            )
             async with _running_replay(
                 command, replay_listener, more, workers or default_workers()
             ) as replay:
-                app = create_app(
-                    database,
-                    decisions,
-                    replay_origin=origins.replay if origins else _origin(host, replay_at),
-                    origin=front,
-                    full=_full_copies(where, secret, decisions),
-                    holds=holds,
-                )
                 await _serve_both(app, listener, replay, lambda: on_ready and on_ready(front))
 
 

@@ -8,6 +8,7 @@ from playback.front.pages import Page
 from playback.holds import Unscanned
 from playback.permits import Permits
 
+_COPY_VIEWS = ("page", "beside")
 PASSED_VIEW = "as-captured"  # the view of a reader who was warned and went on
 
 
@@ -30,8 +31,10 @@ class Caution:
     def holds(self, view: str, *, is_download: bool) -> bool:
         """Whether a notice stands where the copy would be."""
         if self.threat is not None:
-            return view in ("page", PASSED_VIEW, "text")
-        if self.listed is not None and self.listed.on.effect is ListEffect.HOLD and view == "page":
+            return view in (*_COPY_VIEWS, PASSED_VIEW, "text")
+        if view not in _COPY_VIEWS:
+            return False
+        if self.listed is not None and self.listed.on.effect is ListEffect.HOLD:
             return True
         return is_download and self.is_unscanned_held and self.scan is None
 

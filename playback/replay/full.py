@@ -39,7 +39,7 @@ from playback.replay.full_rewriting import (
     FULL_VERSION,
     PAGE_MODIFIER,
     STATIC_PATH,
-    WORKER_MODIFIERS,
+    SCRIPT_MODIFIERS,
     RewriteJob,
     charset_of,
     kind_of,
@@ -52,11 +52,12 @@ _LOG = logging.getLogger(__name__)
 _HTML = "text/html; charset=utf-8"
 _TARGET = re.compile(r"/c/(\d{14})([a-z]{2,4}_)?/(.+)", re.ASCII | re.DOTALL)
 _MODIFIERS = frozenset(
-    {PAGE_MODIFIER, "if_", "fr_", "im_", "js_", "cs_", "oe_", "wkrf_", "id_", *WORKER_MODIFIERS}
+    {PAGE_MODIFIER, "if_", "fr_", "im_", "cs_", "oe_", "wkrf_", "id_", *SCRIPT_MODIFIERS}
 )
 # What browsers ask for when they fill a frame (Fetch Metadata).
 _FRAMES = frozenset({"iframe", "frame", "object", "embed"})
-_BY_DESTINATION = {"script": "js_", "style": "cs_", "image": "im_", "iframe": "if_", "frame": "fr_"}
+_PARTS = {"script": "js_", "style": "cs_", "image": "im_"}
+_BY_DESTINATION = {**_PARTS, "iframe": "if_", "frame": "fr_"}
 _SAFE = "!$&'()*+,/:;=?@[]~%-._"
 _RANGE = re.compile(r"bytes=(\d{0,12})-(\d{0,12})")
 
@@ -75,7 +76,12 @@ class _Asked:
     @property
     def is_document(self) -> bool:
         """True for what fills the page's frame, and not a frame within it."""
-        return self.modifier == PAGE_MODIFIER and self.request.destination != "empty"
+        return self.modifier == PAGE_MODIFIER and self.request.destination in {"", *_FRAMES}
+
+    @property
+    def is_nested(self) -> bool:
+        """True for what fills a frame within the page."""
+        return self.modifier in {"if_", "fr_"}
 
 
 def with_full(
@@ -148,7 +154,9 @@ class Full:
             return self._elsewhere(asked) if asked.is_document else _absent()
         if asked.is_document and not _belongs(asked, found):
             return self._elsewhere(asked)
-        return self._shown(asked, found)
+        if asked.is_nested and _is_page_itself(asked):
+            return _absent()  # or it could be framed anywhere, without the banner
+        return replace(self._shown(asked, found), nested=asked.is_nested)
 
     def _page_of(self, host: str) -> FoundPage | FullAnswer:
         """The page whose capture that host shows, when it may be shown."""
@@ -177,6 +185,9 @@ class Full:
         modifier = match[2] or PAGE_MODIFIER
         if not is_web_url(url) or modifier not in _MODIFIERS:
             return _absent()
+        if modifier == PAGE_MODIFIER:
+            # A relative address keeps the page's modifier, whatever it is for.
+            modifier = _PARTS.get(request.destination, modifier)
         at = parse_timestamp14(page.timestamp)
         return _Asked(page, at, origin, modifier, url, request)
 
@@ -208,7 +219,8 @@ class Full:
         status = capture.status or 200
         if 300 <= status < 400:
             return _redirect(asked, capture, payload)
-        media_type = media_type_of(payload, asked.modifier)
+        use = _PARTS.get(asked.request.destination, asked.modifier)
+        media_type = media_type_of(payload, use if use == "js_" else asked.modifier)
         if media_type in ACTIVE_TYPES and not asked.request.destination:
             # Without knowing what it is for, no document is given out: it might stand in no frame.
             return plain(403, "Scripts run only in browsers that say what they ask for.\n")
@@ -254,8 +266,12 @@ class Full:
 
 def _belongs(asked: _Asked, capture: Capture) -> bool:
     """True when a document is the page, or was captured with it."""
-    own = {urldefrag(asked.page.url).url, urldefrag(asked.page.final_url).url}
-    return capture.page_id == asked.page.page_id or asked.url in own
+    return capture.page_id == asked.page.page_id or _is_page_itself(asked)
+
+
+def _is_page_itself(asked: _Asked) -> bool:
+    page = asked.page
+    return asked.url in {urldefrag(page.url).url, urldefrag(page.final_url).url}
 
 
 def _repaired(url: str) -> str:
@@ -329,7 +345,7 @@ def _absent() -> FullAnswer:
 @cache
 def _static(name: str) -> FullAnswer:
     """One of the scripts that are put into pages: ours, and wombat's."""
-    ours = {"full.js": "full.js", "module.js": "full_module.js"}
+    ours = {"full.js": "full.js", "module.js": "full_module.js", "worker.js": "full_worker.js"}
     if name in ours:
         source = resources.files("playback.replay") / ours[name]
     elif name in {"wombat.js", "wombatWorkers.js"}:

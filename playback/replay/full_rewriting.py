@@ -23,7 +23,7 @@ from playback.replay.full_modules import (
 
 STATIC_PATH = "/.weboid/"  # a path that no part of a page has: what begins with a dot is ours here
 PAGE_MODIFIER = "mp_"
-WORKER_MODIFIERS = frozenset({"wkr_", "wkrm_"})
+SCRIPT_MODIFIERS = frozenset({"js_", "esm_", "wkr_", "wkrm_"})
 FULL_VERSION = "full1"
 
 HTML_TYPES = frozenset({"text/html", "application/xhtml+xml"})
@@ -71,7 +71,7 @@ class RewriteJob:
 
 def kind_of(media_type: str, modifier: str) -> str:
     """The media type by which a text is rewritten; empty: it is left as it is."""
-    if modifier in WORKER_MODIFIERS or media_type in SCRIPT_TYPES:
+    if modifier in SCRIPT_MODIFIERS - {"js_"} or media_type in SCRIPT_TYPES:
         return "text/javascript"
     if media_type in HTML_TYPES:
         return media_type
@@ -89,7 +89,9 @@ def rewrite(job: RewriteJob) -> bytes:
         f"{job.origin}/c/",
         pywb_static_prefix=f"{job.origin}{STATIC_PATH}",
     )
-    if media_type in SCRIPT_TYPES and job.modifier != "wkr_" and is_module(job.body):
+    if job.modifier == "wkr_":
+        return _worker(job)
+    if media_type in SCRIPT_TYPES and is_module(job.body):
         return _module(job, urls)
     if media_type in SCRIPT_TYPES:
         body = rewrite_dynamic_imports(job.body, "null").encode("latin-1")
@@ -130,7 +132,9 @@ def head_insert(job: RewriteJob) -> str:
     # In a script element nothing may look like its end.
     text = json.dumps(info).replace("<", "\\u003c")
     return (
-        f'<script src="{static}full.js"></script><script src="{static}wombat.js"></script>'
+        f'<script src="{static}full.js"></script>'
+        # With CORS, or what it imports for the page would have no base (HTML, 8.1.3.4).
+        f'<script src="{static}wombat.js" crossorigin="anonymous"></script>'
         f"<script>wbinfo={text};"
         "if(window._WBWombatInit)window._WBWombatInit(wbinfo)</script>"
     )
@@ -140,6 +144,22 @@ def charset_of(content_type: str) -> str:
     """The charset that a Content-Type names; empty when it names none."""
     match = _CHARSET.search(content_type)
     return match[1] if match else ""
+
+
+def _worker(job: RewriteJob) -> bytes:
+    """A worker with wombat's half for workers before it.
+
+    pywb's own line leaves out the moment, and so asks for the newest capture of each part.
+    """
+    info = {
+        "prefix": f"{job.origin}/c/",
+        "prefixMod": f"{job.origin}/c/{job.timestamp}wkrf_/",
+        "originalURL": job.url,
+    }
+    static = f"{job.origin}{STATIC_PATH}"
+    scripts = ",".join(json.dumps(f"{static}{name}") for name in ("worker.js", "wombatWorkers.js"))
+    line = f"(function(){{self.importScripts({scripts});new WBWombat({json.dumps(info)})}})();"
+    return (line + job.body).encode("latin-1")
 
 
 def _module(job: RewriteJob, urls: Any) -> bytes:
@@ -205,8 +225,18 @@ def _rewriter() -> Any:
             elif tag == "meta" and values.get("http-equiv", "").lower() in _META:
                 tag_attrs = [each for each in tag_attrs if each[0] != "content"]
             tag_attrs = [each for each in tag_attrs if each[0] not in _DROPPED]
+            if (tag == "script" and "src" in values) or (
+                tag == "link" and "stylesheet" in values.get("rel", "").lower()
+            ):
+                # So spelled, pywb leaves it alone. Without it a script's errors and a sheet's rules
+                # are hidden from the page, for even its own are foreign to an opaque origin.
+                tag_attrs.append(("crossOrigin", "anonymous"))
             done: bool = super()._rewrite_tag_attrs(tag, tag_attrs, *more)
             return done
+
+        def _write_attr(self, name: str, value: str, empty_attr: Any) -> None:
+            if name != "target" or value != "___wb_replay_top_frame":
+                super()._write_attr(name, value, empty_attr)
 
         def _script_address(self, url: str | None) -> str:
             address: str = self._rewrite_url(url or "", "js_", True)  # noqa: FBT003 pywb's

@@ -7,7 +7,7 @@ type of the web may run or show something; what it may do then is the content po
 import re
 
 from playback.replay.archive import Payload
-from playback.replay.full_rewriting import SCRIPT_TYPES, WORKER_MODIFIERS
+from playback.replay.full_rewriting import SCRIPT_TYPES, SCRIPT_MODIFIERS
 
 # What a browser makes a document of that may hold scripts.
 ACTIVE_TYPES = frozenset(
@@ -66,7 +66,7 @@ _GUESSED = frozenset({"", "text/plain", _BINARY, "text/html", "binary/octet-stre
 def media_type_of(payload: Payload, modifier: str) -> str:
     """The type of what was archived, by what it says, how it is asked for, and how it begins."""
     said = payload.content_type.partition(";")[0].strip().lower()
-    if modifier in WORKER_MODIFIERS:
+    if modifier in SCRIPT_MODIFIERS - {"js_"}:
         return "text/javascript"
     is_markup = _MARKUP.match(payload.body[:1024]) is not None
     # Sites that name no type, or a wrong one, meant what their page uses it for.

@@ -8,7 +8,7 @@ body is ours, and nothing archived stands in it unescaped.
 import re
 from collections.abc import Callable, Collection
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from html import escape
 
 import nh3
@@ -16,6 +16,7 @@ import nh3
 from playback.decisions.levels import DEFAULT_LEVEL, Level
 from playback.replay.allowed import BLOCKS, GONE, Allowed, allowed
 from playback.replay.css import filter_declarations, filter_style, safe_media
+from playback.replay.picturing import picture_address
 from playback.replay.rewriting import Rewriter
 from playback.replay.scan import Attributes, Frame, Scan, Sheet, scan_document
 from playback.replay.wording import break_lines, write_paragraphs
@@ -121,7 +122,7 @@ class _Kept:
     """
 
     def __init__(self, rewriter: Rewriter) -> None:
-        self._image = rewriter.image
+        self._image = partial(picture_address, rewriter=rewriter)
         self._link = rewriter.link
         self._style = lru_cache(maxsize=4096)(lambda value: filter_declarations(value, rewriter))
         self._made: set[str] = set()
@@ -301,7 +302,7 @@ def _safe_attributes(attributes: Attributes, rewriter: Rewriter, names: Collecti
     if "style" in kept:
         kept["style"] = filter_declarations(kept["style"], rewriter)
     if "background" in kept:
-        kept["background"] = rewriter.image(kept["background"]) or ""
+        kept["background"] = picture_address(kept["background"], rewriter) or ""
     return "".join(
         f' {name}="{escape(value)}"' for name, value in kept.items() if value or name == "hidden"
     )

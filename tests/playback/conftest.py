@@ -14,7 +14,7 @@ import sqlite3
 import subprocess
 import tempfile
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -366,9 +366,7 @@ class Served:
 
 
 @contextlib.contextmanager
-def serving(
-    builder: CollectionBuilder, index_url: str = "", full: str = ""
-) -> Iterator[Served]:
+def serving(builder: CollectionBuilder, index_url: str = "", full: str = "") -> Iterator[Served]:
     """The real `playback.server.serve` in a loop of its own, until the block ends."""
     ready: queue.Queue[str] = queue.Queue()
     replay_port = free_port()
@@ -492,9 +490,11 @@ class Browser:
 
     home: Path
 
-    def dump_dom(self, address: str, *, leaks: Leaks | None = None) -> str:
+    def dump_dom(
+        self, address: str, *, leaks: Leaks | None = None, options: Sequence[str] = ()
+    ) -> str:
         """The document after it has loaded."""
-        return self._run(address, "--dump-dom", leaks=leaks)
+        return self._run(address, "--dump-dom", *options, leaks=leaks)
 
     def screenshot(
         self, address: str, *, size: tuple[int, int] = (800, 600), dark: bool = False

@@ -103,7 +103,7 @@ class Tab:
         async with asyncio.timeout(_PATIENCE_S):
             while True:
                 for (session, identifier), context in reversed(list(self._contexts.items())):
-                    if context["auxData"].get("isDefault"):
+                    if context.get("auxData", {}).get("isDefault"):
                         with contextlib.suppress(CommandError):
                             answer = await self._connection.send(
                                 "Runtime.evaluate",
