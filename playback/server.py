@@ -23,6 +23,7 @@ from starlette.applications import Starlette
 from core.errors import ConfigError, UnavailableError
 from core.layout import Layout
 from playback.database import INDEX_URL, open_database
+from playback.decisions.lists import folder_of
 from playback.decisions.store import DecisionStore, open_decisions
 from playback.front.app import Around, create_app
 from playback.front.full import FullCopies
@@ -31,6 +32,7 @@ from playback.front.records import Records
 from playback.front.standing import Status
 from playback.full_origins import FULL_SECRET, LOCAL, FullOrigins, full_pattern
 from playback.full_permission import FullPermission
+from playback.holds import Holds, Unscanned
 
 _LOG = logging.getLogger(__name__)
 
@@ -63,6 +65,7 @@ async def serve(  # noqa: PLR0913 each is the caller's to say
     full: str = "",
     status: Status | None = None,
     language: str = SOURCE,
+    unscanned: Unscanned = Unscanned.ALLOW,
 ) -> None:
     """Serve until cancelled, or until SIGTERM comes; then front and replay have ended.
 
@@ -81,6 +84,7 @@ async def serve(  # noqa: PLR0913 each is the caller's to say
             machine; empty: none.
         status: knows what is queued; None when nobody does.
         language: for readers whose browser asks for none that there is.
+        unscanned: what becomes of downloads that no scanner has looked into.
         with_replay: False when a replay that somebody else runs serves the copies at its origin.
         workers: how many processes replay has; 0: `default_workers`.
 
@@ -108,6 +112,7 @@ async def serve(  # noqa: PLR0913 each is the caller's to say
                 status=status,
                 language=check_language(language),
                 full=_full_copies(copies, secret, decisions),
+                holds=Holds(decisions, folder_of(layout.decisions_db), unscanned=unscanned),
             )
             return create_app(
                 database, decisions, replay_origin=replay_origin, origin=front, around=around
@@ -124,6 +129,7 @@ async def serve(  # noqa: PLR0913 each is the caller's to say
         with _listener(host, replay_port) as replay_listener:
             replay_at = replay_listener.getsockname()[1]
             command = _replay_command(python, layout, host, front, workers or default_workers())
+            command += ["--unscanned", unscanned]
             if origins is not None:
                 command += ["--origin", origins.replay]
             if full:

@@ -17,6 +17,7 @@ from playback.database import Database
 from playback.decisions.level_book import LevelBook
 from playback.decisions.store import DecisionStore
 from playback.front.asking import url_of
+from playback.front.cautions import Cautions
 from playback.front.full import FullCopies, full_routes
 from playback.front.headers import FixedHeaders, OneOrigin, security_headers
 from playback.front.history import History
@@ -30,6 +31,7 @@ from playback.front.searching import Search
 from playback.front.speaking import Speaking
 from playback.front.standing import Status
 from playback.front.views import HERE, Means, Render
+from playback.holds import Holds
 from playback.permits import Permits, TakenDownError
 
 _LOG = logging.getLogger(__name__)
@@ -44,12 +46,14 @@ class Around:
         status: knows what is queued; None when nobody does.
         language: for readers whose browser asks for none that there is.
         full: which copies may be shown with their scripts; None: none, and no such routes.
+        holds: what is held back; None: payloads with a threat, and no list is asked.
     """
 
     records: Records | None = None
     status: Status | None = None
     language: str = SOURCE
     full: FullCopies | None = None
+    holds: Holds | None = None
 
 
 _NOTHING = Around()
@@ -76,7 +80,7 @@ def create_app(
         around: what else there is.
     """
     clock = clock or SystemClock()
-    permits = Permits(decisions, database.rows, clock.now)
+    permits = Permits(decisions, database.rows, clock.now, around.holds)
     store = PageStore(database, permits)
     offers = Offers(LevelBook(decisions), around.full)
     means = Means(
@@ -89,6 +93,7 @@ def create_app(
         replay_origin=replay_origin,
         render=Render(replay_origin, shows_pictures=offers.shows_pictures),
         offers=offers,
+        cautions=Cautions(permits),
         page_headers=lambda page: {},  # noqa: ARG005 nothing so far
     )
     lists, reader, history = Lists(means), Reader(means), History(means)
@@ -106,6 +111,7 @@ def create_app(
                 for wiki in ("", "/w/{wiki}")
                 for view in (*VIEWS, "latest")
             ),
+            Route("/live/{rest:path}", reader.live),
             Route("/url/{rest:path}", history.captures),
             Route("/changes/{rest:path}", history.changes),
             *(full_routes(store, around.full, replay_origin, means.render) if around.full else ()),

@@ -20,6 +20,7 @@ from playback.addresses import (
     page_path,
 )
 from playback.front import languages
+from playback.front.cautions import Cautions
 from playback.front.languages import spoken
 from playback.front.pages import Page, PageStore
 from playback.front.records import Records
@@ -46,6 +47,7 @@ class Means:
         replay_origin: where the copies are.
         render: makes a page of a template, with a status code and the template's values.
         offers: the levels that readers may choose.
+        cautions: what readers are warned of.
         page_headers: what the answer with a capture's page says in its headers.
     """
 
@@ -58,6 +60,7 @@ class Means:
     replay_origin: str
     render: "Render"
     offers: "Offers"
+    cautions: Cautions
     page_headers: Callable[[Page], Mapping[str, str]]
 
 

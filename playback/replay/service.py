@@ -16,8 +16,18 @@ from wsgiref.types import StartResponse, WSGIEnvironment
 from core.errors import BodyTooLargeError, InputError, PermanentError, TransientError
 from core.timestamps import parse_timestamp14
 from playback.addresses import LEVEL_MODIFIERS, Modifier, parse_memento_path
+from playback.holds import Held
 from playback.permits import TakenDownError
-from playback.replay.answers import NEVER, Answer, Request, absent, blocked, missing, notice
+from playback.replay.answers import (
+    NEVER,
+    Answer,
+    Request,
+    absent,
+    blocked,
+    held_back,
+    missing,
+    notice,
+)
 from playback.replay.context import Context, maker_version
 from playback.replay.pages import Pages
 from playback.replay.parts import Parts
@@ -25,6 +35,8 @@ from playback.replay.parts import Parts
 _LOG = logging.getLogger(__name__)
 
 Route = Callable[[Request], Answer]
+# What is no page by itself: its reader sees the alternative text.
+_PARTS = (Modifier.IMAGE, Modifier.STYLE, Modifier.PLAIN_STYLE, Modifier.TEXT)
 
 
 def routes(context: Context) -> Mapping[Modifier, Route]:
@@ -91,6 +103,8 @@ class Replay:
         try:
             return self._routes[modifier](request)
         except TakenDownError as error:
+            if isinstance(error.takedown, Held):
+                return absent() if modifier in _PARTS else held_back(error.takedown.reason)
             if error.is_told:
                 return blocked(error.takedown.reason, self._context.front)
             if modifier in (Modifier.PAGE, Modifier.VERY, *LEVEL_MODIFIERS.values()):
