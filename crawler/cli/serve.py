@@ -20,6 +20,7 @@ from crawler.cli.options import (
 from crawler.cli.standings import FrontierStatus
 from crawler.collection import read_collection
 from playback.front.languages import SOURCE
+from playback.full_origins import LOCAL
 from playback.server import Origins, serve
 
 
@@ -46,6 +47,14 @@ from playback.server import Origins, serve
     show_default=True,
     help="The pages' language for browsers that ask for none that there is.",
 )
+@click.option(
+    "--full", is_flag=True, help="Copies may run their scripts where a level rule says `full`."
+)
+@click.option(
+    "--full-origin",
+    default="",
+    help="The same, for readers elsewhere: the origins of such copies, https://*.copies.example.",
+)
 @click.option("--no-replay", is_flag=True, help="Start no replay: another one serves the copies.")
 def command(
     *,
@@ -59,6 +68,8 @@ def command(
     origin: str,
     replay_origin: str,
     workers: int,
+    full: bool,
+    full_origin: str,
     no_replay: bool,
 ) -> int:
     """Show a collection's pages, and play their copies back.
@@ -83,6 +94,7 @@ def command(
                     origins=_origins(origin, replay_origin, needed=no_replay),
                     with_replay=not no_replay,
                     workers=workers,
+                    full=full_origin or (LOCAL if full else ""),
                 )
             )
     except KeyboardInterrupt:

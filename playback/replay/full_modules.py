@@ -12,7 +12,11 @@ import json
 import re
 from collections.abc import Callable
 from typing import Any
+from urllib.parse import urljoin
 
+# A path that no part of a page has: on these hosts it is ours.
+STATIC_PATH = "/.weboid/"
+MODULE_PATH = f"{STATIC_PATH}module.js"
 # What pages look at to find out where they are; the same names as in pywb's wrapper.
 _WRAPPED = ("window", "self", "document", "location", "top", "parent", "frames", "opener")
 _SPECIFIER = r"[\w$\s{},*]{0,5000}"
@@ -84,6 +88,16 @@ def rewrite_import_map(text: str, rewrite: Rewrite) -> str:
         }
     # It stands in a script element, which nothing in it may end.
     return json.dumps(made).replace("<", "\\u003c")
+
+
+def script_addresses(urls: Any) -> Rewrite:
+    """Rewrites an address in a script; pywb leaves those relative to the script as they are."""
+
+    def address(url: str) -> str:
+        made: str = urls.rewrite(urljoin(urls.wburl.url, url), "js_")
+        return made
+
+    return address
 
 
 def _map(imports: dict[str, Any], rewrite: Rewrite) -> dict[str, Any]:

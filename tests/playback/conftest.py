@@ -366,9 +366,7 @@ class Served:
 
 
 @contextlib.contextmanager
-def serving(
-    builder: CollectionBuilder, index_url: str = "", full: str = ""
-) -> Iterator[Served]:
+def serving(builder: CollectionBuilder, index_url: str = "", full: str = "") -> Iterator[Served]:
     """The real `playback.server.serve` in a loop of its own, until the block ends."""
     ready: queue.Queue[str] = queue.Queue()
     replay_port = free_port()
