@@ -20,7 +20,11 @@ from crawler.cli.options import (
 from crawler.cli.standings import FrontierStatus
 from crawler.collection import read_collection
 from playback.front.languages import SOURCE
+<<<<<<< HEAD
 from playback.holds import Unscanned
+=======
+from playback.full_origins import LOCAL
+>>>>>>> full
 from playback.server import Origins, serve
 
 
@@ -48,11 +52,20 @@ from playback.server import Origins, serve
     help="The pages' language for browsers that ask for none that there is.",
 )
 @click.option(
+<<<<<<< HEAD
     "--unscanned",
     type=click.Choice([str(each) for each in Unscanned]),
     default=str(Unscanned.ALLOW),
     show_default=True,
     help="Files to download that no scanner has looked into: handed out, or held back.",
+=======
+    "--full", is_flag=True, help="Copies may run their scripts where a level rule says `full`."
+)
+@click.option(
+    "--full-origin",
+    default="",
+    help="The same, for readers elsewhere: the origins of such copies, https://*.copies.example.",
+>>>>>>> full
 )
 @click.option("--no-replay", is_flag=True, help="Start no replay: another one serves the copies.")
 def command(
@@ -67,6 +80,8 @@ def command(
     origin: str,
     replay_origin: str,
     workers: int,
+    full: bool,
+    full_origin: str,
     no_replay: bool,
     unscanned: str,
 ) -> int:
@@ -93,6 +108,7 @@ def command(
                     with_replay=not no_replay,
                     unscanned=Unscanned(unscanned),
                     workers=workers,
+                    full=full_origin or (LOCAL if full else ""),
                 )
             )
     except KeyboardInterrupt:
