@@ -23,11 +23,8 @@ from starlette.applications import Starlette
 from core.errors import ConfigError, UnavailableError
 from core.layout import Layout
 from playback.database import INDEX_URL, open_database
-<<<<<<< HEAD
-from playback.decisions.lists import folder_of
-=======
 from playback.decisions.level_book import LevelBook
->>>>>>> full
+from playback.decisions.lists import folder_of
 from playback.decisions.store import DecisionStore, open_decisions
 from playback.front.app import Around, create_app
 from playback.front.full import FullCopies

@@ -20,11 +20,8 @@ from crawler.cli.options import (
 from crawler.cli.standings import FrontierStatus
 from crawler.collection import read_collection
 from playback.front.languages import SOURCE
-<<<<<<< HEAD
-from playback.holds import Unscanned
-=======
 from playback.full_origins import LOCAL
->>>>>>> full
+from playback.holds import Unscanned
 from playback.server import Origins, serve
 
 
@@ -52,20 +49,19 @@ from playback.server import Origins, serve
     help="The pages' language for browsers that ask for none that there is.",
 )
 @click.option(
-<<<<<<< HEAD
     "--unscanned",
     type=click.Choice([str(each) for each in Unscanned]),
     default=str(Unscanned.ALLOW),
     show_default=True,
     help="Files to download that no scanner has looked into: handed out, or held back.",
-=======
+)
+@click.option(
     "--full", is_flag=True, help="Copies may run their scripts where a level rule says `full`."
 )
 @click.option(
     "--full-origin",
     default="",
     help="The same, for readers elsewhere: the origins of such copies, https://*.copies.example.",
->>>>>>> full
 )
 @click.option("--no-replay", is_flag=True, help="Start no replay: another one serves the copies.")
 def command(
