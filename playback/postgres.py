@@ -45,6 +45,11 @@ class PostgresDatabase:
     # The index is of the key's beginning (`core.index_schema`).
     has_key = f"left(urlkey, {KEY_CHARACTERS}) = :key_start AND urlkey = :key"
     contains = "ILIKE"
+    in_range = (
+        f"left(urlkey, {KEY_CHARACTERS}) >= :low_start AND left(urlkey, {KEY_CHARACTERS}) <= :high_start"
+        " AND urlkey >= :low AND urlkey < :high"
+    )
+    by_key: tuple[str, ...] = (f"left(urlkey, {KEY_CHARACTERS})", "urlkey")
 
     def __init__(
         self, address: IndexAddress, *, monotonic: Callable[[], float] = time.monotonic

@@ -32,7 +32,10 @@ from playback.addresses import (
 from playback.database import Database
 from playback.decisions.store import DecisionStore
 from playback.front.headers import FixedHeaders, OneOrigin, security_headers
+from playback.front.machines import Machines, Openness
 from playback.front.pages import PAGE_SIZE, Page, PageStore
+from playback.link_format import Places
+from playback.mementos import NothingTakenDown
 
 _LOG = logging.getLogger(__name__)
 
@@ -48,6 +51,7 @@ def create_app(
     *,
     replay_origin: str,
     origin: str | None = None,
+    openness: Openness | None = None,
 ) -> Starlette:
     """The reader's pages of a collection, as an ASGI application.
 
@@ -57,8 +61,11 @@ def create_app(
         decisions: what of it may be shown; the caller's, too.
         replay_origin: where replay answers, e.g. ``http://127.0.0.1:8081``.
         origin: the one origin to answer to; None answers to any Host.
+        openness: what is told to machines.
     """
-    front = _Front(PageStore(database), decisions, replay_origin)
+    places = Places(origin or "", replay_origin)
+    machines = Machines(database, NothingTakenDown(), places, openness or Openness())
+    front = _Front(PageStore(database), decisions, replay_origin, machines)
     headers = security_headers(replay_origin)
     return Starlette(
         routes=[
@@ -66,6 +73,7 @@ def create_app(
             Route("/api/pages", front.api_pages),
             *(Route(f"/{view}/{{rest:path}}", front.reader) for view in _VIEWS),
             Route("/latest/{rest:path}", front.latest),
+            *machines.routes(),
             Mount("/static", StaticFiles(directory=_HERE / "static"), name="static"),
         ],
         middleware=[
@@ -90,8 +98,15 @@ class _Asked:
 
 
 class _Front:
-    def __init__(self, store: PageStore, decisions: DecisionStore, replay_origin: str) -> None:
+    def __init__(
+        self,
+        store: PageStore,
+        decisions: DecisionStore,
+        replay_origin: str,
+        machines: Machines,
+    ) -> None:
         self._store = store
+        self._machines = machines
         self._decisions = decisions
         self._replay = replay_origin
         self._templates = _environment(replay_origin)
@@ -131,6 +146,9 @@ class _Front:
             return RedirectResponse(page_path(page.timestamp, page.url, view=asked.view), 302)
         return self._render(
             "page.html",
+            headers=self._machines.headers.of(
+                page.url, page.timestamp, is_offered=page.has_copy or page.is_download
+            ),
             page=page,
             view=asked.view,
             better=self._store.better(page) if not page.is_good else None,

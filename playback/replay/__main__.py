@@ -54,6 +54,7 @@ def main() -> None:
                 front=options.front_origin,
                 limits=Limits(window=timedelta(days=options.window_days)),
                 make=makers,
+                origin=options.origin or _own_origin(options.host, server.port),
             )
         ),
         Policy(options.front_origin, _hosts(options.host, server.port, options.origin)),
@@ -105,6 +106,11 @@ def _origin(text: str) -> str:
     if parts.username is not None or any(character in text for character in " ;,'\""):
         raise argparse.ArgumentTypeError(f"an origin has no such characters: {text!r}")
     return f"{parts.scheme}://{parts.netloc.lower()}"
+
+
+def _own_origin(host: str, port: int) -> str:
+    """Where it is reached when no reverse proxy stands before it."""
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
 def _hosts(host: str, port: int, origin: str | None) -> frozenset[str]:

@@ -49,6 +49,7 @@ class Context:
         front: the origin to which a page's links lead.
         limits: how much is shown.
         make: what makes documents and style sheets safe.
+        origin: our own, as readers see it; empty where nobody needs to be told.
         made: what was made.
     """
 
@@ -58,6 +59,7 @@ class Context:
     front: str
     limits: Limits
     make: Make
+    origin: str = ""
     made: ByteCache = field(init=False)
 
     def __post_init__(self) -> None:

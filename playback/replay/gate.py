@@ -34,11 +34,17 @@ _CONTENT_TYPES = {
     "image/avif",
     _PDF,
 }
+_LINK = (
+    r"<[!#-;=?-\[\]_a-z~]{1,30000}>; rel=\"(?:original|timegate|timemap|(?:(?:first|last|prev|next) )*memento)\""
+    r"(?:; (?:type|datetime)=\"[A-Za-z0-9 ,:/-]{1,40}\")?"
+)
 _ALLOWED: dict[str, re.Pattern[str]] = {
     "etag": re.compile(r'"[A-Za-z0-9:._+/=-]{1,200}"'),
     "memento-datetime": re.compile(
         r"(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun), \d\d [A-Z][a-z]{2} \d{4} \d\d:\d\d:\d\d GMT"
     ),
+    # Relations of Memento alone: nothing is fetched for any of them (RFC 7089; P-17).
+    "link": re.compile(rf"{_LINK}(?:, {_LINK}){{0,9}}"),
     # Only to an address of our own, so no redirect leaves the archive (P-14).
     "location": re.compile(r"/c/\d{14}(?:im_|cs_)?/[!$-;=?-Z_a-z\[\]~]{1,30000}"),
     "content-disposition": re.compile(r'attachment; filename="capture-[a-z0-9]{1,64}\.[a-z]{3}"'),

@@ -41,8 +41,9 @@ class Pages:
             return missing("Only pages of the web are shown here.")
         page = self._context.index.page(url, request.at)
         if page is not None:
-            if page.timestamp != request.memento.timestamp:
-                return redirect(Memento(page.timestamp, Modifier.PAGE, url))
+            true = Memento(page.timestamp, Modifier.PAGE, page.url)
+            if memento_path(true) != memento_path(request.memento):
+                return redirect(true)
             return self._shown(request, page)
         return self._source(request, None)
 

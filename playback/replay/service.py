@@ -17,6 +17,7 @@ from core.timestamps import parse_timestamp14
 from playback.addresses import Modifier, parse_memento_path
 from playback.replay.answers import Answer, Request, missing, notice
 from playback.replay.context import Context
+from playback.replay.mementos import as_memento, as_none
 from playback.replay.pages import Pages
 from playback.replay.parts import Parts
 
@@ -29,8 +30,8 @@ def routes(context: Context) -> Mapping[Modifier, Route]:
     """What answers for each modifier."""
     pages, parts = Pages(context), Parts(context)
     return {
-        Modifier.PAGE: pages.page,
-        Modifier.VERY: pages.very_page,
+        Modifier.PAGE: as_memento(context, pages.page),
+        Modifier.VERY: as_none(pages.very_page),
         Modifier.IMAGE: parts.image,
         Modifier.STYLE: parts.style,
         Modifier.TEXT: parts.text,

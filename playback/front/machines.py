@@ -1,0 +1,84 @@
+"""The front's addresses for machines: TimeGate, TimeMaps, CDX and robots.txt, put together."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import BaseRoute, Route
+
+from core.captures import Capture
+from playback.captures_queries import CaptureRows
+from playback.database import Database
+from playback.decisions.takedowns import Takedown
+from playback.front.cdx import ARCHIVE_PATH, CdxServer
+from playback.front.memento import MementoHeaders, TimeGate
+from playback.front.timemaps import TimeMaps
+from playback.link_format import Places
+from playback.mementos import Mementos, Visit
+
+
+class Indexing(StrEnum):
+    """What search engines may list (P-23)."""
+
+    NONE = "none"
+    FRONT = "front"  # the front's pages; copies never
+
+
+@dataclass(frozen=True, slots=True)
+class Openness:
+    """What is told to machines.
+
+    Attributes:
+        indexing: what search engines may list.
+        cdx_hosts: whether CDX queries may ask for whole hosts and domains.
+    """
+
+    indexing: Indexing = Indexing.NONE
+    cdx_hosts: bool = False
+
+
+class ListPermits(Protocol):
+    """Whoever knows what may be listed."""
+
+    def pages(self, pages: Iterable[Visit]) -> Mapping[str, Takedown]:
+        """The take-downs of those pages that have one, by `page_id`."""
+        ...
+
+    def capture(self, capture: Capture) -> Takedown | None:
+        """The take-down of a capture; None: it may be shown."""
+        ...
+
+
+class Machines:
+    """What answers machines, and what reader pages say to them."""
+
+    def __init__(
+        self, database: Database, permits: ListPermits, places: Places, openness: Openness
+    ) -> None:
+        self._openness = openness
+        self._mementos = Mementos(database, permits)
+        self.headers = MementoHeaders(self._mementos, places)
+        self._gate = TimeGate(self._mementos, places)
+        self._maps = TimeMaps(self._mementos, places)
+        self._cdx = CdxServer(
+            CaptureRows(database), permits, self._mementos, places, wide=openness.cdx_hosts
+        )
+
+    def routes(self) -> list[BaseRoute]:
+        """Their addresses."""
+        return [
+            Route("/timegate/{rest:path}", self._gate.answer),
+            Route("/timemap/{rest:path}", self._maps.answer),
+            Route("/cdx", self._cdx.answer),
+            Route(ARCHIVE_PATH, self._cdx.answer),
+            Route("/robots.txt", self._robots),
+        ]
+
+    def _robots(self, _request: Request) -> Response:
+        lists = ("/api/", "/cdx", "/timegate/", "/timemap/")
+        refused = ("/",) if self._openness.indexing is Indexing.NONE else lists
+        text = "".join(f"Disallow: {path}\n" for path in refused)
+        return PlainTextResponse(f"User-agent: *\n{text}")
