@@ -1,9 +1,10 @@
 """The addresses of playback, written and read in one place; pure.
 
-``/c/<timestamp><modifier>/<url>`` is replay's, ``/page/<timestamp>/<url>`` and its sisters are the
-front's. The archived URL stands in the path as it is, query included, so that a person can type
-it. Only its ``#`` must be hidden from the browser, as ``%23``; an archived URL that itself holds
-``%23`` gets one ``%25`` more, so that nothing is lost either way.
+``/c/<timestamp><modifier>/<url>`` is replay's, ``/page/<timestamp><modifier>/<url>`` and its sisters
+are the front's. Before either may stand ``/w/<wiki>``: the wiki whose reader asks, by whose levels
+(`playback.decisions.levels`) the copy is shown. The archived URL stands in the path as it is, query
+included, so that a person can type it. Only its ``#`` must be hidden from the browser, as ``%23``; an
+archived URL that itself holds ``%23`` gets one ``%25`` more, so that nothing is lost either way.
 
 >>> escape_url("https://example.org/a%2Fb?q=1#!/c")
 'https://example.org/a%2Fb?q=1%23!/c'
@@ -12,41 +13,91 @@ it. Only its ``#`` must be hidden from the browser, as ``%23``; an archived URL 
 """
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from types import MappingProxyType
 from urllib.parse import quote
+
+from core.errors import InputError
+from core.names import check_name
+from playback.decisions.levels import Level
 
 # RFC 3986, 2.2 and 2.3: reserved, unreserved, and the percent sign of what is already encoded.
 _SAFE = "!$&'()*+,/:;=?@[]~%-._"
 _HASH = re.compile(r"#|%((?:25)*)23")
 _HIDDEN_HASH = re.compile(r"%((?:25)*)23")
-_MEMENTO = re.compile(r"/c/(\d{14})([a-z]{2}_)?/(.+)", re.ASCII | re.DOTALL)
-_TIMESTAMPED = re.compile(r"(\d{14})/(.+)", re.ASCII | re.DOTALL)
+_MEMENTO = re.compile(r"(?:/w/([^/]+))?/c/(\d{14})([a-z]{2}_)?/(.+)", re.ASCII | re.DOTALL)
+_PAGE = re.compile(r"(?:/w/([^/]+))?/([a-z-]{1,32})/(.+)", re.ASCII | re.DOTALL)
+_TIMESTAMPED = re.compile(r"(\d{14})([a-z]{2}_)?/(.+)", re.ASCII | re.DOTALL)
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 _WEB_URL = re.compile(r"https?://[^/\\?#\x00-\x20\x7f][^\x00-\x20\x7f]*", re.IGNORECASE | re.DOTALL)
 _CONTROL = re.compile(r"[\x00-\x20\x7f]")
 _MERGED_SLASHES = re.compile(r"(https?):/+", re.IGNORECASE)
 
 LONGEST_URL = 8_192  # characters; what the proxy archives at most (research C-12)
+LONGEST_WIKI = 64  # characters of a wiki's name
 
 
 class Modifier(StrEnum):
-    """What is wanted of a capture, in pywb's spelling; replay answers no other."""
+    """What is wanted of a capture; replay answers no other. None is one of pywb's raw ones."""
 
-    PAGE = ""
+    PAGE = ""  # the page at the level that the rules give it
     VERY = "mp_"  # the page of that very date, also one that is offered to nobody
     IMAGE = "im_"
     STYLE = "cs_"
-    TEXT = "id_"
+    PLAIN_STYLE = "cp_"  # a style sheet that names no image
+    TEXT = "id_"  # the text artifact
+    AS_TEXT = "tx_"  # and the page at a level that its reader chose
+    AS_LIMITED = "rd_"
+    AS_HTML = "ni_"
+    AS_IMAGES = "wi_"
+
+
+# The page at a level; what has scripts has addresses of its own.
+LEVEL_MODIFIERS: Mapping[Level, Modifier] = MappingProxyType(
+    {
+        Level.TEXT: Modifier.AS_TEXT,
+        Level.LIMITED: Modifier.AS_LIMITED,
+        Level.HTML: Modifier.AS_HTML,
+        Level.IMAGES: Modifier.AS_IMAGES,
+    }
+)
+_LEVELS: Mapping[str, Level] = {modifier: level for level, modifier in LEVEL_MODIFIERS.items()}
 
 
 @dataclass(frozen=True, slots=True)
 class Memento:
-    """A replay address: which capture, and what of it."""
+    """A replay address: which capture, what of it, and the wiki whose reader asks (empty: none)."""
 
     timestamp: str
     modifier: Modifier
     url: str
+    wiki: str = ""
+
+    @property
+    def level(self) -> Level | None:
+        """The level that the address asks for; None: the one that the rules give."""
+        return _LEVELS.get(self.modifier)
+
+
+@dataclass(frozen=True, slots=True)
+class PageAddress:
+    """An address of the front.
+
+    Attributes:
+        view: what is to be seen, e.g. ``page`` or ``screenshot``.
+        timestamp: of which capture; None: the newest.
+        url: of which page.
+        level: the level that its reader chose; None: the one that the rules give.
+        wiki: the wiki whose reader asks; empty: none.
+    """
+
+    view: str
+    timestamp: str | None
+    url: str
+    level: Level | None = None
+    wiki: str = ""
 
 
 def escape_url(url: str) -> str:
@@ -62,30 +113,57 @@ def unescape_url(text: str) -> str:
 
 def memento_path(memento: Memento) -> str:
     """The path of a replay address."""
-    return f"/c/{memento.timestamp}{memento.modifier}/{escape_url(memento.url)}"
+    place = f"/c/{memento.timestamp}{memento.modifier}/{escape_url(memento.url)}"
+    return f"/w/{memento.wiki}{place}" if memento.wiki else place
 
 
 def parse_memento_path(target: str) -> Memento | None:
     """The replay address that a raw request target names, query included; None for any other."""
     match = _MEMENTO.fullmatch(target)
-    if match is None or match[2] not in {None, *Modifier}:
+    if match is None or match[3] not in {None, *Modifier} or not _is_wiki(match[1]):
         return None
-    url = _archived_url(match[3])
-    return None if url is None else Memento(match[1], Modifier(match[2] or ""), url)
+    url = _archived_url(match[4])
+    if url is None:
+        return None
+    return Memento(match[2], Modifier(match[3] or ""), url, match[1] or "")
 
 
-def page_path(timestamp: str, url: str, *, view: str = "page") -> str:
-    """The front's path of a page's cached copy, or of another `view` of it."""
-    return f"/{view}/{timestamp}/{escape_url(url)}"
+def page_path(
+    timestamp: str, url: str, *, view: str = "page", level: Level | None = None, wiki: str = ""
+) -> str:
+    """The front's path of a page's cached copy, or of another `view` of it.
+
+    `level` full has addresses of its own, and is none here.
+    """
+    modifier = LEVEL_MODIFIERS.get(level, "") if level is not None else ""
+    place = f"/{view}/{timestamp}{modifier}/{escape_url(url)}"
+    return f"/w/{wiki}{place}" if wiki else place
+
+
+def parse_page_path(target: str) -> PageAddress | None:
+    """The address of the front that a raw request target names, query included; None for any other.
+
+    Whether there is such a view is not asked here.
+    """
+    match = _PAGE.fullmatch(target)
+    if match is None or match[2] == "w" or not _is_wiki(match[1]):
+        return None
+    place = _TIMESTAMPED.fullmatch(match[3])
+    level = None
+    if place is not None and place[2]:
+        level = _LEVELS.get(place[2])
+        if level is None:
+            return None
+    url = _archived_url(place[3] if place else match[3])
+    if url is None or url.startswith("urn:"):
+        return None
+    return PageAddress(match[2], place[1] if place else None, url, level, match[1] or "")
 
 
 def parse_page_rest(rest: str) -> tuple[str | None, str] | None:
     """Timestamp (None: the newest) and URL from what follows ``/page/``; None when it is no URL."""
-    match = _TIMESTAMPED.fullmatch(rest)
-    url = _archived_url(match[2] if match else rest)
-    if url is None or url.startswith("urn:"):
-        return None
-    return (match[1] if match else None), url
+    address = parse_page_path(f"/page/{rest}")
+    return None if address is None else (address.timestamp, address.url)
 
 
 def is_web_url(url: str) -> bool:
@@ -94,6 +172,17 @@ def is_web_url(url: str) -> bool:
     Anything else, ``javascript:`` above all, is text.
     """
     return _WEB_URL.fullmatch(url) is not None
+
+
+def _is_wiki(name: str | None) -> bool:
+    """True for the name of a wiki, which stands in paths and headers, and for none at all."""
+    if name is None:
+        return True
+    try:
+        check_name(name, of="a wiki", limit=LONGEST_WIKI)
+    except InputError:
+        return False
+    return True
 
 
 def _archived_url(text: str) -> str | None:

@@ -14,7 +14,6 @@ from datetime import datetime
 from itertools import islice
 from typing import Any, NamedTuple, Protocol
 
-from core.captures import Capture
 from core.errors import BadUrlError, InputError
 from core.replay_keys import replay_key
 from core.timestamps import milliseconds, parse_timestamp14, timestamp14
@@ -84,20 +83,6 @@ class PagePermits(Protocol):
     def pages(self, pages: Iterable[Visit]) -> Mapping[str, Takedown]:
         """The take-downs of those pages that have one, by `page_id`."""
         ...
-
-
-class NothingTakenDown:
-    """Whoever knows of no take-down."""
-
-    def pages(self, pages: Iterable[Visit]) -> Mapping[str, Takedown]:
-        """None."""
-        del pages
-        return {}
-
-    def capture(self, capture: Capture) -> Takedown | None:
-        """None."""
-        del capture
-        return None
 
 
 @dataclass(frozen=True, slots=True)

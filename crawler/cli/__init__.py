@@ -30,6 +30,7 @@ _COMMANDS = {
     "resume-host": "crawler.cli.hosts:resume_host",
     "profile": "crawler.cli.profile",
     "proxy": "crawler.cli.proxy",
+    "scan": "crawler.cli.scan",
     "serve": "crawler.cli.serve",
     "sheet": "crawler.cli.sheet",
     "status": "crawler.cli.status",

@@ -2,9 +2,12 @@
 
 version    one row: a number that every change raises, so that a reader knows in microseconds
            whether what it holds is still what was decided.
-takedowns  `playback.decisions.takedowns`
+takedowns  `playback.decisions.takedowns`; a row is never deleted. ``changed`` is the version that the
+           row's last change started from, so that a reader asks only for what is new to it.
+erasures   a row for each record whose payload was erased for a take-down.
 levels     `playback.decisions.levels`
 verdicts   `playback.decisions.verdicts`
+url_lists  `playback.decisions.lists`
 
 Moments are whole milliseconds since 1970 UTC.
 """
@@ -13,4 +16,54 @@ VERSION_DDL = """
 CREATE TABLE IF NOT EXISTS decision_version (id INTEGER PRIMARY KEY CHECK (id = 1), n BIGINT NOT NULL);
 INSERT INTO decision_version (id, n) VALUES (1, 1) ON CONFLICT DO NOTHING;
 """
-TABLES = "".join((VERSION_DDL,))
+TAKEDOWNS_DDL = """
+CREATE TABLE IF NOT EXISTS takedowns (
+    number BIGINT PRIMARY KEY,
+    kind TEXT NOT NULL,
+    what TEXT NOT NULL,
+    timestamp TEXT NOT NULL,
+    effect TEXT NOT NULL,
+    reason TEXT NOT NULL,
+    ticket TEXT NOT NULL,
+    actor TEXT NOT NULL,
+    decided_ms BIGINT NOT NULL,
+    expires_ms BIGINT,
+    lifted_ms BIGINT,
+    lifted_by TEXT NOT NULL,
+    lifted_reason TEXT NOT NULL,
+    changed BIGINT NOT NULL
+);
+CREATE INDEX IF NOT EXISTS takedowns_by_change ON takedowns (changed);
+CREATE TABLE IF NOT EXISTS erasures (
+    record_id TEXT NOT NULL,
+    takedown BIGINT NOT NULL,
+    filename TEXT NOT NULL,
+    url TEXT NOT NULL,
+    captured_ms BIGINT NOT NULL,
+    erased_ms BIGINT NOT NULL,
+    actor TEXT NOT NULL,
+    PRIMARY KEY (record_id, takedown)
+);
+"""
+# `skipped` says why the scanner did not look into the payload; then `threat` is an earlier scan's.
+VERDICTS_DDL = """
+CREATE TABLE IF NOT EXISTS verdicts (
+    digest TEXT NOT NULL PRIMARY KEY,
+    threat TEXT NOT NULL,
+    scanner TEXT NOT NULL,
+    scanned_ms BIGINT NOT NULL,
+    skipped TEXT NOT NULL
+);
+CREATE INDEX IF NOT EXISTS verdicts_of_threats ON verdicts (digest) WHERE threat <> '';
+"""
+LISTS_DDL = """
+CREATE TABLE IF NOT EXISTS url_lists (
+    name TEXT NOT NULL PRIMARY KEY,
+    file TEXT NOT NULL,
+    effect TEXT NOT NULL,
+    reason TEXT NOT NULL,
+    entries BIGINT NOT NULL,
+    added_ms BIGINT NOT NULL
+);
+"""
+TABLES = "".join((VERSION_DDL, TAKEDOWNS_DDL, VERDICTS_DDL, LISTS_DDL))

@@ -18,6 +18,7 @@ from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Re
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
+from core.clock import Clock, SystemClock
 from core.errors import InputError, TransientError
 from core.records import ArtifactKind
 from core.timestamps import parse_timestamp14
@@ -35,7 +36,7 @@ from playback.front.headers import FixedHeaders, OneOrigin, security_headers
 from playback.front.machines import Machines, Openness
 from playback.front.pages import PAGE_SIZE, Page, PageStore
 from playback.link_format import Places
-from playback.mementos import NothingTakenDown
+from playback.permits import Permits, TakenDownError
 
 _LOG = logging.getLogger(__name__)
 
@@ -51,6 +52,7 @@ def create_app(
     *,
     replay_origin: str,
     origin: str | None = None,
+    clock: Clock | None = None,
     openness: Openness | None = None,
 ) -> Starlette:
     """The reader's pages of a collection, as an ASGI application.
@@ -61,11 +63,12 @@ def create_app(
         decisions: what of it may be shown; the caller's, too.
         replay_origin: where replay answers, e.g. ``http://127.0.0.1:8081``.
         origin: the one origin to answer to; None answers to any Host.
+        clock: tells when a take-down is over; None: the machine's.
         openness: what is told to machines.
     """
-    places = Places(origin or "", replay_origin)
-    machines = Machines(database, NothingTakenDown(), places, openness or Openness())
-    front = _Front(PageStore(database), decisions, replay_origin, machines)
+    permits = Permits(decisions, database.rows, (clock or SystemClock()).now)
+    machines = Machines(database, permits, Places(origin or "", replay_origin), openness)
+    front = _Front(PageStore(database, permits), decisions, replay_origin, machines)
     headers = security_headers(replay_origin)
     return Starlette(
         routes=[
@@ -82,6 +85,7 @@ def create_app(
         ],
         exception_handlers={
             HTTPException: front.http_error,
+            TakenDownError: front.taken_down,
             TransientError: front.unavailable,
             Exception: front.server_error,
         },
@@ -171,6 +175,15 @@ class _Front:
         _LOG.warning("front.index_unavailable: %s", error)
         return self._render("error.html", 503, status=503)
 
+    def taken_down(self, request: Request, error: Exception) -> Response:
+        assert isinstance(error, TakenDownError)
+        url = _asked(request).url
+        if not error.is_told:
+            return self._render("never.html", 404, url=url)
+        origin = f"{request.url.scheme}://{request.url.netloc}"
+        headers = {"Link": f'<{origin}/>; rel="blocked-by"'}  # RFC 7725, 4
+        return self._render("blocked.html", 451, headers, url=url, reason=error.takedown.reason)
+
     def server_error(self, _request: Request, _error: Exception) -> Response:
         # Starlette sends this one outside all middleware, so it brings its headers along.
         headers = security_headers(self._replay)
@@ -199,6 +212,7 @@ class _Front:
             "page": page_path(page.timestamp, page.url),
             "has_copy": page.has_copy or page.is_download,
             "artifacts": sorted(page.artifacts),
+            "blocked": None if page.taken_down is None else page.taken_down.reason,
         }
 
 

@@ -1,23 +1,20 @@
 """The front's addresses for machines: TimeGate, TimeMaps, CDX and robots.txt, put together."""
 
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol
 
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import BaseRoute, Route
 
-from core.captures import Capture
 from playback.captures_queries import CaptureRows
 from playback.database import Database
-from playback.decisions.takedowns import Takedown
 from playback.front.cdx import ARCHIVE_PATH, CdxServer
 from playback.front.memento import MementoHeaders, TimeGate
 from playback.front.timemaps import TimeMaps
 from playback.link_format import Places
-from playback.mementos import Mementos, Visit
+from playback.mementos import Mementos
+from playback.permits import Permits
 
 
 class Indexing(StrEnum):
@@ -40,25 +37,13 @@ class Openness:
     cdx_hosts: bool = False
 
 
-class ListPermits(Protocol):
-    """Whoever knows what may be listed."""
-
-    def pages(self, pages: Iterable[Visit]) -> Mapping[str, Takedown]:
-        """The take-downs of those pages that have one, by `page_id`."""
-        ...
-
-    def capture(self, capture: Capture) -> Takedown | None:
-        """The take-down of a capture; None: it may be shown."""
-        ...
-
-
 class Machines:
     """What answers machines, and what reader pages say to them."""
 
     def __init__(
-        self, database: Database, permits: ListPermits, places: Places, openness: Openness
+        self, database: Database, permits: Permits, places: Places, openness: Openness | None
     ) -> None:
-        self._openness = openness
+        self._openness = openness = openness or Openness()
         self._mementos = Mementos(database, permits)
         self.headers = MementoHeaders(self._mementos, places)
         self._gate = TimeGate(self._mementos, places)

@@ -17,9 +17,11 @@ from urllib.parse import urlsplit
 
 import gevent
 
+from core.clock import SystemClock
 from core.layout import Layout
 from playback.database import INDEX_URL, KeptSqliteDatabase, open_database
 from playback.decisions.store import open_decisions
+from playback.permits import Permits
 from playback.replay.archive import Archive
 from playback.replay.context import Context, Limits
 from playback.replay.gate import Policy
@@ -41,16 +43,20 @@ def main() -> None:
     database = open_database(layout, url) if url else KeptSqliteDatabase(layout.captures_db)
     # A file answers sooner than another thread could be asked to ask it.
     call = gevent.get_hub().threadpool.apply if database.shared else call_here
-    index = CaptureIndex(database, call=call)
     decisions = open_decisions(layout)
+    permits = Permits(
+        decisions, lambda query, values: call(database.rows, (query, values)), SystemClock().now
+    )
+    index = CaptureIndex(database, permits=permits, call=call)
     makers = Makers(options.makers, deadline_s=options.deadline_s)
     server = ReplayServer((options.host, options.port))
     server.answer_with(
         Replay(
             Context(
                 index,
-                Archive(layout),
+                Archive(layout, permits),
                 decisions,
+                permits,
                 front=options.front_origin,
                 limits=Limits(window=timedelta(days=options.window_days)),
                 make=makers,

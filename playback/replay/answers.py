@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from email.utils import format_datetime
 from http import HTTPStatus
@@ -15,6 +15,8 @@ HTML = "text/html; charset=utf-8"
 TEXT = "text/plain; charset=utf-8"
 CSS = "text/css; charset=utf-8"
 PDF = "application/pdf"
+
+NEVER = "This page was not captured, or not as its readers saw it."
 
 Headers = tuple[tuple[str, str], ...]
 
@@ -31,17 +33,23 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What is asked for, the moment its timestamp names, and the ETags its reader holds."""
+    """What is asked for, the moment its timestamp names, and the ETags its reader holds.
+
+    Attributes:
+        rules: differs when other payloads are taken down (`Permits.state_of_digests`).
+    """
 
     memento: Memento
     at: datetime
     known_etags: str
+    rules: str = ""
 
     def etag(self, capture: Capture) -> str:
         """Changes when the bytes do: with the record, the rules, and the page's moment."""
         place = f"{capture.location.filename}:{capture.location.offset}"
         safe = re.sub(r"[^A-Za-z0-9:._-]", "-", place)[-120:]
-        return f'"{SANITISER_VERSION}:{self.memento.timestamp}:{safe}"'
+        rules = f"{self.rules}:" if self.rules else ""
+        return f'"{rules}{SANITISER_VERSION}:{self.memento.timestamp}:{safe}"'
 
     def answer(
         self, capture: Capture, content_type: str, make: Callable[[], bytes], *more: tuple[str, str]
@@ -72,6 +80,15 @@ def notice(status: HTTPStatus, title: str, text: str) -> Answer:
 def missing(text: str) -> Answer:
     """There is no such page to show; `text` says why."""
     return notice(HTTPStatus.NOT_FOUND, "No copy to show", text)
+
+
+def blocked(reason: str, front: str) -> Answer:
+    """It was captured and must not be shown (RFC 7725); `front` is who says so."""
+    text = "This copy is not shown, because its removal was asked for."
+    if reason:
+        text += f" {reason}"
+    told = notice(HTTPStatus.UNAVAILABLE_FOR_LEGAL_REASONS, "Taken down", text)
+    return replace(told, headers=(("Link", f'<{front}/>; rel="blocked-by"'),))
 
 
 def absent() -> Answer:

@@ -19,6 +19,7 @@ from core.captures import Capture, RecordLocation
 from core.errors import PermanentError
 from core.layout import OPEN_SUFFIX, Layout
 from core.records import RecordType
+from playback.permits import Permits, TakenDownError
 from playback.replay.decode import decode_body
 
 # P-20: no separators, no schemes, no hidden files.
@@ -45,8 +46,10 @@ class Payload:
 class Archive:
     """The WARCs of one collection, for reading."""
 
-    def __init__(self, layout: Layout) -> None:
+    def __init__(self, layout: Layout, permits: Permits | None = None) -> None:
+        """Take the folder; without `permits` everything may be read."""
         self._folder = str(layout.archive)
+        self._permits = permits
         self._records = ResolvingLoader(
             [self._paths], record_loader=BlockArcWarcRecordLoader(loader=_LocalLoader())
         )
@@ -57,9 +60,19 @@ class Archive:
         A revisit's comes from the record it refers to, without a second look-up.
 
         Raises:
+            TakenDownError: the capture or its payload must not be shown.
             BodyTooLargeError: the payload is longer, or expands too much.
             PermanentError: the record is missing, damaged, or not the capture's.
         """
+        takedown = None if self._permits is None else self._permits.capture(capture)
+        if takedown is not None:
+            raise TakenDownError(takedown)
+        loaded = self._load(capture, limit)
+        if self._permits is not None:
+            self._permits.check_payload(loaded.body)
+        return loaded
+
+    def _load(self, capture: Capture, limit: int) -> Payload:
         try:
             headers, payload = self._records.load_headers_and_payload(
                 _cdx(capture), None, _no_lookup

@@ -11,6 +11,7 @@ import webencodings  # type: ignore[import-untyped]
 from core.captures import Capture
 from core.records import RecordType
 from playback.decisions.store import DecisionStore
+from playback.permits import Permits
 from playback.replay.answers import Answer, Request
 from playback.replay.archive import Archive, Payload
 from playback.replay.cache import ByteCache
@@ -34,6 +35,7 @@ class Limits:
     text_bytes: int = 10_000_000
     image_bytes: int = 32_000_000
     pdf_bytes: int = 64_000_000
+    full_bytes: int = 64_000_000  # any part of a full copy
     cache_bytes: int = 64_000_000
     window: timedelta = timedelta(days=30)  # how far from its page a part may be captured (P-10)
 
@@ -45,7 +47,8 @@ class Context:
     Attributes:
         index: which captures there are.
         archive: what they hold.
-        decisions: what of it may be shown.
+        decisions: what people and scanners decided.
+        permits: what of it may be shown; `index` and `archive` ask it of all that they find.
         front: the origin to which a page's links lead.
         limits: how much is shown.
         make: what makes documents and style sheets safe.
@@ -56,6 +59,7 @@ class Context:
     index: CaptureIndex
     archive: Archive
     decisions: DecisionStore
+    permits: Permits
     front: str
     limits: Limits
     make: Make
@@ -71,7 +75,15 @@ class Context:
     ) -> Answer:
         """What is made of a capture; made once."""
         place = (capture.location.filename, capture.location.offset)
-        key = (place, request.memento.timestamp, content_type, SANITISER_VERSION)
+        address = request.memento
+        key = (
+            place,
+            address.timestamp,
+            address.modifier,
+            content_type,
+            SANITISER_VERSION,
+            request.rules,
+        )
         return request.answer(capture, content_type, lambda: self.made.get(key, make))
 
 

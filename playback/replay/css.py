@@ -63,6 +63,7 @@ _VENDOR = re.compile(r"^-(?:webkit|moz|ms|o)-")
 _IMAGE_SET = {"image-set", "-webkit-image-set"}
 # What an @property rule says: a syntax, a word, and a value that computes without a URL.
 _DESCRIPTORS = {"syntax", "inherits", "initial-value"}
+_UNQUOTABLE = re.compile(r"[\x00-\x20\"\\<]")
 _MEDIA = re.compile(r"[A-Za-z0-9 ,:()./<>=-]{1,500}")
 
 
@@ -174,7 +175,7 @@ def _write_import(rule: Any, rewriter: Rewriter) -> str:
     if not tokens or rule.content is not None:
         return ""
     target = rewriter.sheet(_url_of(tokens[0]) or "")
-    if target is None:
+    if target is None or _UNQUOTABLE.search(target):
         return ""
     condition = safe_media(tinycss2.serialize(tokens[1:]))
     return f'@import url("{target}") {condition};'
@@ -263,7 +264,13 @@ def _url_of(token: Any) -> str | None:
 
 
 def _url_token(url: str) -> URLToken:
-    # Our addresses and base64 hold nothing that a quoted string would have to escape.
+    """The URL as a token.
+
+    Raises:
+        _NotAllowedError: it holds what would have to be escaped, as no address of ours does.
+    """
+    if _UNQUOTABLE.search(url):
+        raise _NotAllowedError
     return URLToken(0, 0, url, f'url("{url}")')
 
 

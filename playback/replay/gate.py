@@ -43,8 +43,11 @@ _ALLOWED: dict[str, re.Pattern[str]] = {
     "memento-datetime": re.compile(
         r"(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun), \d\d [A-Z][a-z]{2} \d{4} \d\d:\d\d:\d\d GMT"
     ),
-    # Relations of Memento alone: nothing is fetched for any of them (RFC 7089; P-17).
-    "link": re.compile(rf"{_LINK}(?:, {_LINK}){{0,9}}"),
+    # Who keeps a copy from being shown (RFC 7725), or relations of Memento (RFC 7089); for none of
+    # them is anything fetched (P-17).
+    "link": re.compile(
+        rf'<https?://[A-Za-z0-9.:\[\]-]{{1,300}}/>; rel="blocked-by"|{_LINK}(?:, {_LINK}){{0,9}}'
+    ),
     # Only to an address of our own, so no redirect leaves the archive (P-14).
     "location": re.compile(r"/c/\d{14}(?:im_|cs_)?/[!$-;=?-Z_a-z\[\]~]{1,30000}"),
     "content-disposition": re.compile(r'attachment; filename="capture-[a-z0-9]{1,64}\.[a-z]{3}"'),

@@ -1,88 +1,31 @@
-"""Archived documents as safe ones: the level "HTML with images".
+"""Archived documents as safe ones, at each level that shows no scripts.
 
-nh3 (ammonia, html5ever) keeps what is on the lists below and nothing else; svg, math, style and
-script are on none (research 1.5, P-01, P-02). Every URL that stays is one that `Rewriter` made.
-The document around the body is ours, and nothing archived stands in it unescaped.
+nh3 (ammonia, html5ever) keeps what is on a level's lists (`playback.replay.allowed`) and nothing else
+(research 1.5, P-01, P-02). Every URL that stays is one that `Rewriter` made. The document around the
+body is ours, and nothing archived stands in it unescaped.
 """
 
 import re
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from functools import lru_cache
 from html import escape
 
 import nh3
 
+from playback.decisions.levels import DEFAULT_LEVEL, Level
+from playback.replay.allowed import BLOCKS, GONE, Allowed, allowed
 from playback.replay.css import filter_declarations, filter_style, safe_media
 from playback.replay.rewriting import Rewriter
 from playback.replay.scan import Attributes, Frame, Scan, Sheet, scan_document
+from playback.replay.wording import break_lines, write_paragraphs
 
 # Part of every ETag and cache key: raise it when any rule of the sanitiser changes.
-SANITISER_VERSION = 2
+SANITISER_VERSION = 3
 
-_TAGS = frozenset(
-    """
-    a abbr acronym address area article aside b bdi bdo big blockquote br button caption center cite
-    code col colgroup data dd del details dfn dialog dir div dl dt em fieldset figcaption figure
-    font footer h1 h2 h3 h4 h5 h6 header hgroup hr i img input ins kbd label legend li main map mark
-    menu meter nav ol optgroup option output p picture pre progress q rp rt ruby s samp search
-    section select small span strike strong sub summary sup table tbody td textarea tfoot th thead
-    time tr tt u ul var wbr
-    """.split()  # noqa: SIM905 a table in rows can be read and compared
-)
-# These go with all that they hold; of any other unknown element what it holds stays.
-_GONE = frozenset(
-    """
-    applet audio datalist embed frame frameset head iframe math noembed noframes noscript object
-    param portal script source style svg template title track video xmp
-    """.split()  # noqa: SIM905 a table in rows can be read and compared
-)
-_CELL = {"colspan", "rowspan", "headers", "abbr", "nowrap", "background"}
-_ATTRIBUTES: dict[str, set[str]] = {
-    "*": {"class", "id", "title", "lang", "dir", "style", "align", "valign", "bgcolor", "color"}
-    | {"width", "height", "hidden", "role"},
-    "a": {"href", "name"},
-    "area": {"href", "alt", "coords", "shape"},
-    "button": {"value"},
-    "col": {"span"},
-    "colgroup": {"span"},
-    "data": {"value"},
-    "del": {"datetime"},
-    "details": {"open", "name"},
-    "dialog": {"open"},
-    "font": {"face", "size"},
-    "hr": {"size", "noshade"},
-    "img": {"src", "alt", "border", "hspace", "vspace", "usemap"},
-    "input": {"value", "checked", "placeholder", "size"},
-    "ins": {"datetime"},
-    "label": {"for"},
-    "li": {"value", "type"},
-    "map": {"name"},
-    "meter": {"value", "min", "max", "low", "high", "optimum"},
-    "ol": {"start", "type", "reversed"},
-    "optgroup": {"label"},
-    "option": {"selected", "label"},
-    "progress": {"value", "max"},
-    "select": {"size", "multiple"},
-    "table": {"border", "cellpadding", "cellspacing", "rules", "frame", "summary", "background"},
-    "td": _CELL,
-    "textarea": {"rows", "cols", "placeholder"},
-    "th": _CELL | {"scope"},
-    "time": {"datetime"},
-    "tr": {"background"},
-    "ul": {"type"},
-}
-_VALUES: dict[str, dict[str, set[str]]] = {
-    "a": {"target": {"_top", "_self"}},
-    "area": {"target": {"_top", "_self"}},
-    "input": {
-        "type": {"button", "checkbox", "color", "date", "email", "number", "radio", "range"}
-        | {"hidden", "reset", "search", "submit", "tel", "text", "time", "url"},
-    },
-}
-# Nothing can be typed, chosen or sent (P-07, P-15).
-_INERT = {name: {"disabled": ""} for name in ("button", "fieldset", "input", "select", "textarea")}
-_IMAGES = {"src", "background"}
+# Whose values lead somewhere, or may.
+_JUDGED = frozenset({"style", "href", "src", "background"})
+_MOST_READINGS = 6
 # Custom elements (HTML, 4.13.3) are inert without scripts, and style sheets select them by name. The
 # first of the group are names of SVG and MathML.
 _CUSTOM = re.compile(
@@ -95,72 +38,147 @@ _SANDBOX = "allow-top-navigation-by-user-activation"
 _FRAME_ATTRIBUTES = ("id", "class", "style", "width", "height", "align", "hidden", "frameborder")
 _DEEPEST_FRAME = 5
 _ROOT_ATTRIBUTES = ("id", "class", "lang", "dir", "style", "bgcolor", "text", "background")
+# For what has no look of its own.
+_PLAIN_STYLE = (
+    ":root{color-scheme:light dark}"
+    "body{font:1.0625rem/1.6 system-ui,sans-serif;max-width:44rem;margin:2rem auto;padding:0 1rem;"
+    "overflow-wrap:break-word}"
+    "h1,h2,h3,h4,h5,h6{line-height:1.25}pre{white-space:pre-wrap}"
+    "table{border-collapse:collapse;display:block;overflow-x:auto}"
+    "td,th{border:1px solid #8888;padding:.2em .5em;text-align:start;vertical-align:top}"
+)
 # In a layer, so that any rule of the page wins: disabled controls keep their colours.
 _BASE_STYLE = "@layer weboid{:disabled{color:fieldtext}img{overflow:hidden}}"
 
 
-def sanitise_document(text: str, rewriter: Rewriter, *, was_scripted: bool) -> str:
+def sanitise_document(
+    text: str, rewriter: Rewriter, *, was_scripted: bool, level: Level = DEFAULT_LEVEL
+) -> str:
     """The archived document as a whole safe one, ``<!DOCTYPE html>`` to ``</html>``.
 
-    Documents that our DOM artifact holds within it are made safe in the same way, and stand in
-    sandboxed frames whose policy is the page's own (HTML, 7.1.7: srcdoc inherits it).
+    Documents that our DOM artifact holds within it are made safe in the same way. Where a copy has a
+    look they stand in sandboxed frames whose policy is the page's own (HTML, 7.1.7: srcdoc inherits
+    it); else what they say stands in their place.
+
+    Args:
+        text: the document as it was decoded.
+        rewriter: where its URLs lead.
+        was_scripted: it is the DOM that scripts left, rather than the source.
+        level: how much of it is shown.
     """
-    return _sanitise(text, rewriter, was_scripted=was_scripted, depth=0)
+    shows = allowed(level)
+    rewriter = replace(rewriter, has_images=shows.has_images)
+    return _sanitise(text, rewriter, was_scripted=was_scripted, level=level, depth=0)
 
 
-def _sanitise(text: str, rewriter: Rewriter, *, was_scripted: bool, depth: int) -> str:
-    scan = scan_document(text, rewriter, was_scripted=was_scripted)
+def _sanitise(
+    text: str, rewriter: Rewriter, *, was_scripted: bool, level: Level, depth: int
+) -> str:
+    shows = allowed(level)
+    scan = scan_document(text, rewriter, was_scripted=was_scripted, has_frames=shows.has_look)
     if scan.base:
         base = rewriter.based(scan.base)
-        scan = scan_document(text, base, was_scripted=was_scripted)
+        scan = scan_document(text, base, was_scripted=was_scripted, has_frames=shows.has_look)
         rewriter = base
-    body = sanitise_body(scan.body, rewriter, mark=scan.mark)
+    body = sanitise_body(scan.body, rewriter, level=level)
 
     def show(found: re.Match[str]) -> str:
         number = int(found[1])
         if number >= len(scan.frames) or depth >= _DEEPEST_FRAME:
             return ""
-        return _write_frame(scan.frames[number], rewriter, depth)
+        return _write_frame(scan.frames[number], rewriter, level, depth)
 
-    body = re.sub(rf'<img src="{scan.mark}(\d{{1,4}})">', show, body)
+    body = re.sub(rf'<wbr id="{scan.mark}(\d{{1,4}})">', show, body)
+    if not shows.has_look:
+        return _plain_document(scan, body)
     return _document(scan, body, rewriter)
 
 
-def _write_frame(frame: Frame, rewriter: Rewriter, depth: int) -> str:
+def _write_frame(frame: Frame, rewriter: Rewriter, level: Level, depth: int) -> str:
     inner = rewriter.based(frame.attributes.get("src", ""))
     inner = replace(inner, page=inner.base)
-    document = _sanitise(frame.text, inner, was_scripted=True, depth=depth + 1)
+    document = _sanitise(frame.text, inner, was_scripted=True, level=level, depth=depth + 1)
     attributes = _safe_attributes(frame.attributes, rewriter, _FRAME_ATTRIBUTES)
     return f'<iframe{attributes} sandbox="{_SANDBOX}" srcdoc="{escape(document)}"></iframe>'
 
 
-def sanitise_body(text: str, rewriter: Rewriter, *, mark: str = "") -> str:
-    """The markup with only what is allowed in it; sanitised again it says nothing more.
+def sanitise_body(text: str, rewriter: Rewriter, *, level: Level = DEFAULT_LEVEL) -> str:
+    """The markup with only what `level` shows; sanitised again it is the same.
 
-    That holds for a rewriter that leaves its own addresses alone. An image source that begins with
-    `mark` stays as it is, for its maker to find.
+    That holds for a rewriter that leaves its own addresses alone.
     """
-    styles = lru_cache(maxsize=4096)(lambda value: filter_declarations(value, rewriter))
+    shows = allowed(level)
+    keep = _Kept(rewriter)
+    if shows.has_look:
+        return _settled(text, lambda markup: _clean(markup, shows, keep), keep)
+    return _settled(text, lambda markup: _plain(markup, shows, keep, level), keep)
 
-    def keep(_tag: str, name: str, value: str) -> str | None:
-        if name == "style":
-            return styles(value) or None
-        if name in _IMAGES:
-            return value if mark and value.startswith(mark) else rewriter.image(value)
-        if name == "href":
-            return rewriter.link(value)
+
+class _Kept:
+    """Which attribute values stay, and as what.
+
+    Once `is_settling` what is read is what was written here, and only that stays.
+    """
+
+    def __init__(self, rewriter: Rewriter) -> None:
+        self._image = rewriter.image
+        self._link = rewriter.link
+        self._style = lru_cache(maxsize=4096)(lambda value: filter_declarations(value, rewriter))
+        self._made: set[str] = set()
+        self.is_settling = False
+
+    def __call__(self, _tag: str, name: str, value: str) -> str | None:
+        if name in _JUDGED:
+            if self.is_settling:
+                return value if value in self._made else None
+            made = self._judge(name, value) or None
+            if made is not None:
+                self._made.add(made)
+            return made
         if name == "data-weboid-host":  # by which rules of a shadow tree find it
             return value if value.isdecimal() else None
         return None if name.startswith("data-weboid-") else value
 
+    def _judge(self, name: str, value: str) -> str | None:
+        if name == "style":
+            return self._style(value)
+        return self._link(value) if name == "href" else self._image(value)
+
+
+def _settled(text: str, clean: Callable[[str], str], keep: _Kept) -> str:
+    """What `clean` makes of the text, and of that again, until nothing changes.
+
+    HTML's own rules (13.2.6) move misplaced elements, and what they moved may move once more at
+    the next reading; a browser must read what we read (P-02). What never settles is shown as text.
+    """
+    text = clean(text)
+    keep.is_settling = True
+    for _ in range(_MOST_READINGS):
+        again = clean(text)
+        if again == text:
+            return text
+        text = again
+    return _plain(text, allowed(Level.TEXT), keep, Level.TEXT)
+
+
+def _plain(markup: str, shows: Allowed, keep: _Kept, level: Level) -> str:
+    """The markup without a look: lines end where blocks did, though the blocks are gone."""
+    marked = _clean(markup, replace(shows, tags=shows.tags | BLOCKS), keep)
+    return write_paragraphs(marked) if level is Level.TEXT else break_lines(marked, shows.tags)
+
+
+def _clean(text: str, shows: Allowed, keep: _Kept) -> str:
     cleaned: str = nh3.clean(
         text,
-        tags={*_TAGS, *_custom_elements(text)},
-        clean_content_tags=set(_GONE),
-        attributes=_ATTRIBUTES,
-        generic_attribute_prefixes={"aria-", "data-"},
-        tag_attribute_values=_VALUES,
-        set_tag_attribute_values=_INERT,
+        tags={*shows.tags, *(_custom_elements(text) if shows.has_look else ())},
+        clean_content_tags=set(GONE),
+        attributes={tag: set(names) for tag, names in shows.attributes.items()},
+        generic_attribute_prefixes=set(shows.prefixes),
+        tag_attribute_values={
+            tag: {name: set(values) for name, values in names.items()}
+            for tag, names in shows.values.items()
+        },
+        set_tag_attribute_values={tag: dict(names) for tag, names in shows.forced.items()},
         attribute_filter=keep,
         link_rel="noreferrer nofollow",
         url_schemes={"http", "https", "data"},
@@ -198,6 +216,17 @@ def notice_document(title: str, text: str) -> str:
     )
     body = f"<h1>{escape(title)}</h1><p>{escape(text)}</p>"
     return _skeleton(title, f"<style>{style}</style>", body, has_viewport=True)
+
+
+def _plain_document(scan: Scan, body: str) -> str:
+    language = {key: scan.html_attributes.get(key, "") for key in ("lang", "dir")}
+    return _skeleton(
+        scan.title,
+        f"<style>{_PLAIN_STYLE}</style>",
+        body,
+        has_viewport=True,
+        html="".join(f' {key}="{escape(value)}"' for key, value in language.items() if value),
+    )
 
 
 def _document(scan: Scan, body: str, rewriter: Rewriter) -> str:

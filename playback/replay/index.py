@@ -18,8 +18,11 @@ from core.replay_keys import replay_key
 from core.timestamps import timestamp14
 from playback.choosing import BEST_FIRST, EXACT_FIRST, OFFERED, WITHHELD, twin_of
 from playback.database import Database, key_values
+from playback.permits import Permits, TakenDownError
 
 _NEAREST = 16  # rows looked at on either side of the moment asked for
+_MOST_NEAREST = 4_096  # when those are all taken down
+_PAGES_AT_ONCE = 50  # looked at when the best is taken down
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 _SIDES = """
@@ -55,17 +58,26 @@ class FoundPage:
 class CaptureIndex:
     """Look-ups in a captures index, which belongs to whoever lends it.
 
-    A collection without an index is empty.
+    A collection without an index is empty. What was taken down is not found; a look-up that would
+    have found something, had it not been blocked, ends with TakenDownError (`playback.permits`).
     """
 
-    def __init__(self, database: Database, *, call: Callable[..., Any] = call_here) -> None:
+    def __init__(
+        self,
+        database: Database,
+        *,
+        permits: Permits | None = None,
+        call: Callable[..., Any] = call_here,
+    ) -> None:
         """Take the database.
 
         Args:
             database: the index.
+            permits: what may be found; None: everything, for whoever shows nothing.
             call: calls a function with arguments, maybe where waiting holds up nobody else.
         """
         self._database = database
+        self._permits = permits
         self._call = call
 
     @property
@@ -90,12 +102,34 @@ class CaptureIndex:
         up only when they are asked for.
 
         Raises:
+            TakenDownError: after the last one: there are more, which are blocked.
             TransientError: the index cannot be read.
         """
-        for row in self._nearest("captures", _CAPTURE_COLUMNS, url, at, window=window):
-            capture = _capture(row)
-            if capture is not None:
-                yield capture
+        limit, shown, blocked = _NEAREST, 0, None
+        while True:
+            seen = 0
+            for row in self._nearest(
+                "captures", _CAPTURE_COLUMNS, url, at, window=window, limit=limit
+            ):
+                seen += 1
+                capture = _capture(row)
+                error = self._refusal(capture)
+                if capture is not None and error is None:
+                    shown += 1
+                    yield capture
+                blocked = blocked or error
+            if shown or blocked is None or seen < limit or limit >= _MOST_NEAREST:
+                break
+            limit *= 16
+        if blocked is not None and blocked.is_told:
+            raise blocked
+
+    def _refusal(self, capture: Capture | None) -> TakenDownError | None:
+        """Why the capture must not be found."""
+        if self._permits is None or capture is None:
+            return None
+        takedown = self._permits.capture(capture)
+        return None if takedown is None else TakenDownError(takedown)
 
     def page(self, url: str, at: datetime, *, on_purpose: bool = False) -> FoundPage | None:
         """The page of `url` to show for the moment `at`: neither failed nor skipped.
@@ -105,6 +139,7 @@ class CaptureIndex:
         for robots, is shown only when it is asked for `on_purpose`, by its timestamp.
 
         Raises:
+            TakenDownError: that very page is blocked, or every one that could be shown.
             TransientError: the index cannot be read.
         """
         shown = OFFERED if on_purpose else f"{OFFERED} AND NOT {WITHHELD}"
@@ -112,20 +147,59 @@ class CaptureIndex:
             values = key_values(replay_key(url))
         except BadUrlError:
             return None  # nothing is ever filed under it
-        for row in self._query(
+        query = (
             f"SELECT {_PAGE_COLUMNS} FROM pages WHERE {self._database.has_key} AND {shown}"  # noqa: S608 constants of ours
-            f" ORDER BY {EXACT_FIRST}, {BEST_FIRST} LIMIT 1",
-            {
-                **values,
-                "url": url,
-                "twin": twin_of(url),
-                "at": (at - _EPOCH) // timedelta(milliseconds=1),
-                "timestamp": timestamp14(at),
-            },
+            f" ORDER BY {EXACT_FIRST}, {BEST_FIRST} LIMIT :limit OFFSET :offset"
+        )
+        facts = {
+            **values,
+            "url": url,
+            "twin": twin_of(url),
+            "at": (at - _EPOCH) // timedelta(milliseconds=1),
+            "timestamp": timestamp14(at),
+        }
+        limit, offset, blocked = 1, 0, None
+        while rows := self._query(query, {**facts, "limit": limit, "offset": offset}):
+            for row in rows:
+                page = FoundPage(
+                    row["page_id"],
+                    row["url"],
+                    row["timestamp"],
+                    row["final_url"],
+                    row["page_class"],
+                )
+                takedown = None if self._permits is None else self._permits.page(page)
+                if takedown is None:
+                    return page
+                error = TakenDownError(takedown)
+                is_the_very = page.timestamp == facts["timestamp"] and page.url == url
+                if error.is_told and is_the_very:
+                    raise error  # another one would be no answer to who asks for this one
+                blocked = blocked or (error if error.is_told else None)
+            limit, offset = _PAGES_AT_ONCE, offset + limit
+        if blocked is not None:
+            raise blocked
+        return None
+
+    def page_by_id(self, page_id: str) -> FoundPage | None:
+        """The page of that identifier, when it is one that is offered to readers.
+
+        Raises:
+            TakenDownError: it was taken down.
+            TransientError: the index cannot be read.
+        """
+        for row in self._query(
+            f"SELECT {_PAGE_COLUMNS} FROM pages WHERE page_id = :page"  # noqa: S608 constants of ours
+            f" AND {OFFERED} AND NOT {WITHHELD}",
+            {"page": page_id},
         ):
-            return FoundPage(
+            page = FoundPage(
                 row["page_id"], row["url"], row["timestamp"], row["final_url"], row["page_class"]
             )
+            takedown = None if self._permits is None else self._permits.page(page)
+            if takedown is not None:
+                raise TakenDownError(takedown)
+            return page
         return None
 
     def documents(self, url: str, at: datetime, *, of_page: str | None = None) -> Iterator[Capture]:
@@ -165,7 +239,11 @@ class CaptureIndex:
             " ORDER BY captured_ms DESC LIMIT 1",
             {"page": page.page_id, "length": len(prefix), "prefix": prefix},
         ):
-            return _capture(row)
+            capture = _capture(row)
+            error = self._refusal(capture)
+            if error is not None and error.is_told:
+                raise error
+            return capture if error is None else None
         return None
 
     def _nearest(
@@ -176,6 +254,7 @@ class CaptureIndex:
         at: datetime,
         *,
         window: timedelta | None = None,
+        limit: int = _NEAREST,
     ) -> Iterator[Any]:
         try:
             key = replay_key(url)
@@ -189,7 +268,7 @@ class CaptureIndex:
             "at": moment,
             "first": moment - reach,
             "last": moment + reach,
-            "limit": _NEAREST,
+            "limit": limit,
         }
         for which in ("url = :url", "url <> :url"):
             query = _SIDES.format(

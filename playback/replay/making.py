@@ -23,7 +23,9 @@ from gevent.queue import Queue
 from gevent.subprocess import PIPE, Popen
 
 from core.errors import PermanentError
+from playback.decisions.levels import DEFAULT_LEVEL, Level
 from playback.replay.css import filter_sheet
+from playback.replay.full_rewriting import RewriteJob, rewrite
 from playback.replay.html import sanitise_document
 from playback.replay.rewriting import Rewriter
 
@@ -44,6 +46,7 @@ class DocumentJob:
     text: str
     rewriter: Rewriter
     was_scripted: bool
+    level: Level = DEFAULT_LEVEL
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +58,7 @@ class SheetJob:
     rewriter: Rewriter
 
 
-Job = DocumentJob | SheetJob
+Job = DocumentJob | SheetJob | RewriteJob
 Make = Callable[[Job], bytes]
 
 
@@ -144,11 +147,16 @@ def run_maker(deadline_s: float) -> None:
 
 
 def _do(job: dict[str, Any]) -> bytes:
+    if "origin" in job:
+        return rewrite(RewriteJob(**job))
     rewriter = Rewriter(**job["rewriter"])
     if "data" in job:
         text = filter_sheet(job["data"].encode("latin-1"), job["charset"], rewriter)
     else:
-        text = sanitise_document(job["text"], rewriter, was_scripted=job["was_scripted"])
+        level = Level(job["level"])
+        text = sanitise_document(
+            job["text"], rewriter, was_scripted=job["was_scripted"], level=level
+        )
     return text.encode(errors="replace")
 
 

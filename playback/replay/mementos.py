@@ -9,7 +9,7 @@ from dataclasses import replace
 from http import HTTPStatus
 
 from playback.link_format import Places, link_header, memento_date, memento_links, page_links
-from playback.mementos import Mementos, NothingTakenDown, PageMemento
+from playback.mementos import Mementos, PageMemento
 from playback.replay.answers import Answer, Request
 from playback.replay.context import Context
 
@@ -21,7 +21,7 @@ _SHOWN = {HTTPStatus.OK, HTTPStatus.NOT_MODIFIED}
 def as_memento(context: Context, route: Route) -> Route:
     """The route, whose pages say which mementos they are."""
     places = Places(context.front, context.origin)
-    mementos = Mementos(context.index, NothingTakenDown())
+    mementos = Mementos(context.index, context.permits)
 
     def answer(request: Request) -> Answer:
         made = route(request)

@@ -6,7 +6,7 @@ from core.captures import Capture
 from core.records import ArtifactKind
 from core.timestamps import timestamp14
 from playback.addresses import Memento, Modifier, is_web_url, memento_path
-from playback.replay.answers import HTML, PDF, Answer, Request, missing, redirect
+from playback.replay.answers import HTML, NEVER, PDF, Answer, Request, missing, redirect
 from playback.replay.context import Context, decode_text, first_playable
 from playback.replay.html import image_document, text_document
 from playback.replay.index import FoundPage
@@ -59,7 +59,7 @@ class Pages:
         of_page = page.page_id if page is not None else None
         capture = first_playable(self._context.index.documents(url, request.at, of_page=of_page))
         if capture is None:
-            return missing("This page was not captured, or not as its readers saw it.")
+            return missing(NEVER)
         timestamp = timestamp14(capture.captured_at)
         if page is None and timestamp != request.memento.timestamp:
             return redirect(Memento(timestamp, Modifier.PAGE, capture.url))

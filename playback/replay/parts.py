@@ -7,7 +7,7 @@ from urllib.parse import urljoin
 
 from core.captures import Capture
 from core.records import ArtifactKind, parse_artifact_uri
-from playback.addresses import is_web_url
+from playback.addresses import Modifier, is_web_url
 from playback.replay.answers import CSS, TEXT, Answer, Request, absent
 from playback.replay.archive import Payload
 from playback.replay.context import CHARSET, Context, first_playable
@@ -53,7 +53,12 @@ class Parts:
         capture, load = found
         if capture.mime not in {"text/css", "text/plain", ""}:
             return absent()
-        rewriter = Rewriter(request.memento.timestamp, capture.url, self._context.front)
+        rewriter = Rewriter(
+            request.memento.timestamp,
+            capture.url,
+            self._context.front,
+            has_images=request.memento.modifier is Modifier.STYLE,
+        )
 
         def make() -> bytes:
             payload = load()

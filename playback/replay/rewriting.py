@@ -17,6 +17,7 @@ from playback.addresses import (
     memento_path,
     page_path,
 )
+from playback.decisions.levels import Level
 
 # WHATWG URL, 4.4: these are dropped wherever they stand, and the others at either end.
 _DROPPED = dict.fromkeys(map(ord, "\t\n\r"))
@@ -37,12 +38,18 @@ class Rewriter:
         base: what relative URLs are relative to.
         front: the origin of the front.
         page: the page's own URL, to which ``#part`` links stay inside.
+        wiki: the wiki whose reader asks; empty: none.
+        level: the level that the reader chose, which links keep; None: none was chosen.
+        has_images: images are shown, also those that style sheets name.
     """
 
     timestamp: str
     base: str
     front: str
     page: str = ""
+    wiki: str = ""
+    level: Level | None = None
+    has_images: bool = True
 
     def based(self, base: str) -> "Rewriter":
         """The same rules for a page with a base element that says `base`."""
@@ -51,6 +58,8 @@ class Rewriter:
 
     def image(self, value: str) -> str | None:
         """Where the image is shown from; None when it is not to be shown."""
+        if not self.has_images:
+            return None
         value = value.strip(_TRIMMED)
         if value[:5].lower() == "data:":
             value = value.translate(_DROPPED)
@@ -60,7 +69,7 @@ class Rewriter:
 
     def sheet(self, value: str) -> str | None:
         """Where the style sheet comes from; None when from nowhere."""
-        return self._part(value, Modifier.STYLE)
+        return self._part(value, Modifier.STYLE if self.has_images else Modifier.PLAIN_STYLE)
 
     def link(self, value: str) -> str | None:
         """Where a link leads: within the page, or to the front; None when nowhere."""
@@ -72,7 +81,8 @@ class Rewriter:
             return None
         bare, _, part = url.partition("#")
         # "#!" is part of a page's name; any other fragment is a place in it.
-        return self.front + page_path(self.timestamp, url if part[:1] == "!" else bare)
+        url = url if part[:1] == "!" else bare
+        return self.front + page_path(self.timestamp, url, level=self.level, wiki=self.wiki)
 
     def fragment(self, value: str) -> str | None:
         """``#part`` when the link stays within the page, else None."""
@@ -88,7 +98,7 @@ class Rewriter:
         url = self._absolute(value)
         if url is None:
             return None
-        return memento_path(Memento(self.timestamp, modifier, urldefrag(url)[0]))
+        return memento_path(Memento(self.timestamp, modifier, urldefrag(url)[0], self.wiki))
 
     def _absolute(self, value: str) -> str | None:
         value = value.strip(_TRIMMED).translate(_DROPPED).replace(" ", "%20")

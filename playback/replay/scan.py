@@ -32,6 +32,7 @@ _MOST_ATTRIBUTES = 64
 _MOST_SHEETS = 128
 _LONGEST_TITLE = 1_000  # characters
 _MOST_FRAMES = 50
+_DEEPEST_FRAME = 5
 _LONGEST_FORMULA = 20_000  # characters, as written
 _DATA_SHEET = re.compile(r"data:text/css(;[^,]*)?,(.*)", re.IGNORECASE | re.DOTALL)
 _MARKUP = re.compile(r"<[^>]*>")
@@ -61,7 +62,7 @@ class Frame:
 class Scan:
     """What was taken out, and the rest of the document.
 
-    Where frame n was stands ``<img src="<mark>n">``, with a mark that the document cannot know.
+    Where frame n was stands ``<wbr id="<mark>n">``, with a mark that the document cannot know.
     """
 
     body: str = ""
@@ -76,20 +77,32 @@ class Scan:
     mark: str = ""
 
 
-def scan_document(text: str, rewriter: Rewriter, *, was_scripted: bool) -> Scan:
+def scan_document(
+    text: str, rewriter: Rewriter, *, was_scripted: bool, has_frames: bool = True
+) -> Scan:
     """Read a document once from start to end.
 
-    `was_scripted` says that scripts have run, so that what is meant for browsers without them was
-    never shown and is left out.
+    Args:
+        text: the document.
+        rewriter: says which links stay within the page, and whether images are shown; else their
+            alternative text stands in their place.
+        was_scripted: scripts have run, so that what is meant for browsers without them was never
+            shown and is left out.
+        has_frames: framed documents are set aside; else what they say stands in their place.
     """
-    return _Scanner(text, rewriter, was_scripted=was_scripted).run()
+    return _Scanner(
+        text, rewriter, was_scripted=was_scripted, frame_depth=None if has_frames else 0
+    ).run()
 
 
 class _Scanner:
-    def __init__(self, text: str, rewriter: Rewriter, *, was_scripted: bool) -> None:
+    def __init__(
+        self, text: str, rewriter: Rewriter, *, was_scripted: bool, frame_depth: int | None
+    ) -> None:
         self._text = text
         self._rewriter = rewriter
         self._was_scripted = was_scripted
+        self._frame_depth = frame_depth  # None: framed documents are set aside
         # No text holds its own digest.
         digest = sha256(text.encode(errors="replace")).hexdigest()[:32]
         self._scan = Scan(has_doctype=_DOCTYPE.match(text) is not None, mark=f"weboid-{digest}-")
@@ -198,15 +211,15 @@ class _Scanner:
         if name == "img":
             loaded = attributes.get("data-weboid-src") or attributes.get("src")
             attributes["src"] = loaded or _first_candidate(attributes.get("srcset", ""))
-            return _start_tag(name, attributes)
+            return self._image(attributes)
         if name == "input":
             is_image = attributes.get("type", "").strip().lower() == "image"
-            return _start_tag("img" if is_image else "input", attributes)
+            return self._image(attributes) if is_image else _start_tag("input", attributes)
         if name in {"iframe", "frame", "object", "embed"}:
             return self._embedded(name, attributes)
         # A video stands as its poster; the element itself goes with all that is in it.
         poster = attributes.get("poster")
-        picture = _start_tag("img", attributes | {"src": poster}) if poster else ""
+        picture = self._image(attributes | {"src": poster}) if poster else ""
         return picture + "<video>"
 
     def _embedded(self, name: str, attributes: Attributes) -> str:
@@ -215,14 +228,30 @@ class _Scanner:
         source = attributes.get("data" if name == "object" else "src", "")
         kind = attributes.get("type", "").strip().lower()
         if document and self._was_scripted and len(self._scan.frames) < _MOST_FRAMES:
-            self._scan.frames.append(Frame(document, attributes | {"src": source}))
-            shown = f'<img src="{self._scan.mark}{len(self._scan.frames) - 1}">'
+            shown = self._frame(Frame(document, attributes | {"src": source}))
         elif kind.startswith("image/") or (not kind and _PICTURE_PATH.fullmatch(source)):
-            shown = _start_tag("img", attributes | {"src": source})
+            shown = self._image(attributes | {"src": source})
         else:
             # An iframe's own content is never shown; this opens one that the sanitiser takes out.
             return {"object": _start_tag("span", attributes), "iframe": "<iframe>"}.get(name, "")
         return shown + {"object": "<span hidden>", "iframe": "<iframe>"}.get(name, "")
+
+    def _frame(self, frame: Frame) -> str:
+        self._scan.frames.append(frame)
+        if self._frame_depth is None:
+            return f'<wbr id="{self._scan.mark}{len(self._scan.frames) - 1}">'
+        if self._frame_depth >= _DEEPEST_FRAME:
+            return ""
+        rewriter = self._rewriter.based(frame.attributes["src"])
+        depth = self._frame_depth + 1
+        inner = _Scanner(frame.text, rewriter, was_scripted=True, frame_depth=depth).run()
+        return f"<div>{inner.body}</div>"
+
+    def _image(self, attributes: Attributes) -> str:
+        """The image, or what it says to those who see none."""
+        if self._rewriter.has_images:
+            return _start_tag("img", attributes)
+        return escape(attributes.get("alt", ""))
 
 
 def _first_candidate(srcset: str) -> str:

@@ -15,7 +15,8 @@ from wsgiref.types import StartResponse, WSGIEnvironment
 from core.errors import BodyTooLargeError, InputError, PermanentError, TransientError
 from core.timestamps import parse_timestamp14
 from playback.addresses import Modifier, parse_memento_path
-from playback.replay.answers import Answer, Request, missing, notice
+from playback.permits import TakenDownError
+from playback.replay.answers import NEVER, Answer, Request, absent, blocked, missing, notice
 from playback.replay.context import Context
 from playback.replay.mementos import as_memento, as_none
 from playback.replay.pages import Pages
@@ -34,6 +35,7 @@ def routes(context: Context) -> Mapping[Modifier, Route]:
         Modifier.VERY: as_none(pages.very_page),
         Modifier.IMAGE: parts.image,
         Modifier.STYLE: parts.style,
+        Modifier.PLAIN_STYLE: parts.style,
         Modifier.TEXT: parts.text,
     }
 
@@ -42,6 +44,7 @@ class Replay:
     """The application: finds the route, and says in our words what went wrong."""
 
     def __init__(self, context: Context) -> None:
+        self._context = context
         self._routes = routes(context)
 
     def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
@@ -56,8 +59,9 @@ class Replay:
         if memento is None:
             return missing("There is nothing at this address.")
         try:
-            request = Request(memento, _moment(memento.timestamp), known_etags)
-            return self._routes[memento.modifier](request)
+            rules = self._context.permits.state_of_digests()
+            request = Request(memento, _moment(memento.timestamp), known_etags, rules)
+            return self._permitted(request)
         except InputError:
             return missing("This address names no moment.")
         except BodyTooLargeError:
@@ -68,6 +72,18 @@ class Replay:
         except TransientError as error:
             _LOG.warning("replay.index_unavailable: %s", error)
             return notice(HTTPStatus.SERVICE_UNAVAILABLE, "Not now", "Try again in a moment.")
+
+    def _permitted(self, request: Request) -> Answer:
+        """The route's answer, or what takes its place when a take-down forbids it."""
+        modifier = request.memento.modifier
+        try:
+            return self._routes[modifier](request)
+        except TakenDownError as error:
+            if error.is_told:
+                return blocked(error.takedown.reason, self._context.front)
+            if modifier in (Modifier.PAGE, Modifier.VERY):
+                return missing(NEVER)
+            return absent()
 
 
 # A page's parts all name its moment, and reading one takes longer than finding a capture.

@@ -1,11 +1,13 @@
 """Runs inside the replay environment: one JSON line in, one out, until stdin ends."""
 
 import json
+import re
 import sys
 from dataclasses import replace
 
 from pywb.utils.canonicalize import canonicalize
 
+from playback.decisions.levels import Level
 from playback.replay import css, html
 from playback.replay.rewriting import Rewriter
 
@@ -24,18 +26,26 @@ class _Standing(Rewriter):
         return value if value.startswith("http://front.test/page/") else super().link(value)
 
 
-def body(text: str) -> str:
-    return html.sanitise_body(text, _RULES)
+def body(text: str, level: str = "images") -> str:
+    return html.sanitise_body(text, _RULES, level=Level(level))
 
 
-def body_twice(text: str) -> list[str]:
+def body_twice(text: str, level: str = "images") -> list[str]:
     standing = _Standing(_RULES.timestamp, _RULES.base, _RULES.front, _RULES.page)
-    once = html.sanitise_body(text, standing)
-    return [once, html.sanitise_body(once, standing)]
+    once = html.sanitise_body(text, standing, level=Level(level))
+    return [once, html.sanitise_body(once, standing, level=Level(level))]
 
 
-def document(text: str, was_scripted: bool = True) -> str:
-    return html.sanitise_document(text, replace(_RULES), was_scripted=was_scripted)
+def document(text: str, was_scripted: bool = True, level: str = "images") -> str:
+    return html.sanitise_document(
+        text, replace(_RULES), was_scripted=was_scripted, level=Level(level)
+    )
+
+
+def fragment(text: str, level: str = "images") -> str:
+    """The body of a whole document, as its page would hold it."""
+    whole = html.sanitise_document(text, replace(_RULES), was_scripted=True, level=Level(level))
+    return re.sub(r".*?</head><body[^>]*>|</body></html>\n$", "", whole, flags=re.DOTALL)
 
 
 def style(text: str) -> str:
@@ -59,7 +69,16 @@ def pywb_key(url: str) -> str:
 def main() -> None:
     calls = {
         each.__name__: each
-        for each in (body, body_twice, document, style, style_twice, declarations, pywb_key)
+        for each in (
+            body,
+            body_twice,
+            document,
+            fragment,
+            style,
+            style_twice,
+            declarations,
+            pywb_key,
+        )
     }
     for line in sys.stdin:
         name, arguments = json.loads(line)

@@ -5,17 +5,24 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from playback.addresses import (
+    LEVEL_MODIFIERS,
+    LONGEST_WIKI,
     Memento,
     Modifier,
+    PageAddress,
     escape_url,
     is_web_url,
     memento_path,
     page_path,
     parse_memento_path,
+    parse_page_path,
     parse_page_rest,
     unescape_url,
 )
+from playback.decisions.levels import Level
 
+_LEVEL = st.sampled_from([None, *LEVEL_MODIFIERS])
+_WIKI = st.from_regex(r"(?:[A-Za-z0-9][A-Za-z0-9._-]{0,20})?", fullmatch=True)
 _URL_TEXT = st.text(st.sampled_from("abcXYZ019-._~:/?#[]@!$&'()*+,;=%25%23"), max_size=40)
 
 
@@ -41,23 +48,84 @@ def test_no_text_escapes_to_markup(text: str) -> None:
     assert not set(escaped) & set('"<>\\`{}|^ \r\n\x00#')
 
 
-@given(_URL_TEXT, st.sampled_from(Modifier))
-def test_a_memento_address_comes_back_whole(rest: str, modifier: Modifier) -> None:
-    """Query, escapes, double slashes and hash-bangs survive the path."""
-    memento = Memento("20260301120000", modifier, f"https://example.org/{rest}")
+@given(_URL_TEXT, st.sampled_from(Modifier), _WIKI)
+def test_a_memento_address_comes_back_whole(rest: str, modifier: Modifier, wiki: str) -> None:
+    """Query, escapes, double slashes and hash-bangs survive the path, and so does the wiki."""
+    memento = Memento("20260301120000", modifier, f"https://example.org/{rest}", wiki)
 
     assert parse_memento_path(memento_path(memento)) == memento
 
 
-@given(_URL_TEXT)
-def test_a_page_address_comes_back_whole(rest: str) -> None:
-    """The same for the front's own addresses."""
+@given(_URL_TEXT, st.sampled_from(["page", "screenshot", "as-captured"]), _LEVEL, _WIKI)
+def test_a_page_address_comes_back_whole(
+    rest: str, view: str, level: Level | None, wiki: str
+) -> None:
+    """The same for the front's own addresses, with the level that the reader chose."""
     url = f"https://example.org/{rest}"
 
-    path = page_path("20260301120000", url)
+    path = page_path("20260301120000", url, view=view, level=level, wiki=wiki)
 
-    assert parse_page_rest(path.removeprefix("/page/")) == ("20260301120000", url)
+    assert parse_page_path(path) == PageAddress(view, "20260301120000", url, level, wiki)
+    assert parse_page_rest(page_path("20260301120000", url).removeprefix("/page/")) == (
+        "20260301120000",
+        url,
+    )
     assert parse_page_rest(escape_url(url)) == (None, url)
+
+
+@given(st.text(max_size=80))
+def test_any_target_parses_or_does_not(text: str) -> None:
+    """Whatever is asked for, an address says exactly what it would be written as."""
+    for target in (text, f"/c/{text}", f"/w/{text}", f"/page/{text}", f"/w/a/page/{text}"):
+        memento, page = parse_memento_path(target), parse_page_path(target)
+        assert memento is None or parse_memento_path(memento_path(memento)) == memento
+        if page is not None and page.timestamp is not None:
+            path = page_path(
+                page.timestamp, page.url, view=page.view, level=page.level, wiki=page.wiki
+            )
+            assert parse_page_path(path) == page
+
+
+def test_each_level_without_scripts_has_its_modifier() -> None:
+    """And none of them is one by which pywb hands out what was archived as it is (research 0.3)."""
+    raw = {"id_", "if_", "im_", "oe_", "js_", "cs_", "fr_", "xx_", "mp_", "jm_", "wk", "sw", "rc"}
+
+    assert set(LEVEL_MODIFIERS) == set(Level) - {Level.FULL}
+    assert len(set(LEVEL_MODIFIERS.values())) == len(LEVEL_MODIFIERS)
+    assert not raw & set(LEVEL_MODIFIERS.values())
+    assert page_path("20260301120000", "https://a.example/", level=Level.FULL) == (
+        "/page/20260301120000/https://a.example/"
+    )
+
+
+@pytest.mark.parametrize(
+    "wiki",
+    [
+        "",
+        ".",
+        "..",
+        "-a",
+        "a%2Fb",
+        "a b",
+        "a" * (LONGEST_WIKI + 1),
+        "\u00e4",
+        "a\n",
+        "a?b",
+        "a#b",
+        "%41",
+    ],
+    ids=repr,
+)
+def test_what_is_no_name_of_a_wiki_names_no_address(wiki: str) -> None:
+    """A name stands in paths and headers, so it is a name and nothing else."""
+    assert parse_memento_path(f"/w/{wiki}/c/20260301120000/https://example.org/") is None
+    assert parse_page_path(f"/w/{wiki}/page/20260301120000/https://example.org/") is None
+
+
+@pytest.mark.parametrize("modifier", ["im_", "mp_", "id_", "cs_", "js_", "xx_", "zz_"])
+def test_a_page_has_levels_and_no_other_modifier(modifier: str) -> None:
+    """What is no level is no address of the front."""
+    assert parse_page_path(f"/page/20260301120000{modifier}/https://example.org/") is None
 
 
 @pytest.mark.parametrize(
@@ -67,6 +135,9 @@ def test_a_page_address_comes_back_whole(rest: str) -> None:
         "/c/",
         "/c/2026/https://example.org/",
         "/c/20260301120000js_/https://example.org/",
+        "/w/c/20260301120000/https://example.org/",
+        "/w/a/w/b/c/20260301120000/https://example.org/",
+        "/w/a/b/c/20260301120000/https://example.org/",
         "/c/20260301120000if_/https://example.org/",
         "/c/20260301120000oe_/https://example.org/",
         "/c/20260301120000fr_/https://example.org/",

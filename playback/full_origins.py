@@ -1,0 +1,136 @@
+"""The origins of the level "full": one for each capture of a page; pure.
+
+A capture that runs scripts gets a host of its own, ``<mac><page id>.<suffix>``. The page's identifier
+says which capture answers there, so that no table is needed; the code before it is made with a secret
+that front and replay share, so that nobody but the front can say where a capture is (P-04). The mac
+covers moment and URL, too: a page identifier that is used again is another host.
+
+On one machine the suffix is ``localhost``, below which browsers take every name for this machine
+(RFC 6761, 6.3). Elsewhere it is a domain kept for this, best listed as a public suffix.
+
+>>> origins = FullOrigins("http://*.localhost:8081", b"s" * 32)
+>>> origin = origins.origin_of("0f1e", "20260301120000", "https://example.org/")
+>>> origins.page_of(origin.removeprefix("http://"))
+PageHost(mac='hmcnsjuxd2d65sbrxqtq', page_id='0f1e')
+"""
+
+import base64
+import hashlib
+import hmac
+import re
+from dataclasses import dataclass, field
+from urllib.parse import urlsplit
+
+from core.errors import ConfigError
+
+FULL_SECRET = "WEBOID_FULL_SECRET"  # noqa: S105 the environment variable's name
+
+_MAC_LENGTH = 20  # characters of base32: 100 bits
+_PAGE_ID = r"[a-z0-9](?:[a-z0-9-]{0,40}[a-z0-9])?"  # with the code at most 62 of a label's 63
+_LABEL = re.compile(rf"([a-z2-7]{{{_MAC_LENGTH}}})({_PAGE_ID})", re.ASCII)
+_ORIGIN = re.compile(
+    r"(?P<scheme>https?)://\*\.(?P<suffix>[a-z0-9-]+(?:\.[a-z0-9-]+)*(?::\d{1,5})?)", re.ASCII
+)
+_LEAST_SECRET = 16  # bytes
+
+
+@dataclass(frozen=True, slots=True)
+class PageHost:
+    """What a host name of ours says: which page, and the code that shows who made it."""
+
+    mac: str
+    page_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class FullOrigins:
+    """Where captures are shown in full.
+
+    Attributes:
+        pattern: ``https://*.copies.example``; the star stands for one label.
+        secret: what front and replay know, and nobody else.
+
+    Raises:
+        ConfigError: the pattern is none, or could not be kept safe; or the secret is too short.
+    """
+
+    pattern: str
+    secret: bytes = field(repr=False)
+
+    def __post_init__(self) -> None:
+        """Check both."""
+        match = _ORIGIN.fullmatch(self.pattern)
+        if match is None:
+            raise ConfigError(
+                "The origins of full copies look like https://*.copies.example,"
+                f" a star for the first label; not {self.pattern!r}."
+            )
+        is_local = match["suffix"].partition(":")[0] == "localhost"
+        if match["scheme"] == "http" and not is_local:
+            # Only there browsers say what a request is for, and without that a capture's page
+            # could be opened outside its frame.
+            raise ConfigError(
+                "Full copies need https, or *.localhost on this machine:"
+                f" {self.pattern!r} is neither."
+            )
+        if len(self.secret) < _LEAST_SECRET:
+            raise ConfigError(
+                f"The secret of full copies in {FULL_SECRET} needs {_LEAST_SECRET} bytes or more;"
+                " make one with: openssl rand -hex 32"
+            )
+
+    @property
+    def suffix(self) -> str:
+        """What follows the star: ``.copies.example``, with the port."""
+        return self.pattern.partition("*")[2]
+
+    def origin_of(self, page_id: str, timestamp: str, url: str) -> str | None:
+        """The origin of that capture of a page; None when its identifier fits no host name."""
+        label = self._mac(page_id, timestamp, url) + page_id
+        if _LABEL.fullmatch(label) is None:
+            return None
+        return self.pattern.replace("*", label)
+
+    def is_ours(self, host: str) -> bool:
+        """True when a Host header names one of these origins, well made or not."""
+        return host.lower().endswith(self.suffix)
+
+    def page_of(self, host: str) -> PageHost | None:
+        """What a Host header says; None when it is no host of ours."""
+        host = host.lower()
+        match = _LABEL.fullmatch(host.removesuffix(self.suffix)) if self.is_ours(host) else None
+        return None if match is None else PageHost(match[1], match[2])
+
+    def made(self, host: PageHost, timestamp: str, url: str) -> bool:
+        """True when it was we who made that host, and for that capture."""
+        return hmac.compare_digest(host.mac, self._mac(host.page_id, timestamp, url))
+
+    def _mac(self, page_id: str, timestamp: str, url: str) -> str:
+        # None of the first two holds a line's end, so no two captures make the same text.
+        text = f"{page_id}\n{timestamp}\n{url}".encode(errors="surrogatepass")
+        code = hmac.digest(self.secret, text, hashlib.sha256)
+        return base64.b32encode(code).decode().lower()[:_MAC_LENGTH]
+
+
+def full_pattern(host: str, port: int) -> str:
+    """The origins on this machine alone, where replay listens at `port` of `host`.
+
+    Raises:
+        ConfigError: it listens where other machines see it, too.
+    """
+    if host not in {"127.0.0.1", "localhost"}:
+        raise ConfigError(
+            "Away from this machine full copies need a domain of their own:"
+            " --full-origin 'https://*.copies.example'."
+        )
+    return f"http://*.localhost:{port}"
+
+
+def front_address(front: str, timestamp: str, escaped_url: str) -> str:
+    """The front's page that leads to a full copy."""
+    return f"{front}/full/{timestamp}/{escaped_url}"
+
+
+def host_of(origin: str) -> str:
+    """The Host header that belongs to an origin."""
+    return urlsplit(origin).netloc

@@ -1,0 +1,252 @@
+"""What may be shown: the one place to ask, of a page, of a capture, and of bytes before they leave.
+
+Every route comes by here twice, whatever it is: where captures and pages are found
+(`playback.replay.index`, `playback.front.pages`), so before any cache and before any 304, and where
+bytes leave the archive (`playback.replay.archive`). What is hidden is passed over as if it had never
+been captured; what is blocked is passed over too, and if there is nothing else, `TakenDownError` says
+why. Decisions that cannot be read are an error: nothing is shown then (P-22).
+"""
+
+import hashlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any, NamedTuple, Protocol
+
+from core.captures import Capture
+from core.errors import PermanentError
+from core.timestamps import timestamp14
+from playback.decisions.store import DecisionStore
+from playback.decisions.takedown_book import LiveTakedowns
+from playback.decisions.takedowns import (
+    Effect,
+    Subject,
+    Takedown,
+    TakedownKind,
+    Takedowns,
+    strictest,
+    within,
+)
+
+Rows = Callable[[str, Mapping[str, Any]], Sequence[Any]]
+
+_AT_ONCE = 200  # pages asked about in one question
+_BY_ADDRESS = (TakedownKind.URL, TakedownKind.PREFIX, TakedownKind.HOST)
+_ALGORITHMS = ("sha256", "sha1", "md5", "sha512")
+
+
+class TakenDownError(PermanentError):
+    """It was captured and must not be shown: say so in its place.
+
+    Attributes:
+        takedown: the decision; its effect says whether a reader may be told.
+    """
+
+    def __init__(self, takedown: Takedown) -> None:
+        super().__init__("It was taken down.")
+        self.takedown = takedown
+
+    @property
+    def is_told(self) -> bool:
+        """Whether a reader is told that there is something."""
+        return self.takedown.effect is Effect.BLOCK
+
+
+class PageLike(Protocol):
+    """What of a page must be known."""
+
+    @property
+    def page_id(self) -> str:
+        """Its identifier."""
+        ...
+
+    @property
+    def url(self) -> str:
+        """What was asked for."""
+        ...
+
+    @property
+    def timestamp(self) -> str:
+        """14 digits."""
+        ...
+
+    @property
+    def final_url(self) -> str:
+        """Where it led."""
+        ...
+
+
+class _Page(NamedTuple):
+    page_id: str
+    url: str
+    timestamp: str
+    final_url: str
+
+
+class Permits:
+    """What of a collection may be shown now. From any thread, as far as `rows` may be.
+
+    Args:
+        decisions: what was decided.
+        rows: asks the captures index.
+        now: tells the time.
+    """
+
+    def __init__(self, decisions: DecisionStore, rows: Rows, now: Callable[[], datetime]) -> None:
+        self._takedowns = LiveTakedowns(decisions)
+        self._rows = rows
+        self._now = now
+
+    def state_of_digests(self) -> str:
+        """Differs when other payloads are taken down; what is made of payloads is kept by it."""
+        return self._takedowns.now().state_of_digests
+
+    def are_open(self) -> bool:
+        """Whether nothing at all is taken down."""
+        return not self._takedowns.now()
+
+    def subject(self, subject: Subject) -> Takedown | None:
+        """The take-down of what is known by these facts alone; prefer `page` and `capture`."""
+        return self._takedowns.now().on(subject, self._now())
+
+    def page(self, page: PageLike) -> Takedown | None:
+        """The take-down of a page: of its URL, of where it led, or of its document's payload.
+
+        Raises:
+            TransientError: decisions or index cannot be read.
+        """
+        return self.pages((page,)).get(page.page_id)
+
+    def pages(self, pages: Iterable[PageLike]) -> dict[str, Takedown]:
+        """The take-downs of those pages that have one, by `page_id`.
+
+        Raises:
+            TransientError: decisions or index cannot be read.
+        """
+        takedowns = self._takedowns.now()
+        if not takedowns:
+            return {}
+        now, asked = self._now(), list(pages)
+        found: dict[str, Takedown] = {}
+        for page in asked:
+            for url in {page.url, page.final_url}:
+                _note(found, page.page_id, takedowns.on(Subject(url, page.timestamp), now))
+        for start in range(0, len(asked), _AT_ONCE):
+            part = asked[start : start + _AT_ONCE]
+            if takedowns.has(*_BY_ADDRESS):
+                led = [page.page_id for page in part if page.url != page.final_url]
+                for row in self._hops(led):
+                    _note(found, row["page_id"], takedowns.on(Subject(row["url"]), now))
+            if takedowns.has(TakedownKind.DIGEST):
+                for row in self._documents([page.page_id for page in part]):
+                    by_digest = _by_digest(takedowns, row["digest"], now)
+                    _note(found, row["page_id"], by_digest)
+        return found
+
+    def capture(self, capture: Capture) -> Takedown | None:
+        """The take-down of a capture: its own, or its page's when it shows what the page shows.
+
+        Artifacts and the page's document go with their page. Its other parts do only when that one
+        capture was taken down, and no other page has the same payload.
+
+        Raises:
+            TransientError: decisions or index cannot be read.
+        """
+        takedowns = self._takedowns.now()
+        if not takedowns:
+            return None
+        now = self._now()
+        subject = Subject(capture.url, timestamp14(capture.captured_at), capture.digest)
+        own = takedowns.on(subject, now)
+        if not capture.page_id or (own is not None and own.effect is Effect.HIDE):
+            return own
+        return strictest((own, self._through_page(takedowns, capture, now)))
+
+    def _through_page(
+        self, takedowns: Takedowns, capture: Capture, now: datetime
+    ) -> Takedown | None:
+        """The take-down of the capture's page, when that covers the capture."""
+        page = self._page(capture.page_id or "")
+        if page is None:
+            return None
+        is_artifact = within(capture.url) != capture.url
+        if is_artifact or capture.url in (page.url, page.final_url):
+            return self.page(page)
+        if not takedowns.has(TakedownKind.CAPTURE):
+            return None
+        by_page = strictest(
+            takedowns.on_capture(url, page.timestamp, now) for url in (page.url, page.final_url)
+        )
+        return None if by_page is None or self._is_shared(capture) else by_page
+
+    def check_payload(self, body: bytes) -> None:
+        """Let bytes leave, decoded as they are.
+
+        A record spells the digest of its payload as it was transferred; people take down what they
+        see. So what leaves is held against the digests, too.
+
+        Raises:
+            TakenDownError: they must not leave.
+            TransientError: the decisions cannot be read.
+        """
+        takedowns = self._takedowns.now()
+        if not takedowns.has(TakedownKind.DIGEST):
+            return
+        now = self._now()
+        for algorithm in _ALGORITHMS:
+            value = hashlib.new(algorithm, body, usedforsecurity=False).hexdigest()
+            found = _by_digest(takedowns, f"{algorithm}:{value}", now)
+            if found is not None:
+                raise TakenDownError(found)
+
+    def _page(self, page_id: str) -> _Page | None:
+        query = "SELECT page_id, url, timestamp, final_url FROM pages WHERE page_id = :page"
+        for row in self._rows(query, {"page": page_id}):
+            return _Page(row["page_id"], row["url"], row["timestamp"], row["final_url"])
+        return None
+
+    def _hops(self, page_ids: list[str]) -> Sequence[Any]:
+        """Redirects on the way to the pages' documents; parts of pages begin after these."""
+        if not page_ids:
+            return ()
+        marks, values = _marks(page_ids)
+        return self._rows(
+            "SELECT hop.page_id, hop.url FROM captures AS hop"  # noqa: S608 names of values
+            " JOIN pages AS p ON p.page_id = hop.page_id"
+            f" WHERE hop.page_id IN ({marks}) AND hop.status BETWEEN 300 AND 399"
+            " AND hop.captured_ms <= coalesce((SELECT min(document.captured_ms)"
+            " FROM captures AS document WHERE document.page_id = hop.page_id"
+            " AND document.url = p.final_url"
+            " AND (document.status < 300 OR document.status >= 400)), hop.captured_ms)",
+            values,
+        )
+
+    def _documents(self, page_ids: list[str]) -> Sequence[Any]:
+        """The payloads of pages' documents: of what the site sent, and of the DOM."""
+        marks, values = _marks(page_ids)
+        return self._rows(
+            "SELECT c.page_id, c.digest FROM captures AS c"  # noqa: S608 names of values
+            f" JOIN pages AS p ON p.page_id = c.page_id WHERE c.page_id IN ({marks})"
+            " AND (c.url = p.url OR c.url = p.final_url OR substr(c.url, 1, 8) = 'urn:dom:')",
+            values,
+        )
+
+    def _is_shared(self, capture: Capture) -> bool:
+        """Whether another page has the same payload."""
+        query = "SELECT 1 AS one FROM captures WHERE digest = :digest AND page_id <> :page LIMIT 1"
+        values = {"digest": capture.digest, "page": capture.page_id or ""}
+        return bool(self._rows(query, values))
+
+
+def _by_digest(takedowns: Takedowns, digest: str, now: datetime) -> Takedown | None:
+    return takedowns.on(Subject("", digest=digest), now)
+
+
+def _note(found: dict[str, Takedown], page_id: str, takedown: Takedown | None) -> None:
+    counting = strictest((found.get(page_id), takedown))
+    if counting is not None:
+        found[page_id] = counting
+
+
+def _marks(page_ids: list[str]) -> tuple[str, dict[str, str]]:
+    values = {f"page_{number}": page_id for number, page_id in enumerate(page_ids)}
+    return ", ".join(f":{name}" for name in values), values

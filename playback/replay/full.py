@@ -1,0 +1,312 @@
+"""The level "full": everything of one capture, its scripts too, on an origin of its own.
+
+A host answers for the capture of a page that its name says (`playback.full_origins`), and only while
+the levels allow it for that page and no take-down forbids it. Its parts are the captures nearest to the
+page's moment, within the window of all copies (P-10). A document that is neither the page nor was
+captured with it is not shown under the page's banner: a notice leads to that other page's own copy.
+"""
+
+import logging
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import datetime
+from email.utils import format_datetime
+from functools import cache
+from html import escape
+from importlib import resources
+from urllib.parse import quote, urldefrag, urljoin, urlsplit
+
+from core.captures import Capture
+from core.errors import BodyTooLargeError, PermanentError, TransientError
+from core.timestamps import parse_timestamp14
+from playback.addresses import escape_url, is_web_url, page_path, parse_page_rest
+from playback.full_origins import FullOrigins, host_of
+from playback.replay.archive import Payload
+from playback.replay.context import Context
+from playback.replay.full_gate import FullAnswer, FullRequest, plain
+from playback.replay.full_rewriting import (
+    FULL_VERSION,
+    PAGE_MODIFIER,
+    STATIC_PATH,
+    WORKER_MODIFIERS,
+    RewriteJob,
+    charset_of,
+    kind_of,
+)
+from playback.replay.full_types import ACTIVE_TYPES, media_type_of
+from playback.replay.index import FoundPage
+
+_LOG = logging.getLogger(__name__)
+
+_HTML = "text/html; charset=utf-8"
+_TARGET = re.compile(r"/c/(\d{14})([a-z]{2,4}_)?/(.+)", re.ASCII | re.DOTALL)
+_MODIFIERS = frozenset(
+    {PAGE_MODIFIER, "if_", "fr_", "im_", "js_", "cs_", "oe_", "wkrf_", "id_", *WORKER_MODIFIERS}
+)
+# What browsers ask for when they fill a frame (Fetch Metadata).
+_FRAMES = frozenset({"iframe", "frame", "object", "embed"})
+_BY_DESTINATION = {"script": "js_", "style": "cs_", "image": "im_", "iframe": "if_", "frame": "fr_"}
+_SAFE = "!$&'()*+,/:;=?@[]~%-._"
+_RANGE = re.compile(r"bytes=(\d{0,12})-(\d{0,12})")
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A part that is asked for, and the page that it is to be a part of."""
+
+    page: FoundPage
+    at: datetime
+    origin: str
+    modifier: str
+    url: str
+    request: FullRequest
+
+    @property
+    def is_document(self) -> bool:
+        """True for what fills the page's frame, and not a frame within it."""
+        return self.modifier == PAGE_MODIFIER and self.request.destination != "empty"
+
+
+class Full:
+    """Answers for all hosts of full copies."""
+
+    def __init__(
+        self, context: Context, origins: FullOrigins, allowed: Callable[[FoundPage], bool]
+    ) -> None:
+        """Take what it works with.
+
+        Args:
+            context: index, archive, limits.
+            origins: which host is whose.
+            allowed: whether a page may be shown in full now; asked for each request.
+        """
+        self._context = context
+        self._origins = origins
+        self._allowed = allowed
+
+    def __call__(self, request: FullRequest) -> FullAnswer:
+        """What is answered to one request."""
+        try:
+            return self._answer(request)
+        except BodyTooLargeError:
+            return plain(404, "This part is too large to be shown.\n")
+        except PermanentError as error:
+            _LOG.warning("replay.record_unusable: %s", error)
+            return plain(404, "This part cannot be read.\n")
+        except TransientError as error:
+            _LOG.warning("replay.index_unavailable: %s", error)
+            return plain(503, "Try again in a moment.\n")
+
+    def _answer(self, request: FullRequest) -> FullAnswer:
+        page = self._page_of(request.host)
+        if isinstance(page, FullAnswer):
+            return page
+        if request.destination == "document":
+            # Outside the front's frame a page could lead its reader anywhere (P-08).
+            address = f"{self._context.front}/full/{page.timestamp}/{escape_url(page.url)}"
+            return FullAnswer(303, headers=(("Location", address),), ours=True)
+        if request.target.startswith(STATIC_PATH):
+            return _static(request.target.removeprefix(STATIC_PATH))
+        asked = self._asked(request, page)
+        if isinstance(asked, FullAnswer):
+            return asked
+        found = self._nearest(asked)
+        if found is None:
+            return self._elsewhere(asked) if asked.is_document else _absent()
+        if asked.is_document and not _belongs(asked, found):
+            return self._elsewhere(asked)
+        return self._shown(asked, found)
+
+    def _page_of(self, host: str) -> FoundPage | FullAnswer:
+        """The page whose capture that host shows, when it may be shown."""
+        named = self._origins.page_of(host)
+        if named is None:
+            return plain(421, "This host does not answer here.\n")
+        page = self._context.index.page_by_id(named.page_id)
+        if page is None or not self._origins.made(named, page.timestamp, page.url):
+            return plain(404, "There is nothing at this address.\n")
+        if not self._allowed(page):
+            return plain(403, "This copy may not be shown with its scripts.\n")
+        return page
+
+    def _asked(self, request: FullRequest, page: FoundPage) -> _Asked | FullAnswer:
+        origin = self._origins.origin_of(page.page_id, page.timestamp, page.url)
+        match = _TARGET.fullmatch(request.target)
+        if origin is None or host_of(origin) != request.host:
+            return plain(421, "This host does not answer here.\n")
+        if match is None:
+            return _at_home(request, page)
+        parsed = parse_page_rest(f"{match[1]}/{match[3]}")
+        if parsed is None or match[1] != page.timestamp:
+            return _absent()
+        # Only what the browser sent: "%23" is the archived URL's own here.
+        url = _repaired(match[3])
+        modifier = match[2] or PAGE_MODIFIER
+        if not is_web_url(url) or modifier not in _MODIFIERS:
+            return _absent()
+        at = parse_timestamp14(page.timestamp)
+        return _Asked(page, at, origin, modifier, url, request)
+
+    def _nearest(self, asked: _Asked) -> Capture | None:
+        """The page's own capture of the URL, else the nearest in time; good ones before errors."""
+        window = self._context.limits.window
+        best: Capture | None = None
+        best_rank = 4
+        for capture in self._context.index.captures(asked.url, asked.at, window=window):
+            if capture.status is None or capture.status == 304:
+                continue
+            if best is not None and best.url == asked.url and capture.url != asked.url:
+                break
+            own = capture.page_id == asked.page.page_id
+            rank = (0 if capture.status < 400 else 2) + (0 if own else 1)
+            if rank < best_rank:
+                best, best_rank = capture, rank
+        return best
+
+    def _shown(self, asked: _Asked, capture: Capture) -> FullAnswer:
+        etag = _etag(asked, capture)
+        headers = (
+            ("ETag", etag),
+            ("Memento-Datetime", format_datetime(capture.captured_at, usegmt=True)),
+        )
+        if etag in asked.request.known_etags and not asked.request.range:
+            return FullAnswer(304, headers=headers)
+        payload = self._context.archive.load(capture, limit=self._context.limits.full_bytes)
+        status = capture.status or 200
+        if 300 <= status < 400:
+            return _redirect(asked, capture, payload)
+        media_type = media_type_of(payload, asked.modifier)
+        if media_type in ACTIVE_TYPES and not asked.request.destination:
+            # Without knowing what it is for, no document is given out: it might stand in no frame.
+            return plain(403, "Scripts run only in browsers that say what they ask for.\n")
+        content_type = _with_charset(media_type, payload.content_type)
+        body = self._rewritten(asked, capture, content_type, payload)
+        if media_type == "application/pdf":
+            name = f"capture-{asked.page.timestamp}.pdf"
+            headers += (("Content-Disposition", f'attachment; filename="{name}"'),)
+        answer = FullAnswer(status, content_type, body, headers)
+        return _ranged(answer, asked.request.range) if status == 200 else answer
+
+    def _rewritten(
+        self, asked: _Asked, capture: Capture, content_type: str, payload: Payload
+    ) -> bytes:
+        kind = kind_of(content_type.partition(";")[0], asked.modifier)
+        if not kind or asked.modifier in {"id_", "wkrf_"}:
+            return payload.body
+        if asked.request.destination == "empty" and kind != "application/json":
+            return payload.body  # what a script reads itself, it means to read as it was
+        if len(payload.body) > self._context.limits.html_bytes:
+            raise BodyTooLargeError("A text too long to be rewritten.")
+        job = RewriteJob(
+            payload.body.decode("latin-1"),
+            content_type,
+            capture.url,
+            asked.page.timestamp,
+            asked.modifier,
+            asked.origin,
+        )
+        key = (asked.origin, asked.modifier, capture.location, content_type, FULL_VERSION)
+        return self._context.made.get(key, lambda: self._context.make(job))
+
+    def _elsewhere(self, asked: _Asked) -> FullAnswer:
+        """A link of the page was followed: say where it leads, and offer that page's own copy."""
+        address = self._context.front + page_path(asked.page.timestamp, asked.url)
+        return _notice(
+            "This link leads to another page",
+            f'<p class="url">{escape(asked.url)}</p>'
+            f'<p><a href="{escape(address)}" target="_top">See its own copy</a></p>',
+        )
+
+
+def _belongs(asked: _Asked, capture: Capture) -> bool:
+    """True when a document is the page, or was captured with it."""
+    own = {urldefrag(asked.page.url).url, urldefrag(asked.page.final_url).url}
+    return capture.page_id == asked.page.page_id or asked.url in own
+
+
+def _repaired(url: str) -> str:
+    """The URL as it was before a reverse proxy merged its slashes."""
+    return re.sub(r"^(https?):/+", r"\1://", url, count=1, flags=re.IGNORECASE)
+
+
+def _at_home(request: FullRequest, page: FoundPage) -> FullAnswer:
+    """An address that was not rewritten, such as ``/logo.png``: it is meant on the page's own site."""
+    if not request.target.startswith("/") or request.target.startswith(("//", "/.weboid")):
+        return _absent()
+    site = urlsplit(page.final_url)
+    modifier = _BY_DESTINATION.get(request.destination, "oe_")
+    return _to(page.timestamp, modifier, f"{site.scheme}://{site.netloc}{request.target}")
+
+
+def _redirect(asked: _Asked, capture: Capture, payload: Payload) -> FullAnswer:
+    """The archived redirect, within the capture (P-14)."""
+    target = urljoin(capture.url, payload.location)
+    if not payload.location or not is_web_url(target):
+        return _absent()
+    return _to(asked.page.timestamp, asked.modifier, target)
+
+
+def _to(timestamp: str, modifier: str, url: str) -> FullAnswer:
+    address = f"/c/{timestamp}{modifier}/{quote(url, safe=_SAFE + '#', errors='replace')}"
+    # 307: it is nobody's place to remember it.
+    return FullAnswer(307, headers=(("Location", address),))
+
+
+def _etag(asked: _Asked, capture: Capture) -> str:
+    place = f"{capture.location.filename}:{capture.location.offset}"
+    safe = re.sub(r"[^A-Za-z0-9:._-]", "-", place)[-120:]
+    return f'"{FULL_VERSION}:{asked.modifier}:{safe}"'
+
+
+def _with_charset(media_type: str, archived: str) -> str:
+    charset = charset_of(archived)
+    textual = media_type.startswith("text/") or media_type in ACTIVE_TYPES
+    return f"{media_type}; charset={charset}" if charset and textual else media_type
+
+
+def _ranged(answer: FullAnswer, wanted: str) -> FullAnswer:
+    """The part of the body that is wanted (RFC 9110, 14); all of it when more than one is."""
+    size = len(answer.body)
+    headers = (*answer.headers, ("Accept-Ranges", "bytes"))
+    match = _RANGE.fullmatch(wanted.replace(" ", ""))
+    if match is None or (not match[1] and not match[2]):
+        return replace(answer, headers=headers)
+    first = int(match[1]) if match[1] else max(0, size - int(match[2]))
+    last = min(int(match[2]), size - 1) if match[1] and match[2] else size - 1
+    if first >= size or last < first:
+        refused = plain(416, "There is no such part.\n")
+        return replace(refused, headers=(("Content-Range", f"bytes */{size}"),))
+    body = answer.body[first : last + 1]
+    headers += (("Content-Range", f"bytes {first}-{last}/{size}"),)
+    return FullAnswer(206, answer.content_type, body, headers)
+
+
+def _absent() -> FullAnswer:
+    return plain(404, "Not captured.\n")
+
+
+@cache
+def _static(name: str) -> FullAnswer:
+    """One of the scripts that are put into pages: ours, and wombat's."""
+    ours = {"full.js": "full.js", "module.js": "full_module.js"}
+    if name in ours:
+        source = resources.files("playback.replay") / ours[name]
+    elif name in {"wombat.js", "wombatWorkers.js"}:
+        source = resources.files("pywb") / "static" / name
+    else:
+        return _absent()
+    return FullAnswer(200, "text/javascript; charset=utf-8", source.read_bytes())
+
+
+def _notice(title: str, body: str) -> FullAnswer:
+    style = (
+        ":root{color-scheme:light dark}body{font:1rem/1.5 system-ui,sans-serif;max-width:36rem;"
+        "margin:15vh auto;padding:0 1rem;text-align:center}h1{font-size:1.25rem}"
+        ".url{font-family:monospace;overflow-wrap:anywhere}"
+    )
+    text = (
+        f'<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>'
+        f"<style>{style}</style></head><body><h1>{escape(title)}</h1>{body}</body></html>\n"
+    )
+    return FullAnswer(200, _HTML, text.encode(), ours=True)
