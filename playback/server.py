@@ -13,7 +13,7 @@ import socket
 from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import uvicorn
@@ -24,6 +24,7 @@ from core.layout import Layout
 from playback.database import INDEX_URL, open_database
 from playback.decisions.store import open_decisions
 from playback.front.app import create_app
+from playback.front.machines import Openness
 
 _LOG = logging.getLogger(__name__)
 
@@ -51,6 +52,8 @@ async def serve(  # noqa: PLR0913 each is the caller's to say
     on_ready: Callable[[str], None] | None = None,
     index_url: str = "",
     with_replay: bool = True,
+    openness: Openness | None = None,
+    window_days: float = 30.0,
 ) -> None:
     """Serve until cancelled, or until SIGTERM comes; then front and replay have ended.
 
@@ -65,6 +68,8 @@ async def serve(  # noqa: PLR0913 each is the caller's to say
         on_ready: told the front's origin once both answer.
         index_url: the captures index of several machines; empty: the collection's own.
         with_replay: False when a replay that somebody else runs serves the copies at its origin.
+        openness: what is told to machines.
+        window_days: how far from its page a part of it may be captured (P-10).
 
     Raises:
         ConfigError: the origins are missing or the same, or the URL names no index.
@@ -84,10 +89,17 @@ async def serve(  # noqa: PLR0913 each is the caller's to say
         if not with_replay:
             if origins is None:
                 raise ConfigError("Where the copies are must be said when no replay is started.")
-            app = create_app(database, decisions, replay_origin=origins.replay, origin=front)
+            app = create_app(
+                database,
+                decisions,
+                replay_origin=origins.replay,
+                origin=front,
+                openness=openness,
+            )
             await _serve_both(app, listener, None, lambda: on_ready and on_ready(front))
             return
         command = _replay_command(find_replay_python(), layout, host, front)
+        command += ["--window-days", str(window_days)]
         if origins is not None:
             command += ["--origin", origins.replay]
         async with _running_replay(command, replay_port, index_url) as replay:
@@ -96,6 +108,7 @@ async def serve(  # noqa: PLR0913 each is the caller's to say
                 decisions,
                 replay_origin=origins.replay if origins else _origin(host, replay.port),
                 origin=front,
+                openness=replace(openness or Openness(), replay_inside=_origin(host, replay.port)),
             )
             await _serve_both(app, listener, replay, lambda: on_ready and on_ready(front))
 

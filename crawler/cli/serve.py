@@ -10,6 +10,7 @@ from core.errors import ConfigError
 from crawler.cli.exits import Exit
 from crawler.cli.options import collection_option, database_option
 from crawler.collection import read_collection
+from playback.front.machines import Indexing, Openness
 from playback.server import Origins, serve
 
 
@@ -23,6 +24,21 @@ from playback.server import Origins, serve
     "--origin", default="", help="The pages' origin as readers see it: https://a.example."
 )
 @click.option("--replay-origin", default="", help="The copies' origin as readers see it: another.")
+@click.option(
+    "--window-days",
+    type=click.FloatRange(min=0),
+    default=30.0,
+    show_default=True,
+    help="How far from its page a picture or style sheet may be captured.",
+)
+@click.option(
+    "--indexing",
+    type=click.Choice([each.value for each in Indexing]),
+    default=Indexing.NONE.value,
+    show_default=True,
+    help="What search engines may list: nothing, or the pages around the copies; copies never.",
+)
+@click.option("--cdx-hosts", is_flag=True, help="Let CDX queries ask for whole hosts and domains.")
 @click.option("--no-replay", is_flag=True, help="Start no replay: another one serves the copies.")
 def command(
     *,
@@ -34,6 +50,9 @@ def command(
     origin: str,
     replay_origin: str,
     no_replay: bool,
+    window_days: float,
+    indexing: str,
+    cdx_hosts: bool,
 ) -> int:
     """Show a collection's pages, and play their copies back.
 
@@ -52,6 +71,8 @@ def command(
                 index_url=database_url,
                 origins=_origins(origin, replay_origin, needed=no_replay),
                 with_replay=not no_replay,
+                openness=Openness(Indexing(indexing), cdx_hosts=cdx_hosts),
+                window_days=window_days,
             )
         )
     except KeyboardInterrupt:

@@ -35,6 +35,7 @@ from playback.decisions.store import DecisionStore
 from playback.front.headers import FixedHeaders, OneOrigin, security_headers
 from playback.front.machines import Machines, Openness
 from playback.front.pages import PAGE_SIZE, Page, PageStore
+from playback.front.skew import rough
 from playback.link_format import Places
 from playback.permits import Permits, TakenDownError
 
@@ -70,6 +71,7 @@ def create_app(
     machines = Machines(database, permits, Places(origin or "", replay_origin), openness)
     front = _Front(PageStore(database, permits), decisions, replay_origin, machines)
     headers = security_headers(replay_origin)
+    headers["X-Robots-Tag"] = (openness or Openness()).robots_tag
     return Starlette(
         routes=[
             Route("/", front.home, name="home"),
@@ -114,6 +116,7 @@ class _Front:
         self._decisions = decisions
         self._replay = replay_origin
         self._templates = _environment(replay_origin)
+        self._templates.globals.update(skew_of=machines.skews.of, rough=rough)
 
     # Endpoints that ask the database are plain functions: Starlette runs them in threads.
 

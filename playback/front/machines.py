@@ -11,6 +11,7 @@ from playback.captures_queries import CaptureRows
 from playback.database import Database
 from playback.front.cdx import ARCHIVE_PATH, CdxServer
 from playback.front.memento import MementoHeaders, TimeGate
+from playback.front.skew import Skews
 from playback.front.timemaps import TimeMaps
 from playback.link_format import Places
 from playback.mementos import Mementos
@@ -31,10 +32,17 @@ class Openness:
     Attributes:
         indexing: what search engines may list.
         cdx_hosts: whether CDX queries may ask for whole hosts and domains.
+        replay_inside: where the front itself reaches replay, when readers reach it elsewhere.
     """
 
     indexing: Indexing = Indexing.NONE
     cdx_hosts: bool = False
+    replay_inside: str = ""
+
+    @property
+    def robots_tag(self) -> str:
+        """The value of X-Robots-Tag on the front's pages."""
+        return "noindex, noarchive" if self.indexing is Indexing.NONE else "noarchive"
 
 
 class Machines:
@@ -46,6 +54,7 @@ class Machines:
         self._openness = openness = openness or Openness()
         self._mementos = Mementos(database, permits)
         self.headers = MementoHeaders(self._mementos, places)
+        self.skews = Skews(places.replay, inner=openness.replay_inside)
         self._gate = TimeGate(self._mementos, places)
         self._maps = TimeMaps(self._mementos, places)
         self._cdx = CdxServer(

@@ -16,20 +16,25 @@ from core.errors import BodyTooLargeError, InputError, PermanentError, Transient
 from core.timestamps import parse_timestamp14
 from playback.addresses import Modifier, parse_memento_path
 from playback.permits import TakenDownError
-from playback.replay.answers import NEVER, Answer, Request, absent, blocked, missing, notice
+from playback.replay.answers import NEVER, TEXT, Answer, Request, absent, blocked, missing, notice
 from playback.replay.context import Context
 from playback.replay.mementos import as_memento, as_none
 from playback.replay.pages import Pages
 from playback.replay.parts import Parts
+from playback.replay.skew import Skews
 
 _LOG = logging.getLogger(__name__)
 
 Route = Callable[[Request], Answer]
 
+# No copy is ever for search engines (P-23).
+ROBOTS = Answer(HTTPStatus.OK, TEXT, b"User-agent: *\nDisallow: /\n")
+
 
 def routes(context: Context) -> Mapping[Modifier, Route]:
     """What answers for each modifier."""
     pages, parts = Pages(context), Parts(context)
+    skews = Skews(context, pages.page, parts.style)
     return {
         Modifier.PAGE: as_memento(context, pages.page),
         Modifier.VERY: as_none(pages.very_page),
@@ -37,6 +42,7 @@ def routes(context: Context) -> Mapping[Modifier, Route]:
         Modifier.STYLE: parts.style,
         Modifier.PLAIN_STYLE: parts.style,
         Modifier.TEXT: parts.text,
+        Modifier.SKEW: skews.answer,
     }
 
 
@@ -49,7 +55,9 @@ class Replay:
 
     def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         """Answer one request (PEP 3333)."""
-        answer = self._answer(environ.get("REQUEST_URI", ""), environ.get("HTTP_IF_NONE_MATCH", ""))
+        target = environ.get("REQUEST_URI", "")
+        answer = ROBOTS if target == "/robots.txt" else None
+        answer = answer or self._answer(target, environ.get("HTTP_IF_NONE_MATCH", ""))
         status = f"{answer.status.value} {answer.status.phrase}"
         start_response(status, [("Content-Type", answer.content_type), *answer.headers])
         return [answer.body]
