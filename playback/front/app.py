@@ -35,7 +35,7 @@ from playback.decisions.store import DecisionStore
 from playback.front.headers import FixedHeaders, OneOrigin, security_headers
 from playback.front.machines import Machines, Openness
 from playback.front.pages import PAGE_SIZE, Page, PageStore
-from playback.front.skew import rough
+from playback.front.skew import SKEWS_S, SKEWS_UNASKED, rough, skews_of
 from playback.link_format import Places
 from playback.permits import Permits, TakenDownError
 
@@ -130,9 +130,14 @@ class _Front:
     def api_pages(self, request: Request) -> Response:
         words, number = _search_of(request)
         found = self._store.search(words, number=number)
+        listed = [self._as_json(page) for page in found.pages]
+        if request.query_params.get("skew") == "1" or len(listed) <= SKEWS_UNASKED:
+            skews = skews_of(self._machines.skews, found.pages, patience_s=SKEWS_S)
+            for each, skew in zip(listed, skews, strict=True):
+                each["skew"] = skew and skew.as_json()
         return JSONResponse(
             {
-                "pages": [self._as_json(page) for page in found.pages],
+                "pages": listed,
                 "page": number,
                 "page_size": PAGE_SIZE,
                 "has_more": found.has_more,

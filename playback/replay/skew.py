@@ -33,8 +33,9 @@ class Skews:
         self._style = style
 
     def answer(self, request: Request) -> Answer:
-        """How many parts are shown, how many of them from another visit, and how many seconds before
-        and after the page those were captured at most.
+        """How many parts are shown, how many of them come from another visit, and how far away.
+
+        That is, how many seconds before and after the page these were captured at most.
         """
         parts = [*self._parts(request)]
         if not parts:
