@@ -139,7 +139,7 @@ class Walk:
             matching = matching[skipped:]
             if left is not None and len(matching) >= left:
                 matching = matching[:left]
-                if matching and (is_more() or matching[-1].position != chunk[-1].position):
+                if matching and (matching[-1].position != chunk[-1].position or is_more()):
                     self.resume = matching[-1].position
                 yield matching
                 return
