@@ -224,7 +224,7 @@ def _as_cdxj(found: TimeMap, places: Places) -> bytes:
 
 
 def _iso(memento: PageMemento) -> str:
-    return f"{parse_timestamp14(memento.timestamp):%Y-%m-%dT%H:%M:%SZ}"
+    return f"{parse_timestamp14(memento.timestamp).isoformat(timespec='seconds')[:19]}Z"
 
 
 _FORMS: dict[str, tuple[str, Callable[[TimeMap, Places], bytes]]] = {

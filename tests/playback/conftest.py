@@ -33,6 +33,7 @@ from core.pages import Outcome, PageInfo
 from core.records import ArtifactKind, RecordType, artifact_uri
 from core.replay_keys import replay_key
 from core.timestamps import timestamp14, to_milliseconds, warc_date
+from playback.front.machines import Openness
 from playback.server import serve
 
 ROOT = Path(__file__).parents[2]
@@ -366,15 +367,18 @@ class Served:
 
 
 @contextlib.contextmanager
-def serving(builder: CollectionBuilder, index_url: str = "") -> Iterator[Served]:
+def serving(
+    builder: CollectionBuilder, index_url: str = "", openness: Openness | None = None
+) -> Iterator[Served]:
     """The real `playback.server.serve` in a loop of its own, until the block ends."""
     ready: queue.Queue[str] = queue.Queue()
     replay_port = free_port()
 
     async def run() -> None:
         await serve(
-            builder.layout, replay_port=replay_port, on_ready=ready.put, index_url=index_url
-        )
+            builder.layout, replay_port=replay_port, on_ready=ready.put, index_url=index_url,
+            openness=openness,
+        )  # fmt: skip
 
     with asyncio.Runner() as runner:
         loop = runner.get_loop()

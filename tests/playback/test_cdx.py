@@ -12,7 +12,7 @@ from urllib.parse import quote, urlencode
 import cdx_toolkit  # type: ignore[import-untyped]
 import pytest
 import wayback  # type: ignore[import-untyped]
-from cdx_toolkit import myrequests  # type: ignore[import-untyped]
+from cdx_toolkit import myrequests
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 

@@ -9,7 +9,7 @@ from email.utils import format_datetime
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from memento_client import MementoClient
+from memento_client import MementoClient  # type: ignore[import-untyped]
 
 from core.classes import PageClass
 from core.layout import Layout
