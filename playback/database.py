@@ -25,6 +25,7 @@ class Database(Protocol):
     Attributes:
         shared: whether it is a server, which may keep us waiting.
         has_key: the condition that a row's urlkey is `key`; see `key_values`.
+        key: the beginning of a row's urlkey (`core.index_schema.KEY_CHARACTERS`), which is indexed.
         contains: LIKE, whatever the case of ASCII letters.
         in_range: the condition that a row's urlkey is from `low` on and below `high`; see
             `playback.captures_queries`.
@@ -33,6 +34,7 @@ class Database(Protocol):
 
     shared: bool
     has_key: str
+    key: str
     contains: str
     in_range: str
     by_key: tuple[str, ...]
@@ -73,6 +75,7 @@ class SqliteDatabase:
 
     shared = False
     has_key = "urlkey = :key"
+    key = "urlkey"
     contains = "LIKE"
     in_range = "urlkey >= :low AND urlkey < :high"
     by_key: tuple[str, ...] = ("urlkey",)

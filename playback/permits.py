@@ -86,27 +86,33 @@ class Permits:
     """What of a collection may be shown now. From any thread, as far as `rows` may be.
 
     Args:
-        decisions: what was decided.
+        decisions: what was decided: a store, which is followed, or take-downs that may never hold.
         rows: asks the captures index.
         now: tells the time.
     """
 
-    def __init__(self, decisions: DecisionStore, rows: Rows, now: Callable[[], datetime]) -> None:
-        self._takedowns = LiveTakedowns(decisions)
+    def __init__(
+        self, decisions: DecisionStore | Takedowns, rows: Rows, now: Callable[[], datetime]
+    ) -> None:
+        self._takedowns: Callable[[], Takedowns]
+        if isinstance(decisions, Takedowns):
+            self._takedowns = lambda: decisions
+        else:
+            self._takedowns = LiveTakedowns(decisions).now
         self._rows = rows
         self._now = now
 
     def state_of_digests(self) -> str:
         """Differs when other payloads are taken down; what is made of payloads is kept by it."""
-        return self._takedowns.now().state_of_digests
+        return self._takedowns().state_of_digests
 
     def are_open(self) -> bool:
         """Whether nothing at all is taken down."""
-        return not self._takedowns.now()
+        return not self._takedowns()
 
     def subject(self, subject: Subject) -> Takedown | None:
         """The take-down of what is known by these facts alone; prefer `page` and `capture`."""
-        return self._takedowns.now().on(subject, self._now())
+        return self._takedowns().on(subject, self._now())
 
     def page(self, page: PageLike) -> Takedown | None:
         """The take-down of a page: of its URL, of where it led, or of its document's payload.
@@ -122,7 +128,7 @@ class Permits:
         Raises:
             TransientError: decisions or index cannot be read.
         """
-        takedowns = self._takedowns.now()
+        takedowns = self._takedowns()
         if not takedowns:
             return {}
         now, asked = self._now(), list(pages)
@@ -151,7 +157,7 @@ class Permits:
         Raises:
             TransientError: decisions or index cannot be read.
         """
-        takedowns = self._takedowns.now()
+        takedowns = self._takedowns()
         if not takedowns:
             return None
         now = self._now()
@@ -188,13 +194,23 @@ class Permits:
             TakenDownError: they must not leave.
             TransientError: the decisions cannot be read.
         """
-        takedowns = self._takedowns.now()
-        if not takedowns.has(TakedownKind.DIGEST):
-            return
-        now = self._now()
-        for algorithm in _ALGORITHMS:
-            value = hashlib.new(algorithm, body, usedforsecurity=False).hexdigest()
-            found = _by_digest(takedowns, f"{algorithm}:{value}", now)
+        if self.depend_on_payloads():
+            self.check_digests(digests_of((body,)))
+
+    def depend_on_payloads(self) -> bool:
+        """Whether a payload must be read before it is known that it may leave."""
+        return self._takedowns().has(TakedownKind.DIGEST)
+
+    def check_digests(self, digests: Iterable[str]) -> None:
+        """Let the bytes leave whose digests these are.
+
+        Raises:
+            TakenDownError: they must not leave.
+            TransientError: the decisions cannot be read.
+        """
+        takedowns, now = self._takedowns(), self._now()
+        for digest in digests:
+            found = _by_digest(takedowns, digest, now)
             if found is not None:
                 raise TakenDownError(found)
 
@@ -235,6 +251,15 @@ class Permits:
         query = "SELECT 1 AS one FROM captures WHERE digest = :digest AND page_id <> :page LIMIT 1"
         values = {"digest": capture.digest, "page": capture.page_id or ""}
         return bool(self._rows(query, values))
+
+
+def digests_of(blocks: Iterable[bytes]) -> list[str]:
+    """The digests of what the blocks are together, by every algorithm that a take-down may name."""
+    sums = [hashlib.new(algorithm, usedforsecurity=False) for algorithm in _ALGORITHMS]
+    for block in blocks:
+        for each in sums:
+            each.update(block)
+    return [f"{each.name}:{each.hexdigest()}" for each in sums]
 
 
 def _by_digest(takedowns: Takedowns, digest: str, now: datetime) -> Takedown | None:

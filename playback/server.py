@@ -8,6 +8,7 @@ import contextlib
 import json
 import logging
 import os
+import secrets
 import signal
 import socket
 from asyncio.subprocess import PIPE, Process
@@ -22,9 +23,15 @@ from starlette.applications import Starlette
 from core.errors import ConfigError, UnavailableError
 from core.layout import Layout
 from playback.database import INDEX_URL, open_database
-from playback.decisions.store import open_decisions
-from playback.front.app import create_app
-from playback.front.machines import Openness
+from playback.decisions.store import DecisionStore, open_decisions
+from playback.front.app import Around, create_app
+from playback.front.full import FullCopies
+from playback.front.languages import SOURCE, check_language
+from playback.front.machines import CLOSED, Openness
+from playback.front.records import Records
+from playback.front.standing import Status
+from playback.full_origins import FULL_SECRET, LOCAL, FullOrigins, full_pattern
+from playback.full_permission import FullPermission
 
 _LOG = logging.getLogger(__name__)
 
@@ -33,6 +40,7 @@ _START_TIMEOUT_S = 30.0
 _STOP_TIMEOUT_S = 10.0
 _RESTART_DELAY_S = 1.0  # before the first new start; then longer each time
 _START_ATTEMPTS = 5
+_MOST_WORKERS = 4
 _ANY_ADDRESS = {"", "0.0.0.0", "::"}  # noqa: S104 they are looked for, not listened on
 # Our packages come last on the path of the replay environment, whose own must win; -I keeps this
 # process's PYTHONPATH and working directory out of it.
@@ -52,12 +60,17 @@ async def serve(  # noqa: PLR0913 each is the caller's to say
     on_ready: Callable[[str], None] | None = None,
     index_url: str = "",
     with_replay: bool = True,
-    openness: Openness | None = None,
+    workers: int = 1,
+    full: str = "",
+    status: Status | None = None,
+    language: str = SOURCE,
+    openness: Openness = CLOSED,
     window_days: float = 30.0,
 ) -> None:
     """Serve until cancelled, or until SIGTERM comes; then front and replay have ended.
 
-    A replay that dies is started again on its port.
+    Replay's processes share one listening socket: whoever is free takes the next connection, and
+    while one that died is started again, the others answer on the same port.
 
     Args:
         layout: the collection; it may still be empty.
@@ -67,12 +80,18 @@ async def serve(  # noqa: PLR0913 each is the caller's to say
         origins: what readers see behind a reverse proxy; needed when `host` is every address.
         on_ready: told the front's origin once both answer.
         index_url: the captures index of several machines; empty: the collection's own.
+        full: the origins of copies in full, e.g. ``https://*.copies.example``; ``local``: on this
+            machine; empty: none.
+        status: knows what is queued; None when nobody does.
+        language: for readers whose browser asks for none that there is.
         with_replay: False when a replay that somebody else runs serves the copies at its origin.
+        workers: how many processes replay has; 0: `default_workers`.
         openness: what is told to machines.
         window_days: how far from its page a part of it may be captured (P-10).
 
     Raises:
-        ConfigError: the origins are missing or the same, or the URL names no index.
+        ConfigError: the origins are missing or the same, the URL names no index, or the front does
+            not speak the language.
         UnavailableError: there is no replay environment, replay does not start, or a port is taken.
     """
     if host in _ANY_ADDRESS and origins is None:
@@ -81,36 +100,51 @@ async def serve(  # noqa: PLR0913 each is the caller's to say
         raise ConfigError("Front and replay need different origins; these are the same.")
     with (
         contextlib.closing(open_database(layout, index_url)) as database,
-        contextlib.closing(open_decisions(layout)) as decisions,
+        contextlib.closing(open_decisions(layout, index_url)) as decisions,
         _listener(host, port) as listener,
     ):
+        secret = os.environ.get(FULL_SECRET) or secrets.token_hex(32)
         own_port = listener.getsockname()[1]
         front = origins.front if origins is not None else _origin(host, own_port)
+
+        def app_with(replay_origin: str, copies: str, inside: str = "") -> Starlette:
+            around = Around(
+                records=Records(layout),
+                status=status,
+                language=check_language(language),
+                full=_full_copies(copies, secret, decisions),
+                openness=replace(openness, replay_inside=inside),
+            )
+            return create_app(
+                database, decisions, replay_origin=replay_origin, origin=front, around=around
+            )
+
         if not with_replay:
             if origins is None:
                 raise ConfigError("Where the copies are must be said when no replay is started.")
-            app = create_app(
-                database,
-                decisions,
-                replay_origin=origins.replay,
-                origin=front,
-                openness=openness,
-            )
+            app = app_with(origins.replay, full)
             await _serve_both(app, listener, None, lambda: on_ready and on_ready(front))
             return
-        command = _replay_command(find_replay_python(), layout, host, front)
-        command += ["--window-days", str(window_days)]
-        if origins is not None:
-            command += ["--origin", origins.replay]
-        async with _running_replay(command, replay_port, index_url) as replay:
-            app = create_app(
-                database,
-                decisions,
-                replay_origin=origins.replay if origins else _origin(host, replay.port),
-                origin=front,
-                openness=replace(openness or Openness(), replay_inside=_origin(host, replay.port)),
+        python = find_replay_python()
+        more = {INDEX_URL: index_url} if index_url else {}
+        with _listener(host, replay_port) as replay_listener:
+            replay_at = replay_listener.getsockname()[1]
+            command = _replay_command(python, layout, host, front, workers or default_workers())
+            command += ["--window-days", str(window_days)]
+            if origins is not None:
+                command += ["--origin", origins.replay]
+            if full:
+                command += ["--full-origin", full]
+                more[FULL_SECRET] = secret
+            app = app_with(
+                origins.replay if origins else _origin(host, replay_at),
+                full_pattern(host, replay_at) if full == LOCAL else full,
+                inside=_origin(host, replay_at),
             )
-            await _serve_both(app, listener, replay, lambda: on_ready and on_ready(front))
+            async with _running_replay(
+                command, replay_listener, more, workers or default_workers()
+            ) as replay:
+                await _serve_both(app, listener, replay, lambda: on_ready and on_ready(front))
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,33 +173,37 @@ def find_replay_python() -> Path:
     return python
 
 
-class _Replay:
-    """The replay process: started, watched, started again when it dies."""
+def default_workers() -> int:
+    """A process of replay for each core, and four at most: each holds a cache of its own."""
+    return min(len(os.sched_getaffinity(0)), _MOST_WORKERS)
 
-    def __init__(self, command: list[str], port: int, more: dict[str, str]) -> None:
-        self._command = command
+
+class _Replay:
+    """One process of replay: started, watched, started again when it dies."""
+
+    def __init__(self, command: list[str], listener: socket.socket, more: dict[str, str]) -> None:
+        self._command = [*command, "--listen-fd", str(listener.fileno())]
+        self._listener = listener
         self._environment = {**os.environ, **more}
         self._process: Process | None = None
-        self.port = port
 
     async def start(self) -> None:
-        """Start the process and wait until it listens.
+        """Start the process and wait until it answers.
 
         Raises:
             UnavailableError: it ended or said nothing.
         """
         self._process = await asyncio.create_subprocess_exec(
             *self._command,
-            "--port",
-            str(self.port),
             stdin=PIPE,
             stdout=PIPE,
             env=self._environment,
+            pass_fds=[self._listener.fileno()],
         )
         assert self._process.stdout is not None
         try:
             line = await asyncio.wait_for(self._process.stdout.readline(), _START_TIMEOUT_S)
-            self.port = int(json.loads(line)["port"])
+            json.loads(line)["ready"]
         except (TimeoutError, ValueError, KeyError) as error:
             await self.stop()
             raise UnavailableError("Replay did not start; its own message says why.") from error
@@ -203,9 +241,39 @@ class _Replay:
         return None
 
 
+class _Replays:
+    """All processes of replay, on one listening socket."""
+
+    def __init__(self, workers: list[_Replay]) -> None:
+        self._workers = workers
+
+    async def start(self) -> None:
+        """Start them and wait until all answer.
+
+        Raises:
+            UnavailableError: one does not start.
+        """
+        await asyncio.gather(*(each.start() for each in self._workers))
+
+    async def stop(self) -> None:
+        """End them."""
+        await asyncio.gather(*(each.stop() for each in self._workers))
+
+    async def keep_running(self) -> None:
+        """Start again whichever dies; ends only by an error."""
+        tasks = [asyncio.create_task(each.keep_running()) for each in self._workers]
+        try:
+            await asyncio.gather(*tasks)
+        finally:
+            for task in tasks:
+                task.cancel()
+
+
 @asynccontextmanager
-async def _running_replay(command: list[str], port: int, index_url: str) -> AsyncIterator[_Replay]:
-    replay = _Replay(command, port, {INDEX_URL: index_url} if index_url else {})
+async def _running_replay(
+    command: list[str], listener: socket.socket, more: dict[str, str], workers: int
+) -> AsyncIterator[_Replays]:
+    replay = _Replays([_Replay(command, listener, more) for _ in range(workers)])
     try:
         await replay.start()
         yield replay
@@ -216,7 +284,7 @@ async def _running_replay(command: list[str], port: int, index_url: str) -> Asyn
 async def _serve_both(
     app: Starlette,
     listener: socket.socket,
-    replay: "_Replay | None",
+    replay: "_Replays | None",
     on_ready: Callable[[], object],
 ) -> None:
     """Serve the front and keep replay alive until cancelled, until SIGTERM, or until one gives up."""
@@ -270,6 +338,13 @@ class _FrontServer(uvicorn.Server):
         yield
 
 
+def _full_copies(pattern: str, secret: str, decisions: DecisionStore) -> FullCopies | None:
+    """What the front must know of copies in full; None where there are none."""
+    if not pattern:
+        return None
+    return FullCopies(FullOrigins(pattern, secret.encode()), FullPermission(decisions))
+
+
 def _listener(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
@@ -278,10 +353,12 @@ def _listener(host: str, port: int) -> socket.socket:
         raise UnavailableError(f"Nothing can listen on {host} port {port}: {error}.") from error
 
 
-def _replay_command(python: Path, layout: Layout, host: str, front: str) -> list[str]:
+def _replay_command(python: Path, layout: Layout, host: str, front: str, workers: int) -> list[str]:
     bootstrap = _BOOTSTRAP.format(root=str(_ROOT))
     command = [str(python), "-I", "-c", bootstrap, "--collection", str(layout.root.absolute())]
-    return [*command, "--host", host, "--front-origin", front]
+    # One process at a time sanitises for each of several workers, and two for one.
+    makers = 2 if workers == 1 else 1
+    return [*command, "--host", host, "--front-origin", front, "--makers", str(makers)]
 
 
 def _origin(host: str, port: int) -> str:

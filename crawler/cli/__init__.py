@@ -21,6 +21,7 @@ _COMMANDS = {
     "frontier": "crawler.cli.frontier",
     "hosts": "crawler.cli.hosts:hosts",
     "index": "crawler.cli.index",
+    "level": "crawler.cli.level",
     "login": "crawler.cli.login",
     "monitor": "crawler.cli.monitor",
     "pause": "crawler.cli.steer:pause",
@@ -34,6 +35,7 @@ _COMMANDS = {
     "serve": "crawler.cli.serve",
     "sheet": "crawler.cli.sheet",
     "status": "crawler.cli.status",
+    "takedown": "crawler.cli.takedown",
     "worker": "crawler.cli.worker",
     "stop": "crawler.cli.steer:stop",
 }

@@ -1,15 +1,25 @@
 """`weboid serve`: a collection to readers."""
 
 import asyncio
+from contextlib import closing
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import click
 
+from core.clock import SystemClock
 from core.errors import ConfigError
+from core.settings import Settings
 from crawler.cli.exits import Exit
-from crawler.cli.options import collection_option, database_option
+from crawler.cli.options import (
+    collection_option,
+    database_option,
+    frontier_option,
+    with_frontier,
+)
+from crawler.cli.standings import FrontierStatus
 from crawler.collection import read_collection
+from playback.front.languages import SOURCE
 from playback.front.machines import Indexing, Openness
 from playback.server import Origins, serve
 
@@ -17,6 +27,7 @@ from playback.server import Origins, serve
 @click.command("serve")
 @collection_option
 @database_option
+@frontier_option
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @click.option("--port", default=8080, show_default=True, help="The pages' port; 0: a free one.")
 @click.option("--replay-port", default=0, help="The copies' port, another origin; 0: a free one.")
@@ -24,6 +35,18 @@ from playback.server import Origins, serve
     "--origin", default="", help="The pages' origin as readers see it: https://a.example."
 )
 @click.option("--replay-origin", default="", help="The copies' origin as readers see it: another.")
+@click.option(
+    "--workers",
+    type=click.IntRange(0, 64),
+    default=0,
+    help="Processes that play copies back.  [default: one a core, 4 at most]",
+)
+@click.option(
+    "--language",
+    default=SOURCE,
+    show_default=True,
+    help="The pages' language for browsers that ask for none that there is.",
+)
 @click.option(
     "--window-days",
     type=click.FloatRange(min=0),
@@ -44,11 +67,14 @@ def command(
     *,
     collection: Path,
     database_url: str,
+    frontier_url: str,
+    language: str,
     host: str,
     port: int,
     replay_port: int,
     origin: str,
     replay_origin: str,
+    workers: int,
     no_replay: bool,
     window_days: float,
     indexing: str,
@@ -60,21 +86,26 @@ def command(
     archived shares one with these pages. Works while the collection is being written. Ctrl-C ends it.
     """
     layout = read_collection(collection)
+    settings = with_frontier(Settings(), frontier_url)
     try:
-        asyncio.run(
-            serve(
-                layout,
-                host=host,
-                port=port,
-                replay_port=replay_port,
-                on_ready=click.echo,
-                index_url=database_url,
-                origins=_origins(origin, replay_origin, needed=no_replay),
-                with_replay=not no_replay,
-                openness=Openness(Indexing(indexing), cdx_hosts=cdx_hosts),
-                window_days=window_days,
+        with closing(FrontierStatus(layout, settings, clock=SystemClock())) as status:
+            asyncio.run(
+                serve(
+                    layout,
+                    status=status,
+                    language=language,
+                    host=host,
+                    port=port,
+                    replay_port=replay_port,
+                    on_ready=click.echo,
+                    index_url=database_url,
+                    origins=_origins(origin, replay_origin, needed=no_replay),
+                    with_replay=not no_replay,
+                    workers=workers,
+                    openness=Openness(Indexing(indexing), cdx_hosts=cdx_hosts),
+                    window_days=window_days,
+                )
             )
-        )
     except KeyboardInterrupt:
         return Exit.OK
     return Exit.OK

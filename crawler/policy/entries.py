@@ -76,6 +76,11 @@ class PolicyEntry:
         text = "\0".join((self.kind, self.pattern, self.key))
         return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=6).hexdigest()
 
+    @property
+    def allows(self) -> bool:
+        """Whether it is for archiving; one that sets something else is neither for nor against."""
+        return self.kind is Kind.WHITELIST or self.value == "always"
+
     def holds(self, now: datetime) -> bool:
         """Whether it has not expired."""
         return self.expires_at is None or now < self.expires_at
@@ -184,6 +189,14 @@ class Entries:
                 found += [(m.rank, -place, m.value) for m in matches if m.value.holds(now)]
         found.sort(key=lambda each: each[:2], reverse=True)
         return [entry for _, _, entry in found]
+
+    def deciding(self, target: Target, *, now: datetime) -> PolicyEntry | None:
+        """The entry that says whether the URL is archived; None when none says anything."""
+        kinds = (Kind.WHITELIST, Kind.BLACKLIST, Kind.SETTING)
+        for entry in self.of(target, kinds, now=now):
+            if entry.kind is not Kind.SETTING or entry.key == "archive":
+                return entry
+        return next(iter(self.of(target, (Kind.AUTOBLACKLIST,), now=now)), None)
 
     def settings(self, target: Target, *, now: datetime) -> dict[str, PolicyEntry]:
         """The setting entries that hold for the URL, the most specific one for each key."""

@@ -16,7 +16,7 @@ from core.urls import identity_key
 from crawler.frontier.base import Frontier, Lane
 from crawler.policy.address_check import AddressCheck
 from crawler.policy.book import Ask, PolicyBook
-from crawler.policy.entries import Kind, PolicyEntry
+from crawler.policy.entries import PolicyEntry
 from crawler.policy.lists import ListBook
 from crawler.policy.origins import Known, OriginRobots
 from crawler.policy.patterns import Target, target_of
@@ -146,17 +146,12 @@ class Judge:
 
     def _entries(self, target: Target, *, now: datetime) -> tuple[PolicyEntry | None, Opinion]:
         """The entry that allows the URL whatever others say, and what the entries say."""
-        entries = self.book.entries
-        kinds = (Kind.WHITELIST, Kind.BLACKLIST, Kind.SETTING)
-        for entry in entries.of(target, kinds, now=now):
-            if entry.kind is Kind.SETTING and entry.key != "archive":
-                continue
-            if entry.kind is Kind.WHITELIST or entry.value == "always":
-                return entry, _nothing("entries", str(entry))
-            return None, _against("entries", str(entry))
-        for entry in entries.of(target, (Kind.AUTOBLACKLIST,), now=now):
-            return None, _against("entries", str(entry))
-        return None, _nothing("entries", "no entry matches")
+        entry = self.book.entries.deciding(target, now=now)
+        if entry is None:
+            return None, _nothing("entries", "no entry matches")
+        if entry.allows:
+            return entry, _nothing("entries", str(entry))
+        return None, _against("entries", str(entry))
 
     def _lists(self, target: Target) -> Opinion:
         line = self.lists.lists.refusing(target)

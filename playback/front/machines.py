@@ -1,5 +1,7 @@
 """The front's addresses for machines: TimeGate, TimeMaps, CDX and robots.txt, put together."""
 
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -11,11 +13,14 @@ from playback.captures_queries import CaptureRows
 from playback.database import Database
 from playback.front.cdx import ARCHIVE_PATH, CdxServer
 from playback.front.memento import MementoHeaders, TimeGate
-from playback.front.skew import Skews
+from playback.front.pages import Page
+from playback.front.skew import Skew, Skews
 from playback.front.timemaps import TimeMaps
 from playback.link_format import Places
 from playback.mementos import Mementos
 from playback.permits import Permits
+
+_SKEWS_S = 3.0  # for all pages of a list
 
 
 class Indexing(StrEnum):
@@ -45,21 +50,46 @@ class Openness:
         return "noindex, noarchive" if self.indexing is Indexing.NONE else "noarchive"
 
 
+CLOSED = Openness()
+
+
 class Machines:
     """What answers machines, and what reader pages say to them."""
 
     def __init__(
-        self, database: Database, permits: Permits, places: Places, openness: Openness | None
+        self,
+        database: Database,
+        permits: Permits,
+        places: Places,
+        openness: Openness,
+        *,
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._openness = openness = openness or Openness()
+        self._monotonic = monotonic
+        self._openness = openness
         self._mementos = Mementos(database, permits)
-        self.headers = MementoHeaders(self._mementos, places)
+        self._headers = MementoHeaders(self._mementos, places)
         self.skews = Skews(places.replay, inner=openness.replay_inside)
         self._gate = TimeGate(self._mementos, places)
         self._maps = TimeMaps(self._mementos, places)
         self._cdx = CdxServer(
             CaptureRows(database), permits, self._mementos, places, wide=openness.cdx_hosts
         )
+
+    def page_headers(self, page: Page) -> dict[str, str]:
+        """What a reader page says of the copy that it shows."""
+        is_offered = page.has_copy or page.is_download
+        return self._headers.of(page.url, page.timestamp, is_offered=is_offered)
+
+    def skews_of(self, pages: Sequence[Page]) -> list[Skew | None]:
+        """How far the parts of copies are from their moments, as far as replay says so soon."""
+        until = self._monotonic() + _SKEWS_S
+        return [
+            self.skews.of(page.url, page.timestamp)
+            if page.has_copy and self._monotonic() < until
+            else None
+            for page in pages
+        ]
 
     def routes(self) -> list[BaseRoute]:
         """Their addresses."""

@@ -1,10 +1,13 @@
-"""What the front knows of captured pages: read from the captures index."""
+"""What the front knows of captured pages: read from the captures index.
 
-from collections.abc import Iterator
+Every page that a reader is told of comes out of `PageStore.pages_of`, every moment of the calendar
+out of `PageStore.moments`: whoever must keep something from readers has these two places to do it.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 
 from core.classes import GOOD, WITHHELD, rank
 from core.errors import BadUrlError
@@ -14,15 +17,13 @@ from core.replay_keys import replay_key
 from core.timestamps import timestamp14
 from playback.addresses import is_web_url
 from playback.choosing import BEST_FIRST, EXACT_FIRST, OFFERED, twin_of
+from playback.choosing import WITHHELD as WITHHELD_SQL
 from playback.database import Database, key_values
 from playback.decisions.takedowns import Effect, Takedown
 from playback.permits import Permits, TakenDownError
 
-PAGE_SIZE = 50
-_MOST_SIBLINGS = 200
+MOST_MOMENTS = 50_000  # of one URL's captures in its calendar, the newest
 _CANDIDATES = 20  # looked at for one that can be shown
-_MOST_COUNTED = 200  # parts of a list; further back, what is hidden makes a part shorter
-_COUNTED_AT_ONCE = 200  # rows
 _LATEST_MS = 2**53
 _NOT_OFFERED = {Outcome.FAILED, Outcome.SKIPPED}
 # What replay makes a document of when no DOM was kept.
@@ -43,7 +44,7 @@ _SHOWN_TYPES = frozenset(
 )
 _PDF = "application/pdf"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_COLUMNS = (
+COLUMNS = (
     "page_id, url, timestamp, captured_ms, final_url, outcome, reason, status, mime, title,"
     " records, stored_bytes, page_class, class_score, class_evidence"
 )
@@ -59,6 +60,7 @@ class Page:
         page_class: what sort of page it is; see `core.classes`.
         class_score: how sure that is, from 0 to 1.
         class_evidence: what speaks for it, a sentence a line.
+        text_digest: of its visible text as it was kept; empty when none was.
         taken_down: why it is blocked; then nothing is told of it but its address and its moment.
     """
 
@@ -78,6 +80,7 @@ class Page:
     class_score: float
     class_evidence: str
     artifacts: dict[ArtifactKind, str]
+    text_digest: str = ""
     taken_down: Takedown | None = None
 
     @property
@@ -141,11 +144,40 @@ class Page:
 
 
 @dataclass(frozen=True, slots=True)
-class PageList:
-    """One part of a list of pages, newest first, and whether there is more."""
+class Moment:
+    """A capture as the calendar counts it: when, and whether there is a copy to read."""
 
-    pages: tuple[Page, ...]
-    has_more: bool
+    timestamp: str
+    is_offered: bool
+    page: "_Known"
+
+
+class _Known(NamedTuple):
+    """What a take-down is looked up by."""
+
+    page_id: str
+    url: str
+    timestamp: str
+    final_url: str
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a record lies, as the index says."""
+
+    url: str
+    filename: str
+    offset: int
+    length: int
+    digest: str
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A stretch of time: from `start` to before `end`."""
+
+    start: datetime
+    end: datetime
 
 
 class PageStore:
@@ -159,44 +191,6 @@ class PageStore:
     def __init__(self, database: Database, permits: Permits | None = None) -> None:
         self._database = database
         self._permits = permits
-
-    def search(self, words: str, *, number: int) -> PageList:
-        """Page `number`, from 1, of the pages whose URL or title contains `words`."""
-        pattern = f"%{_escape_like(words)}%"
-        like = f"{self._database.contains} :pattern ESCAPE '\\'"
-        query = (
-            f"SELECT {_COLUMNS} FROM pages WHERE url {like} OR title {like}"  # noqa: S608 constants
-            " ORDER BY captured_ms DESC, page_id LIMIT :limit OFFSET :offset"
-        )
-        first = (number - 1) * PAGE_SIZE
-        if self._permits is None or self._permits.are_open() or number > _MOST_COUNTED:
-            values = {"pattern": pattern, "limit": PAGE_SIZE + 1, "offset": first}
-            rows = tuple(self._found(query, values, words))
-            return PageList(rows[:PAGE_SIZE], len(rows) > PAGE_SIZE)
-        # What is hidden leaves no gap, so what may be shown is counted from the first page on.
-        shown = self._shown(query, {"pattern": pattern}, words)
-        rows = tuple(islice(shown, first, first + PAGE_SIZE + 1))
-        return PageList(rows[:PAGE_SIZE], len(rows) > PAGE_SIZE)
-
-    def _shown(self, query: str, values: dict[str, Any], words: str) -> Iterator[Page]:
-        """Every page that the question finds and that may be listed."""
-        offset = 0
-        while True:
-            part = {**values, "limit": _COUNTED_AT_ONCE, "offset": offset}
-            rows = self._database.rows(query, part)
-            yield from self._listed(rows, words)
-            if len(rows) < _COUNTED_AT_ONCE:
-                return
-            offset += _COUNTED_AT_ONCE
-
-    def _found(self, query: str, values: dict[str, Any], words: str) -> Iterator[Page]:
-        return self._listed(self._database.rows(query, values), words)
-
-    def _listed(self, rows: list[Any], words: str) -> Iterator[Page]:
-        """The rows as pages; the words of a blocked page's title do not find it."""
-        for page in self._pages(rows):
-            if page.taken_down is None or words.lower() in page.url.lower():
-                yield page
 
     def nearest(self, url: str, at: datetime | None, *, exact: bool = True) -> Page | None:
         """The page of `url` to show for the moment `at` (None: the newest).
@@ -216,14 +210,14 @@ class PageStore:
         if exact and at is not None:
             order = f"{EXACT_FIRST}, {order}"
         query = (
-            f"SELECT {_COLUMNS} FROM pages WHERE {self._database.has_key}"  # noqa: S608 constants of ours
+            f"SELECT {COLUMNS} FROM pages WHERE {self._database.has_key}"  # noqa: S608 constants of ours
             f" ORDER BY {order} LIMIT :limit OFFSET :offset"
         )
         facts = {
             **values,
             "url": url,
             "twin": twin_of(url),
-            "at": _LATEST_MS if at is None else (at - _EPOCH) // timedelta(milliseconds=1),
+            "at": _LATEST_MS if at is None else _ms(at),
             "timestamp": "" if at is None or not exact else timestamp14(at),
         }
         pages = self._candidates(query, facts)
@@ -244,9 +238,8 @@ class PageStore:
         """
         offset, blocked = 0, None
         while True:
-            part = {**facts, "limit": _CANDIDATES, "offset": offset}
-            rows = self._database.rows(query, part)
-            pages = tuple(self._pages(rows))
+            rows = self._database.rows(query, {**facts, "limit": _CANDIDATES, "offset": offset})
+            pages = self.pages_of(rows)
             for page in pages:
                 if page.taken_down is not None:
                     blocked = blocked or TakenDownError(page.taken_down)
@@ -270,54 +263,140 @@ class PageStore:
             return None
         return found
 
-    def all_of(self, url: str) -> tuple[Page, ...]:
-        """The newest pages of `url` and its equals, newest first."""
-        try:
-            key = replay_key(url)
-        except BadUrlError:
+    def captures(
+        self, url: str, *, span: Span | None = None, limit: int, oldest_first: bool = False
+    ) -> tuple[Page, ...]:
+        """At most `limit` pages of `url` under either of the web's schemes, newest first."""
+        values = _of_url(url)
+        if values is None:
             return ()
-        return self._rows(
-            f"SELECT {_COLUMNS} FROM pages WHERE {self._database.has_key}"  # noqa: S608 constants of ours
-            " ORDER BY captured_ms DESC LIMIT :limit",
-            {**key_values(key), "limit": _MOST_SIBLINGS},
+        within = ""
+        if span is not None:
+            within = " AND captured_ms >= :start AND captured_ms < :end"
+            values |= {"start": _ms(span.start), "end": _ms(span.end)}
+        order = "ASC" if oldest_first else "DESC"
+        rows = self._database.rows(
+            f"SELECT {COLUMNS} FROM pages WHERE {self._database.has_key}"  # noqa: S608 constants of ours
+            f" AND url IN (:url, :twin){within}"
+            f" ORDER BY captured_ms {order}, page_id {order} LIMIT :limit",
+            {**values, "limit": limit},
         )
+        return self.pages_of(rows)
 
-    def _rows(self, query: str, values: dict[str, Any]) -> tuple[Page, ...]:
-        return tuple(self._pages(self._database.rows(query, values)))
+    def moments(self, url: str) -> tuple[Moment, ...]:
+        """The newest `MOST_MOMENTS` captures of `url` under either scheme, newest first."""
+        values = _of_url(url)
+        if values is None:
+            return ()
+        rows = self._database.rows(
+            "SELECT page_id, url, timestamp, final_url,"  # noqa: S608 constants of ours
+            f" CASE WHEN {OFFERED} AND NOT {WITHHELD_SQL} THEN 1 ELSE 0 END AS offered"
+            f" FROM pages WHERE {self._database.has_key} AND url IN (:url, :twin)"
+            " ORDER BY captured_ms DESC LIMIT :limit",
+            {**values, "limit": MOST_MOMENTS},
+        )
+        moments = (
+            Moment(
+                row["timestamp"],
+                bool(row["offered"]),
+                _Known(row["page_id"], row["url"], row["timestamp"], row["final_url"]),
+            )
+            for row in rows
+        )
+        return tuple(self._permitted(moments))
 
-    def _pages(self, rows: list[Any]) -> Iterator[Page]:
-        """The rows as pages, without those that are hidden."""
+    def _permitted(self, moments: Iterable[Moment]) -> Iterator[Moment]:
+        """The moments without those that are hidden; blocked ones offer nothing."""
+        if self._permits is None or self._permits.are_open():
+            yield from moments
+            return
+        every = list(moments)
+        taken_down = self._permits.pages([moment.page for moment in every])
+        for moment in every:
+            takedown = taken_down.get(moment.page.page_id)
+            if takedown is None:
+                yield moment
+            elif takedown.effect is Effect.BLOCK:
+                yield replace(moment, is_offered=False)
+
+    def spellings(self, url: str, *, limit: int) -> tuple[str, ...]:
+        """Other URLs under the same replay key, which may be other pages."""
+        values = _of_url(url)
+        if values is None:
+            return ()
+        rows = self._database.rows(
+            "SELECT url FROM ("  # noqa: S608 constants of ours
+            f"SELECT url, captured_ms FROM pages WHERE {self._database.has_key}"
+            " ORDER BY captured_ms DESC LIMIT :most) AS newest"
+            " WHERE url NOT IN (:url, :twin) GROUP BY url ORDER BY url LIMIT :limit",
+            {**values, "most": MOST_MOMENTS, "limit": limit},
+        )
+        return tuple(row["url"] for row in rows)
+
+    def place(self, page: Page, kind: ArtifactKind) -> Place | None:
+        """Where the page's artifact of that kind lies; None when it has none."""
+        uri = page.artifacts.get(kind)
+        if uri is None:
+            return None
+        rows = self._database.rows(
+            "SELECT url, filename, offset, length, digest FROM captures"
+            " WHERE page_id = :page_id AND url = :url LIMIT 1",
+            {"page_id": page.page_id, "url": uri},
+        )
+        return Place(**{name: rows[0][name] for name in Place.__slots__}) if rows else None
+
+    def pages_of(self, rows: Sequence[Any]) -> tuple[Page, ...]:
+        """The pages of rows with `COLUMNS`, in the same order, without those that are hidden."""
         artifacts = self._artifacts([row["page_id"] for row in rows])
-        pages = [_page(row, artifacts.get(row["page_id"], {})) for row in rows]
+        pages = [_page(row, artifacts.get(row["page_id"], _Artifacts({}, ""))) for row in rows]
         taken_down = {} if self._permits is None else self._permits.pages(pages)
+        shown = []
         for page in pages:
             takedown = taken_down.get(page.page_id)
             if takedown is None:
-                yield page
+                shown.append(page)
             elif takedown.effect is Effect.BLOCK:
-                yield _blocked(page, takedown)
+                shown.append(_blocked(page, takedown))
+        return tuple(shown)
 
-    def _artifacts(self, page_ids: list[str]) -> dict[str, dict[ArtifactKind, str]]:
-        found: dict[str, dict[ArtifactKind, str]] = {}
+    def _artifacts(self, page_ids: list[str]) -> dict[str, "_Artifacts"]:
+        found: dict[str, _Artifacts] = {}
         if not page_ids:
             return found
         values = {f"page_{number}": page_id for number, page_id in enumerate(page_ids)}
         marks = ", ".join(f":{name}" for name in values)
         for row in self._database.rows(
-            f"SELECT page_id, url FROM captures WHERE page_id IN ({marks})"  # noqa: S608 names of values
+            f"SELECT page_id, url, digest FROM captures WHERE page_id IN ({marks})"  # noqa: S608 names of values
             " AND substr(url, 1, 4) = 'urn:'",
             values,
         ):
             parsed = parse_artifact_uri(row["url"])
-            if parsed is not None:
-                found.setdefault(row["page_id"], {})[parsed[0]] = row["url"]
+            if parsed is None:
+                continue
+            of_page = found.setdefault(row["page_id"], _Artifacts({}, ""))
+            of_page.uris[parsed[0]] = row["url"]
+            if parsed[0] is ArtifactKind.TEXT:
+                of_page.text_digest = row["digest"]
         return found
 
 
-def _page(row: Any, artifacts: dict[ArtifactKind, str]) -> Page:
+@dataclass(slots=True)
+class _Artifacts:
+    """A page's artifacts: URI by kind, and the digest of its text."""
+
+    uris: dict[ArtifactKind, str]
+    text_digest: str
+
+
+def _page(row: Any, artifacts: _Artifacts) -> Page:
     values = {name: row[name] for name in row.keys() if name != "captured_ms"}  # noqa: SIM118 a Row iterates its values
     captured_at = _EPOCH + timedelta(milliseconds=row["captured_ms"])
-    return Page(**values, captured_at=captured_at, artifacts=artifacts)
+    return Page(
+        **values,
+        captured_at=captured_at,
+        artifacts=artifacts.uris,
+        text_digest=artifacts.text_digest,
+    )
 
 
 def _blocked(page: Page, takedown: Takedown) -> Page:
@@ -329,10 +408,18 @@ def _blocked(page: Page, takedown: Takedown) -> Page:
         title="",
         class_evidence="",
         artifacts={},
+        text_digest="",
         taken_down=takedown,
     )
 
 
-def _escape_like(words: str) -> str:
-    """The words as LIKE takes them literally, a backslash being its escape."""
-    return words.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+def _of_url(url: str) -> dict[str, Any] | None:
+    """The values that find a URL's pages; None when it has no key."""
+    try:
+        return {**key_values(replay_key(url)), "url": url, "twin": twin_of(url)}
+    except BadUrlError:
+        return None
+
+
+def _ms(moment: datetime) -> int:
+    return (moment - _EPOCH) // timedelta(milliseconds=1)

@@ -7,12 +7,9 @@ not answer soon.
 import http.client
 import logging
 import re
-import time
-from collections.abc import Iterable
 from contextlib import closing
 from dataclasses import asdict, dataclass
 from datetime import timedelta
-from typing import Protocol
 from urllib.parse import urlsplit
 
 from playback.addresses import Memento, Modifier, memento_path
@@ -20,29 +17,9 @@ from playback.addresses import Memento, Modifier, memento_path
 _LOG = logging.getLogger(__name__)
 
 SKEWS_UNASKED = 10  # pages of a list whose skews are told unasked
-SKEWS_S = 3.0  # for all pages of a list
 _PATIENCE_S = 2.0
 _MOST_BYTES = 1_000
 _FACT = re.compile(rb"(shown|other|earlier|later) (\d{1,15})\n")
-
-
-class PageLike(Protocol):
-    """What of a page must be known."""
-
-    @property
-    def url(self) -> str:
-        """What was asked for."""
-        ...
-
-    @property
-    def timestamp(self) -> str:
-        """14 digits."""
-        ...
-
-    @property
-    def has_copy(self) -> bool:
-        """Whether there is something to measure."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,15 +73,6 @@ class Skews:
             return None
         facts = {name.decode(): int(number) for name, number in _FACT.findall(body)}
         return Skew(**facts) if len(facts) == 4 else None
-
-
-def skews_of(skews: Skews, pages: Iterable[PageLike], *, patience_s: float) -> list[Skew | None]:
-    """The skews of the pages that have copies, as far as they are told in so many seconds."""
-    until = time.monotonic() + patience_s
-    return [
-        skews.of(page.url, page.timestamp) if page.has_copy and time.monotonic() < until else None
-        for page in pages
-    ]
 
 
 def rough(seconds: int) -> tuple[str, int]:

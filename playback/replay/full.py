@@ -7,8 +7,8 @@ captured with it is not shown under the page's banner: a notice leads to that ot
 """
 
 import logging
+import os
 import re
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime
 from email.utils import format_datetime
@@ -16,15 +16,25 @@ from functools import cache
 from html import escape
 from importlib import resources
 from urllib.parse import quote, urldefrag, urljoin, urlsplit
+from wsgiref.types import WSGIApplication
 
 from core.captures import Capture
 from core.errors import BodyTooLargeError, PermanentError, TransientError
 from core.timestamps import parse_timestamp14
 from playback.addresses import escape_url, is_web_url, page_path, parse_page_rest
-from playback.full_origins import FullOrigins, host_of
+from playback.full_origins import FULL_SECRET, LOCAL, FullOrigins, full_pattern
+from playback.full_permission import FullPermission
+from playback.permits import TakenDownError
 from playback.replay.archive import Payload
 from playback.replay.context import Context
-from playback.replay.full_gate import FullAnswer, FullRequest, plain
+from playback.replay.full_gate import (
+    FullAnswer,
+    FullGate,
+    FullPolicy,
+    FullRequest,
+    beside,
+    plain,
+)
 from playback.replay.full_rewriting import (
     FULL_VERSION,
     PAGE_MODIFIER,
@@ -68,27 +78,49 @@ class _Asked:
         return self.modifier == PAGE_MODIFIER and self.request.destination != "empty"
 
 
+def with_full(
+    others: WSGIApplication, context: Context, pattern: str, address: tuple[str, int]
+) -> WSGIApplication:
+    """What replay answers beside full copies, and full copies at their hosts.
+
+    Args:
+        others: what answers at all other hosts; it has its own gate.
+        context: what every route works with.
+        pattern: the origins of full copies; ``local``: below localhost.
+        address: where replay listens.
+
+    Raises:
+        ConfigError: the origins, or the secret in the environment, will not do.
+    """
+    origins = FullOrigins(
+        full_pattern(*address) if pattern == LOCAL else pattern,
+        os.environ.get(FULL_SECRET, "").encode(),
+    )
+    full = Full(context, origins, FullPermission(context.decisions))
+    return beside(FullGate(full, FullPolicy(origins, context.front)), others, origins)
+
+
 class Full:
     """Answers for all hosts of full copies."""
 
-    def __init__(
-        self, context: Context, origins: FullOrigins, allowed: Callable[[FoundPage], bool]
-    ) -> None:
+    def __init__(self, context: Context, origins: FullOrigins, permission: FullPermission) -> None:
         """Take what it works with.
 
         Args:
             context: index, archive, limits.
             origins: which host is whose.
-            allowed: whether a page may be shown in full now; asked for each request.
+            permission: which pages may be shown in full; asked for each request.
         """
         self._context = context
         self._origins = origins
-        self._allowed = allowed
+        self._permission = permission
 
     def __call__(self, request: FullRequest) -> FullAnswer:
         """What is answered to one request."""
         try:
             return self._answer(request)
+        except TakenDownError as error:
+            return _taken_down(error)
         except BodyTooLargeError:
             return plain(404, "This part is too large to be shown.\n")
         except PermanentError as error:
@@ -124,17 +156,17 @@ class Full:
         if named is None:
             return plain(421, "This host does not answer here.\n")
         page = self._context.index.page_by_id(named.page_id)
-        if page is None or not self._origins.made(named, page.timestamp, page.url):
+        wikis = self._permission.wikis()
+        wiki = page and self._origins.made_for(named, page.timestamp, page.url, wikis)
+        if page is None or wiki is None:
             return plain(404, "There is nothing at this address.\n")
-        if not self._allowed(page):
+        if not self._permission.allows(page.url, page.final_url, wiki):
             return plain(403, "This copy may not be shown with its scripts.\n")
         return page
 
     def _asked(self, request: FullRequest, page: FoundPage) -> _Asked | FullAnswer:
-        origin = self._origins.origin_of(page.page_id, page.timestamp, page.url)
+        origin = self._origins.scheme + request.host
         match = _TARGET.fullmatch(request.target)
-        if origin is None or host_of(origin) != request.host:
-            return plain(421, "This host does not answer here.\n")
         if match is None:
             return _at_home(request, page)
         parsed = parse_page_rest(f"{match[1]}/{match[3]}")
@@ -206,7 +238,8 @@ class Full:
             asked.modifier,
             asked.origin,
         )
-        key = (asked.origin, asked.modifier, capture.location, content_type, FULL_VERSION)
+        place = (capture.location.filename, capture.location.offset)
+        key = (asked.origin, asked.modifier, place, content_type, FULL_VERSION)
         return self._context.made.get(key, lambda: self._context.make(job))
 
     def _elsewhere(self, asked: _Asked) -> FullAnswer:
@@ -280,6 +313,13 @@ def _ranged(answer: FullAnswer, wanted: str) -> FullAnswer:
     body = answer.body[first : last + 1]
     headers += (("Content-Range", f"bytes {first}-{last}/{size}"),)
     return FullAnswer(206, answer.content_type, body, headers)
+
+
+def _taken_down(error: TakenDownError) -> FullAnswer:
+    if not error.is_told:
+        return plain(404, "There is nothing at this address.\n")
+    text = f"Taken down. {error.takedown.reason}".strip()
+    return plain(451, f"{text}\n")
 
 
 def _absent() -> FullAnswer:

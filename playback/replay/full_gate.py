@@ -189,7 +189,7 @@ def content_policy(policy: FullPolicy, host: str, *, ours: bool) -> str:
     """
     own = ""
     if not ours and policy.origins.page_of(host) is not None:
-        own = policy.origins.pattern.partition("*")[0] + host
+        own = policy.origins.scheme + host
     if not own:
         # A click on a notice's link may lead to the front, for no script is there to click.
         return (

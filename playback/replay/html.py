@@ -208,6 +208,15 @@ def text_document(text: str, title: str) -> str:
     return _skeleton(title, f"<style>{style}</style>", f"<pre>\n{escape(text)}</pre>")
 
 
+def reading_document(text: str, title: str) -> str:
+    """A document that shows the visible text of a page: a paragraph ends where a line is empty."""
+    paragraphs = re.split(r"\n[ \t]*\n\s*", re.sub(r"\r\n?", "\n", text).strip())
+    body = "".join(
+        f"<p>{escape(each.strip()).replace(chr(10), '<br>')}</p>" for each in paragraphs if each
+    )
+    return _skeleton(title, f"<style>{_PLAIN_STYLE}</style>", body, has_viewport=True)
+
+
 def notice_document(title: str, text: str) -> str:
     """A document in our own words, for when there is nothing to show."""
     style = (

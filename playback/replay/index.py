@@ -32,7 +32,7 @@ UNION ALL
 SELECT * FROM (SELECT {columns} FROM {table} WHERE {has_key} AND captured_ms > :at
     AND captured_ms <= :last AND {condition} ORDER BY captured_ms LIMIT :limit) AS after
 """
-_CAPTURE_COLUMNS = (
+CAPTURE_COLUMNS = (
     'url, urlkey, captured_ms, record_type, mime, status, digest, filename, "offset", length,'
     " orig_filename, orig_offset, orig_length, page_id, truncated"
 )
@@ -109,10 +109,10 @@ class CaptureIndex:
         while True:
             seen = 0
             for row in self._nearest(
-                "captures", _CAPTURE_COLUMNS, url, at, window=window, limit=limit
+                "captures", CAPTURE_COLUMNS, url, at, window=window, limit=limit
             ):
                 seen += 1
-                capture = _capture(row)
+                capture = capture_of(row)
                 error = self._refusal(capture)
                 if capture is not None and error is None:
                     shown += 1
@@ -234,12 +234,12 @@ class CaptureIndex:
         """The page's artifact of that kind, whichever of the page's URLs it goes by."""
         prefix = artifact_uri(kind, "")
         for row in self._query(
-            f"SELECT {_CAPTURE_COLUMNS} FROM captures"  # noqa: S608 constants of ours
+            f"SELECT {CAPTURE_COLUMNS} FROM captures"  # noqa: S608 constants of ours
             " WHERE page_id = :page AND substr(url, 1, :length) = :prefix"
             " ORDER BY captured_ms DESC LIMIT 1",
             {"page": page.page_id, "length": len(prefix), "prefix": prefix},
         ):
-            capture = _capture(row)
+            capture = capture_of(row)
             error = self._refusal(capture)
             if error is not None and error.is_told:
                 raise error
@@ -290,7 +290,7 @@ def _ranked(captures: list[tuple[int, Capture]]) -> list[Capture]:
     return [each for _, each in sorted(captures, key=lambda found: found[0])]
 
 
-def _capture(row: Any) -> Capture | None:
+def capture_of(row: Any) -> Capture | None:
     """The row as a capture; None when it is none that we could have written."""
     try:
         original = None

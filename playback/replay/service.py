@@ -14,7 +14,7 @@ from wsgiref.types import StartResponse, WSGIEnvironment
 
 from core.errors import BodyTooLargeError, InputError, PermanentError, TransientError
 from core.timestamps import parse_timestamp14
-from playback.addresses import Modifier, parse_memento_path
+from playback.addresses import LEVEL_MODIFIERS, Modifier, parse_memento_path
 from playback.permits import TakenDownError
 from playback.replay.answers import NEVER, TEXT, Answer, Request, absent, blocked, missing, notice
 from playback.replay.context import Context
@@ -43,6 +43,7 @@ def routes(context: Context) -> Mapping[Modifier, Route]:
         Modifier.PLAIN_STYLE: parts.style,
         Modifier.TEXT: parts.text,
         Modifier.SKEW: skews.answer,
+        **dict.fromkeys(LEVEL_MODIFIERS.values(), pages.page),
     }
 
 
@@ -55,20 +56,27 @@ class Replay:
 
     def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         """Answer one request (PEP 3333)."""
-        target = environ.get("REQUEST_URI", "")
-        answer = ROBOTS if target == "/robots.txt" else None
-        answer = answer or self._answer(target, environ.get("HTTP_IF_NONE_MATCH", ""))
+        is_robots = environ.get("REQUEST_URI", "") == "/robots.txt"
+        answer = ROBOTS if is_robots else self._answer(environ)
         status = f"{answer.status.value} {answer.status.phrase}"
         start_response(status, [("Content-Type", answer.content_type), *answer.headers])
-        return [answer.body]
+        return [answer.body] if isinstance(answer.body, bytes) else answer.body
 
-    def _answer(self, target: str, known_etags: str) -> Answer:
-        memento = parse_memento_path(target)
+    def _answer(self, environ: WSGIEnvironment) -> Answer:
+        memento = parse_memento_path(environ.get("REQUEST_URI", ""))
         if memento is None:
             return missing("There is nothing at this address.")
         try:
-            rules = self._context.permits.state_of_digests()
-            request = Request(memento, _moment(memento.timestamp), known_etags, rules)
+            request = Request(
+                memento,
+                _moment(memento.timestamp),
+                environ.get("HTTP_IF_NONE_MATCH", ""),
+                range=environ.get("HTTP_RANGE", ""),
+                if_range=environ.get("HTTP_IF_RANGE", ""),
+                rules=self._context.permits.state_of_digests(),
+                # The gate lets in no other destination than an image's.
+                is_embedded="HTTP_SEC_FETCH_DEST" in environ,
+            )
             return self._permitted(request)
         except InputError:
             return missing("This address names no moment.")
@@ -89,7 +97,7 @@ class Replay:
         except TakenDownError as error:
             if error.is_told:
                 return blocked(error.takedown.reason, self._context.front)
-            if modifier in (Modifier.PAGE, Modifier.VERY):
+            if modifier in (Modifier.PAGE, Modifier.VERY, *LEVEL_MODIFIERS.values()):
                 return missing(NEVER)
             return absent()
 

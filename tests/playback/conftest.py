@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
@@ -33,7 +34,6 @@ from core.pages import Outcome, PageInfo
 from core.records import ArtifactKind, RecordType, artifact_uri
 from core.replay_keys import replay_key
 from core.timestamps import timestamp14, to_milliseconds, warc_date
-from playback.front.machines import Openness
 from playback.server import serve
 
 ROOT = Path(__file__).parents[2]
@@ -368,7 +368,7 @@ class Served:
 
 @contextlib.contextmanager
 def serving(
-    builder: CollectionBuilder, index_url: str = "", openness: Openness | None = None
+    builder: CollectionBuilder, index_url: str = "", full: str = "", **more: Any
 ) -> Iterator[Served]:
     """The real `playback.server.serve` in a loop of its own, until the block ends."""
     ready: queue.Queue[str] = queue.Queue()
@@ -376,9 +376,13 @@ def serving(
 
     async def run() -> None:
         await serve(
-            builder.layout, replay_port=replay_port, on_ready=ready.put, index_url=index_url,
-            openness=openness,
-        )  # fmt: skip
+            builder.layout,
+            replay_port=replay_port,
+            on_ready=ready.put,
+            index_url=index_url,
+            full=full,
+            **more,
+        )
 
     with asyncio.Runner() as runner:
         loop = runner.get_loop()

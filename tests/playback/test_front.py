@@ -4,6 +4,7 @@ import json
 import re
 from datetime import timedelta
 from html import escape, unescape
+from typing import Any
 
 import pytest
 
@@ -246,18 +247,19 @@ def test_a_long_list_has_pages(served: Served, site: str) -> None:
     for number in range(120):
         served.builder.page(f"{site}/{number}", None, at=NOW + timedelta(seconds=number))
 
-    def page(number: int) -> dict[str, object]:
-        answer: dict[str, object] = json.loads(
-            served.get(f"/api/pages?q={site}&page={number}").text
-        )
+    def part(address: str) -> dict[str, Any]:
+        answer: dict[str, Any] = json.loads(served.get(address).text)
         return answer
 
-    found = [page(number) for number in (1, 2, 3, 4)]
-    urls = [each["url"] for part in found for each in part["pages"]]  # type: ignore[attr-defined]
+    found = [part(f"/api/pages?q={site}/")]
+    while found[-1]["older"]:
+        found.append(part(found[-1]["older"]))
+    urls = [each["url"] for every in found for each in every["pages"]]
     assert urls == [f"{site}/{number}" for number in reversed(range(120))]
-    assert [part["has_more"] for part in found] == [True, True, False, False]
+    assert [len(each["pages"]) for each in found] == [50, 50, 20]
+    assert part(found[2]["newer"])["pages"] == found[1]["pages"]
     assert 'rel="next"' in served.get(f"/?q={site}").text
-    assert served.get(f"/?q={site}&page=x%27").status == 200
+    assert served.get(f"/?q={site}&before=x%27&after=9").status == 200
 
 
 def test_another_host_reads_nothing(served: Served) -> None:

@@ -1,0 +1,139 @@
+"""What the frontier's books say to readers of a URL that has no copy (A09).
+
+The front may not know the frontier, so `weboid serve` hands it this. Nothing is written, and nothing
+is asked that costs more than a look-up or two; entries of policy are read again when they changed.
+"""
+
+import threading
+from collections.abc import Callable
+from datetime import datetime
+
+from core.clock import Clock
+from core.errors import BadUrlError, TransientError, UnavailableError
+from core.layout import Layout
+from core.settings import Settings
+from core.urls import fetch_key
+from crawler.frontier.base import Frontier, ItemRecord, ItemState
+from crawler.frontier.opening import open_frontier
+from crawler.policy.entries import ORDERS, Entries, Kind, PolicyEntry, read_entries
+from crawler.policy.patterns import target_of
+from playback.front.standing import Attempted, QueueStanding, Standing
+
+_PRIVATE = frozenset({*Kind, "list"})
+_NO_ATTEMPT = "release"  # a claim that was given back unvisited
+
+
+class FrontierStatus:
+    """The standing of URLs in one frontier. From any thread; `close` it.
+
+    The collection's own frontier is opened when it is first asked and there is one.
+    """
+
+    def __init__(self, layout: Layout, settings: Settings, *, clock: Clock) -> None:
+        self._layout = layout
+        self._settings = settings
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._frontier: Frontier | None = None
+        self._entries = Entries()
+        self._version: int | None = None
+
+    def standing(self, url: str) -> QueueStanding | None:
+        """Where the URL stands; None when it was never added and nothing is against it.
+
+        Raises:
+            TransientError: the frontier cannot be read at the moment.
+        """
+        try:
+            key = fetch_key(url)
+        except BadUrlError:
+            return None
+        now = self._clock.now()
+        try:
+            with self._lock:
+                frontier = self._opened()
+                if frontier is None:
+                    return None
+                record = frontier.find(key)
+                entry = self._refusing(frontier, key, now)
+            return _standing(record, entry, lambda host: _blocked(frontier, host, now))
+        except UnavailableError as error:
+            raise TransientError(str(error)) from error
+
+    def close(self) -> None:
+        """Close the frontier."""
+        with self._lock:
+            if self._frontier is not None:
+                self._frontier.close()
+                self._frontier = None
+
+    def _opened(self) -> Frontier | None:
+        is_shared = bool(self._settings.frontier.url)
+        if self._frontier is None and (is_shared or self._layout.frontier_db.exists()):
+            self._frontier = open_frontier(
+                self._layout, self._settings.frontier, self._settings.politeness
+            )
+        return self._frontier
+
+    def _refusing(self, frontier: Frontier, url: str, now: datetime) -> PolicyEntry | None:
+        """The entry of policy that is against archiving the URL."""
+        version = frontier.stats(now).version
+        if version != self._version:
+            self._entries = read_entries(frontier.orders(ORDERS), known=self._entries)
+            self._version = version
+        entry = self._entries.deciding(target_of(url), now=now)
+        return None if entry is None or entry.allows else entry
+
+
+def _standing(
+    record: ItemRecord | None,
+    entry: PolicyEntry | None,
+    blocked: Callable[[str], tuple[datetime | None, str]],
+) -> QueueStanding | None:
+    if record is None:
+        return None if entry is None else _refused(entry)
+    attempts = tuple(
+        Attempted(each.ended_at, each.reason)
+        for each in record.attempts
+        if each.ending != _NO_ATTEMPT
+    )
+    item, since = record.item, record.ended_at or record.claimed_at or record.added_at
+    match record.state:
+        case ItemState.QUEUED if entry is not None:
+            return _refused(entry)
+        case ItemState.QUEUED:
+            until, reason = blocked(item.host)
+            moments = [each for each in (until, record.due_at) if each is not None]
+            latest = max(moments, default=None)
+            return QueueStanding(Standing.QUEUED, record.added_at, latest, reason, attempts)
+        case ItemState.SKIPPED:
+            until = entry.expires_at if entry is not None else None
+            return QueueStanding(Standing.REFUSED, since, until, _public(record.outcome))
+        case _:
+            reason = _public(record.outcome) if record.state is ItemState.DEAD else ""
+            return QueueStanding(_STANDINGS[record.state], since, None, reason, attempts)
+
+
+_STANDINGS = {
+    ItemState.CLAIMED: Standing.VISITING,
+    ItemState.DEAD: Standing.FAILED,
+    ItemState.DONE: Standing.DONE,
+}
+
+
+def _refused(entry: PolicyEntry) -> QueueStanding:
+    return QueueStanding(Standing.REFUSED, entry.made_at, entry.expires_at, f"{entry.kind}:")
+
+
+def _public(reason: str) -> str:
+    """The reason as readers are told: of what an operator decided, and of lists, only the kind."""
+    kind, colon, _ = reason.partition(":")
+    return f"{kind}{colon}" if kind in _PRIVATE else reason
+
+
+def _blocked(frontier: Frontier, host: str, now: datetime) -> tuple[datetime | None, str]:
+    """Until when the host is left alone, and why."""
+    report = frontier.host(host, now=now)
+    if report is None or report.blocked_until is None:
+        return None, ""
+    return report.blocked_until, report.blocked_reason

@@ -1,0 +1,96 @@
+"""The first page: a search, and what was archived last; the same as JSON."""
+
+from urllib.parse import urlencode
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from playback.addresses import page_path
+from playback.front.pages import Page
+from playback.front.searching import (
+    PAGE_SIZE,
+    Cursor,
+    Found,
+    Question,
+    Where,
+    parse_cursor,
+    parse_question,
+)
+from playback.front.skew import SKEWS_UNASKED
+from playback.front.views import Means, here
+
+
+class Lists:
+    """Lists of pages. Plain functions: Starlette runs them in threads."""
+
+    def __init__(self, means: Means) -> None:
+        self._means = means
+
+    def home(self, request: Request) -> Response:
+        """The newest pages, or what was looked for."""
+        found = self._found(request)
+        return self._means.render(
+            "home.html",
+            found=found,
+            question=found.question,
+            is_first=found.newer is None,
+            older=_address("/", found.question, "before", found.older),
+            newer=_address("/", found.question, "after", found.newer),
+        )
+
+    def api(self, request: Request) -> Response:
+        """The same for programs; ``older`` is the address of the next part."""
+        found = self._found(request)
+        listed = [as_json(page) for page in found.pages]
+        if request.query_params.get("skew") == "1" or len(listed) <= SKEWS_UNASKED:
+            for each, skew in zip(listed, self._means.skews(found.pages), strict=True):
+                each["skew"] = None if skew is None else skew.as_json()
+        return JSONResponse(
+            {
+                "pages": listed,
+                "page_size": PAGE_SIZE,
+                "older": _address("/api/pages", found.question, "before", found.older),
+                "newer": _address("/api/pages", found.question, "after", found.newer),
+                "read_to": found.read_to.isoformat() if found.read_to else None,
+                "has_more": found.older is not None,
+            }
+        )
+
+    def _found(self, request: Request) -> Found:
+        given = request.query_params
+        question = parse_question(given.get("q", ""), given.get("in", ""))
+        before, after = parse_cursor(given.get("before", "")), parse_cursor(given.get("after", ""))
+        return self._means.search.find(question, before=before, after=after)
+
+
+def as_json(page: Page) -> dict[str, object]:
+    """A page for programs."""
+    return {
+        "url": page.url,
+        "final_url": page.final_url,
+        "timestamp": page.timestamp,
+        "captured_at": page.captured_at.isoformat(timespec="milliseconds"),
+        "title": page.title,
+        "outcome": page.outcome,
+        "reason": page.reason,
+        "status": page.status,
+        "mime": page.mime,
+        "class": page.page_class,
+        "class_score": page.class_score,
+        "class_evidence": page.class_evidence.splitlines(),
+        "page": page_path(page.timestamp, page.url),
+        "has_copy": page.has_copy or page.is_download,
+        "artifacts": sorted(page.artifacts),
+        "text_digest": page.text_digest,
+        "blocked": None if page.taken_down is None else page.taken_down.reason,
+    }
+
+
+def _address(path: str, question: Question, name: str, cursor: Cursor | None) -> str | None:
+    if cursor is None:
+        return None
+    values = {"q": question.words} if question.words else {}
+    if question.where is not Where.ANY:
+        values["in"] = question.where
+    query = urlencode({**values, name: str(cursor)})
+    return f"{here(path) if path == '/' else path}?{query}"

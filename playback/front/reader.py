@@ -1,0 +1,129 @@
+"""The cached copy of one URL: the copy, its screenshot, its text, both side by side, how to cite it."""
+
+import logging
+from dataclasses import replace
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+
+from core.errors import PermanentError, TransientError
+from core.pages import PageInfo
+from core.records import ArtifactKind
+from playback.addresses import Memento, Modifier, PageAddress, memento_path, page_path
+from playback.front import citing
+from playback.front.asking import asked, moment_of
+from playback.front.pages import Page
+from playback.front.standing import QueueStanding, Standing
+from playback.front.views import Means, here
+
+VIEWS = ("page", "screenshot", "text", "beside", "as-captured", "cite")
+MOST_SIBLINGS = 50
+_LOG = logging.getLogger(__name__)
+
+
+class Reader:
+    """The views of one capture. Plain functions: Starlette runs them in threads."""
+
+    def __init__(self, means: Means) -> None:
+        self._means = means
+
+    def view(self, request: Request) -> Response:
+        """A view of the capture that the address names, or the way to the one it should name."""
+        wanted = asked(request)
+        at = moment_of(wanted.timestamp) if wanted.timestamp else None
+        page = self._means.store.nearest(wanted.url, at)
+        if page is None:
+            return no_copy(self._means, wanted.url)
+        if (page.timestamp, page.url) != (wanted.timestamp, wanted.url):
+            # The address that the reader ends on tells the true date and the true URL.
+            return RedirectResponse(here(path_of(page, wanted)), 302)
+        if wanted.view == "cite":
+            return self._cite(page, request)
+        siblings = self._means.store.captures(page.url, limit=MOST_SIBLINGS + 1)
+        return self._means.render(
+            "page.html",
+            headers=self._means.page_headers(page),
+            page=page,
+            asked=wanted,
+            view=wanted.view,
+            better=self._means.store.better(page) if not page.is_good else None,
+            siblings=siblings[:MOST_SIBLINGS],
+            has_more_siblings=len(siblings) > MOST_SIBLINGS,
+            standing=standing_of(self._means, page.url) if not has_copy(page) else None,
+            archive=self._means.origin.partition("://")[2],
+        )
+
+    def latest(self, request: Request) -> Response:
+        """The way to the newest copy."""
+        wanted = asked(request)
+        page = self._means.store.nearest(wanted.url, None)
+        if page is None:
+            return no_copy(self._means, wanted.url)
+        return RedirectResponse(here(path_of(page, replace(wanted, view="page"))), 302)
+
+    def _cite(self, page: Page, request: Request) -> Response:
+        if not has_copy(page):
+            raise HTTPException(404)
+        origin = self._means.origin or f"{request.url.scheme}://{request.url.netloc}"
+        manifest = manifest_of(self._means, page)
+        facts = manifest.facts if manifest is not None else ()
+        said = {fact.name: fact.value for fact in reversed(facts)}
+        source = citing.Source(
+            url=page.url,
+            archive_url=origin + page_path(page.timestamp, page.url),
+            memento_url=self._means.replay_origin
+            + memento_path(Memento(page.timestamp, Modifier.PAGE, page.url)),
+            captured_at=page.captured_at,
+            accessed_at=self._means.clock.now(),
+            title=page.label,
+            authors=[fact.value for fact in facts if fact.name == "author"],
+            published=said.get("published", ""),
+            site=said.get("site", ""),
+            language=said.get("language", ""),
+        )
+        return self._means.render("cite.html", page=page, source=source, citing=citing)
+
+
+def path_of(page: Page, wanted: PageAddress) -> str:
+    """The path of what was wanted, of this page."""
+    return page_path(
+        page.timestamp, page.url, view=wanted.view, level=wanted.level, wiki=wanted.wiki
+    )
+
+
+def no_copy(means: Means, url: str) -> Response:
+    """The answer for a URL without any capture: what becomes of it."""
+    return means.render("never.html", 404, url=url, standing=standing_of(means, url))
+
+
+def has_copy(page: Page) -> bool:
+    """Whether there is something to read or to download."""
+    return page.has_copy or page.is_download
+
+
+def standing_of(means: Means, url: str) -> QueueStanding | None:
+    """Where the URL stands; None when nobody knows, or nobody can say at the moment.
+
+    That it was visited is not told: where no copy is shown, it may have been hidden (P-22).
+    """
+    if means.status is None:
+        return None
+    try:
+        standing = means.status.standing(url)
+        return None if standing is None or standing.standing is Standing.DONE else standing
+    except TransientError as error:
+        _LOG.warning("front.status_unavailable: %s", error)
+        return None
+
+
+def manifest_of(means: Means, page: Page) -> PageInfo | None:
+    """The page's manifest; None when it cannot be read."""
+    place = means.store.place(page, ArtifactKind.PAGEINFO)
+    if place is None or means.records is None:
+        return None
+    try:
+        return means.records.manifest(place)
+    except PermanentError as error:
+        _LOG.warning("front.manifest_unreadable: page_id=%s %s", page.page_id, error)
+        return None

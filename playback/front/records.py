@@ -1,0 +1,113 @@
+"""The few records that the front reads itself: a page's visible text, and its manifest.
+
+Replay could be asked for them, but it answers readers' browsers, on another origin, maybe on another
+machine; a read of one WARC member is less than that question. The rules are replay's (P-20, P-21):
+only plain names inside ``archive/``, only the record that the index speaks of, with the digest that
+the index has for it, never more than a limit.
+"""
+
+import hashlib
+import io
+import re
+import zlib
+from functools import lru_cache
+from pathlib import Path
+
+from warcio.archiveiterator import ArchiveIterator
+from warcio.exceptions import ArchiveLoadFailed
+
+from core.digests import Digest
+from core.errors import BodyTooLargeError, InputError, PermanentError
+from core.layout import Layout
+from core.pages import PageInfo, parse_pageinfo
+from core.records import RecordType
+from playback.front.pages import Place
+
+TEXT_LIMIT = 2_000_000  # bytes
+MANIFEST_LIMIT = 16_000_000
+_HEAD_LIMIT = 64 * 1024
+_WARC_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,250}\.warc(?:\.gz)?", re.ASCII)
+
+
+class Records:
+    """The artifacts of one collection, for reading. From any thread."""
+
+    def __init__(self, layout: Layout) -> None:
+        self._layout = layout
+
+    def text(self, place: Place) -> str:
+        """A page's visible text.
+
+        Raises:
+            PermanentError: the record is missing, damaged, too long, or another one.
+        """
+        return self._payload(place, TEXT_LIMIT).decode(errors="replace")
+
+    def manifest(self, place: Place) -> PageInfo:
+        """A page's manifest.
+
+        Raises:
+            PermanentError: as for `text`; or it is of a version that nobody here can read.
+        """
+        try:
+            return parse_pageinfo(self._payload(place, MANIFEST_LIMIT))
+        except InputError as error:
+            raise PermanentError(str(error)) from error
+
+    def _payload(self, place: Place, limit: int) -> bytes:
+        member = self._member(place, limit + _HEAD_LIMIT)
+        try:
+            record = next(iter(ArchiveIterator(io.BytesIO(member))))
+            target = (record.rec_headers.get_header("WARC-Target-URI") or "").strip("<>")
+            if record.rec_type != RecordType.RESOURCE or target != place.url:
+                raise PermanentError("The index points at another record.")
+            payload: bytes = record.raw_stream.read(limit + 1)
+        except (ArchiveLoadFailed, StopIteration, OSError, EOFError, ValueError) as error:
+            raise PermanentError(f"A record is damaged: {error}.") from error
+        if len(payload) > limit:
+            raise BodyTooLargeError(f"A record of more than {limit} bytes is not read here.")
+        _check_digest(payload, place.digest)
+        return payload
+
+    def _member(self, place: Place, limit: int) -> bytes:
+        """The record's bytes, decompressed."""
+        if not _WARC_NAME.fullmatch(place.filename) or place.offset < 0 or place.length <= 0:
+            raise PermanentError("The index names a place that no record has.")
+        stored = _read(self._layout.warc(place.filename), place.offset, min(place.length, limit))
+        if not stored.startswith(b"\x1f\x8b"):
+            return stored
+        decoder = zlib.decompressobj(zlib.MAX_WBITS | 16)
+        try:
+            member = decoder.decompress(stored, limit)
+        except zlib.error as error:
+            raise PermanentError(f"A record is damaged: {error}.") from error
+        if not decoder.eof:
+            raise BodyTooLargeError("A record is longer than is read here, or broken off.")
+        return member
+
+
+def _read(paths: tuple[Path, Path], offset: int, length: int) -> bytes:
+    for path in paths:  # closed, or still open
+        try:
+            with path.open("rb") as file:
+                file.seek(offset)
+                return file.read(length)
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            raise PermanentError(f"A record cannot be read: {error}.") from error
+    raise PermanentError("The WARC that the index names is not here.")
+
+
+def _check_digest(payload: bytes, spelled: str) -> None:
+    digest = _digest(spelled)
+    if digest is None or hashlib.new(digest.algorithm, payload).hexdigest() != digest.value:
+        raise PermanentError("A record is not what it was when it was written.")
+
+
+@lru_cache(maxsize=256)
+def _digest(spelled: str) -> Digest | None:
+    try:
+        return Digest.parse(spelled)
+    except InputError:
+        return None
