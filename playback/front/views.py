@@ -1,6 +1,6 @@
 """How the front's answers are made: templates, the addresses they hold, and what every view may use."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,10 +20,12 @@ from playback.addresses import (
     page_path,
 )
 from playback.front import languages
+from playback.front.cautions import Cautions
 from playback.front.languages import spoken
 from playback.front.pages import Page, PageStore
 from playback.front.records import Records
 from playback.front.searching import Search
+from playback.front.skew import Skew, rough
 from playback.front.standing import Status
 
 if TYPE_CHECKING:
@@ -46,7 +48,9 @@ class Means:
         replay_origin: where the copies are.
         render: makes a page of a template, with a status code and the template's values.
         offers: the levels that readers may choose.
+        cautions: what readers are warned of.
         page_headers: what the answer with a capture's page says in its headers.
+        skews: how far the parts of copies are from their moments, as far as that is soon known.
     """
 
     store: PageStore
@@ -58,7 +62,9 @@ class Means:
     replay_origin: str
     render: "Render"
     offers: "Offers"
+    cautions: Cautions
     page_headers: Callable[[Page], Mapping[str, str]]
+    skews: Callable[[Sequence[Page]], Sequence[Skew | None]]
 
 
 class Render:
@@ -67,7 +73,7 @@ class Render:
     def __init__(self, replay_origin: str, **functions: Callable[..., object]) -> None:
         """Take where the copies are, and more functions that templates may call."""
         self._templates = _environment(replay_origin)
-        self._templates.globals.update(functions)
+        self._templates.globals.update(rough=rough, **functions)
 
     def __call__(
         self,
