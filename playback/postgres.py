@@ -46,6 +46,11 @@ class PostgresDatabase:
     has_key = f"left(urlkey, {KEY_CHARACTERS}) = :key_start AND urlkey = :key"
     key = f"left(urlkey, {KEY_CHARACTERS})"
     contains = "ILIKE"
+    in_range = (
+        f"left(urlkey, {KEY_CHARACTERS}) >= :low_start AND left(urlkey, {KEY_CHARACTERS}) <= :high_start"
+        " AND urlkey >= :low AND urlkey < :high"
+    )
+    by_key: tuple[str, ...] = (f"left(urlkey, {KEY_CHARACTERS})", "urlkey")
 
     def __init__(
         self, address: IndexAddress, *, monotonic: Callable[[], float] = time.monotonic
