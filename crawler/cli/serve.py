@@ -21,6 +21,8 @@ from crawler.cli.standings import FrontierStatus
 from crawler.collection import read_collection
 from playback.front.languages import SOURCE
 from playback.front.machines import Indexing, Openness
+from playback.full_origins import LOCAL
+from playback.holds import Unscanned
 from playback.server import Origins, serve
 
 
@@ -46,6 +48,21 @@ from playback.server import Origins, serve
     default=SOURCE,
     show_default=True,
     help="The pages' language for browsers that ask for none that there is.",
+)
+@click.option(
+    "--unscanned",
+    type=click.Choice([str(each) for each in Unscanned]),
+    default=str(Unscanned.ALLOW),
+    show_default=True,
+    help="Files to download that no scanner has looked into: handed out, or held back.",
+)
+@click.option(
+    "--full", is_flag=True, help="Copies may run their scripts where a level rule says `full`."
+)
+@click.option(
+    "--full-origin",
+    default="",
+    help="The same, for readers elsewhere: the origins of such copies, https://*.copies.example.",
 )
 @click.option(
     "--window-days",
@@ -75,7 +92,10 @@ def command(
     origin: str,
     replay_origin: str,
     workers: int,
+    full: bool,
+    full_origin: str,
     no_replay: bool,
+    unscanned: str,
     window_days: float,
     indexing: str,
     cdx_hosts: bool,
@@ -101,7 +121,9 @@ def command(
                     index_url=database_url,
                     origins=_origins(origin, replay_origin, needed=no_replay),
                     with_replay=not no_replay,
+                    unscanned=Unscanned(unscanned),
                     workers=workers,
+                    full=full_origin or (LOCAL if full else ""),
                     openness=Openness(Indexing(indexing), cdx_hosts=cdx_hosts),
                     window_days=window_days,
                 )
