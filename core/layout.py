@@ -59,6 +59,11 @@ class Layout:
         return self.databases / "decisions.sqlite"
 
     @property
+    def made(self) -> Path:
+        """Copies that playback made safe, to be made again when they are not there."""
+        return self.root / "cache" / "playback"
+
+    @property
     def ca(self) -> Path:
         """The proxy's certificate authority and host certificates."""
         return self.root / "ca"

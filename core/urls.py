@@ -13,6 +13,7 @@ from urllib.parse import unquote_to_bytes
 import can_ada
 
 from core.errors import BadUrlError
+from core.identities import PATH_PLAIN, PLAIN_URL, QUERY_PLAIN, plain
 from core.replay_keys import replay_key
 
 __all__ = [
@@ -50,18 +51,6 @@ _IPV4 = re.compile(r"\d+\.\d+\.\d+\.\d+", re.ASCII)
 # underscore inside is outside the RFC, but such hosts answer and browsers open them.
 _LABEL = re.compile(r"[a-z0-9](?:[a-z0-9_-]{0,61}[a-z0-9])?", re.ASCII)
 _MAX_HOST_LENGTH = 253  # RFC 1035 2.3.4: 255 octets on the wire
-# An escape that is whole: one after a stray "%" or "%4" could fuse with it when decoded.
-_ESCAPE_OR_UNSAFE = re.compile(
-    r"""(?<!%)(?<!%[0-9A-Fa-f])%([0-9A-Fa-f]{2})|["<>\[\\\]^`{|}]""", re.ASCII
-)
-_UNRESERVED = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
-_PATH_PLAIN = _UNRESERVED | frozenset("!$&'()*+,:;=@")
-_QUERY_PLAIN = _UNRESERVED | frozenset("!$'()*,:@/?")
-# Most URLs are their own identity key: nothing escaped, nothing that must be, nothing trivial.
-_PLAIN = re.compile(
-    r"https?://[a-z0-9.-]*[a-z0-9-](?::\d+)?/[A-Za-z0-9._~!$&'()*+,:;=@/-]*"
-    r"(?:\?[A-Za-z0-9._~!$&()*+,:;=@/?-]+)?"
-)
 
 
 class UrlFault(StrEnum):
@@ -207,11 +196,11 @@ def _parse(text: str) -> can_ada.URL:
 def _identity_of(parsed: can_ada.URL) -> str:
     """The identity key of a parsed URL, which is changed."""
     href: str = parsed.href
-    if _PLAIN.fullmatch(href):
+    if PLAIN_URL.fullmatch(href):
         return href
     _strip(parsed)
-    path = _plain(parsed.pathname, _PATH_PLAIN)
-    query = _plain(parsed.search, _QUERY_PLAIN)
+    path = plain(parsed.pathname, PATH_PLAIN)
+    query = plain(parsed.search, QUERY_PLAIN)
     port = f":{parsed.port}" if parsed.port else ""
     host = parsed.hostname.removesuffix(".")
     return f"{parsed.protocol}//{host}{port}{path}{query}{parsed.hash}"
@@ -291,20 +280,6 @@ def _check_host(text: str, hostname: str, *, allow_single_label: bool) -> None:
             raise _bad(text, UrlFault.SINGLE_LABEL, "its host has no dot")
     elif len(labels[-1]) < 2:
         raise _bad(text, UrlFault.TLD, "no top-level domain has one letter")
-
-
-def _plain(component: str, plain: frozenset[str]) -> str:
-    """The component with each character spelled the one way it has in an identity key."""
-
-    def spelled(match: re.Match[str]) -> str:
-        if match[1] is None:
-            return f"%{ord(match[0]):02X}"
-        character = chr(int(match[1], 16))
-        return character if character in plain else match[0].upper()
-
-    if component == "?":
-        return ""
-    return _ESCAPE_OR_UNSAFE.sub(spelled, component)
 
 
 def _bad(text: str, fault: UrlFault, why: str) -> BadUrlError:

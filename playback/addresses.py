@@ -20,8 +20,7 @@ from types import MappingProxyType
 from urllib.parse import quote
 
 from core.errors import InputError
-from core.names import check_name
-from playback.decisions.levels import Level
+from playback.decisions.levels import Level, check_wiki
 
 # RFC 3986, 2.2 and 2.3: reserved, unreserved, and the percent sign of what is already encoded.
 _SAFE = "!$&'()*+,/:;=?@[]~%-._"
@@ -36,7 +35,6 @@ _CONTROL = re.compile(r"[\x00-\x20\x7f]")
 _MERGED_SLASHES = re.compile(r"(https?):/+", re.IGNORECASE)
 
 LONGEST_URL = 8_192  # characters; what the proxy archives at most (research C-12)
-LONGEST_WIKI = 64  # characters of a wiki's name
 
 
 class Modifier(StrEnum):
@@ -52,6 +50,7 @@ class Modifier(StrEnum):
     AS_LIMITED = "rd_"
     AS_HTML = "ni_"
     AS_IMAGES = "wi_"
+    SKEW = "sk_"  # no copy: how far the parts of the page are from its moment
 
 
 # The page at a level; what has scripts has addresses of its own.
@@ -179,7 +178,7 @@ def _is_wiki(name: str | None) -> bool:
     if name is None:
         return True
     try:
-        check_name(name, of="a wiki", limit=LONGEST_WIKI)
+        check_wiki(name)
     except InputError:
         return False
     return True

@@ -2,8 +2,9 @@
 
 A capture that runs scripts gets a host of its own, ``<mac><page id>.<suffix>``. The page's identifier
 says which capture answers there, so that no table is needed; the code before it is made with a secret
-that front and replay share, so that nobody but the front can say where a capture is (P-04). The mac
-covers moment and URL, too: a page identifier that is used again is another host.
+that front and replay share, so that nobody but the front can say where a capture is (P-04). The code
+covers moment, URL and the wiki whose reader asks, too: what one wiki allows has another host than what
+the next one does.
 
 On one machine the suffix is ``localhost``, below which browsers take every name for this machine
 (RFC 6761, 6.3). Elsewhere it is a domain kept for this, best listed as a public suffix.
@@ -18,12 +19,15 @@ import base64
 import hashlib
 import hmac
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
 from core.errors import ConfigError
 
 FULL_SECRET = "WEBOID_FULL_SECRET"  # noqa: S105 the environment variable's name
+
+LOCAL = "local"  # stands for the origins below localhost, at whatever port replay listens
 
 _MAC_LENGTH = 20  # characters of base32: 100 bits
 _PAGE_ID = r"[a-z0-9](?:[a-z0-9-]{0,40}[a-z0-9])?"  # with the code at most 62 of a label's 63
@@ -80,13 +84,18 @@ class FullOrigins:
             )
 
     @property
+    def scheme(self) -> str:
+        """What stands before the host: ``https://``."""
+        return self.pattern.partition("*")[0]
+
+    @property
     def suffix(self) -> str:
         """What follows the star: ``.copies.example``, with the port."""
         return self.pattern.partition("*")[2]
 
-    def origin_of(self, page_id: str, timestamp: str, url: str) -> str | None:
+    def origin_of(self, page_id: str, timestamp: str, url: str, wiki: str = "") -> str | None:
         """The origin of that capture of a page; None when its identifier fits no host name."""
-        label = self._mac(page_id, timestamp, url) + page_id
+        label = self._mac(page_id, timestamp, url, wiki) + page_id
         if _LABEL.fullmatch(label) is None:
             return None
         return self.pattern.replace("*", label)
@@ -101,13 +110,18 @@ class FullOrigins:
         match = _LABEL.fullmatch(host.removesuffix(self.suffix)) if self.is_ours(host) else None
         return None if match is None else PageHost(match[1], match[2])
 
-    def made(self, host: PageHost, timestamp: str, url: str) -> bool:
-        """True when it was we who made that host, and for that capture."""
-        return hmac.compare_digest(host.mac, self._mac(host.page_id, timestamp, url))
+    def made_for(
+        self, host: PageHost, timestamp: str, url: str, wikis: Iterable[str]
+    ) -> str | None:
+        """The one of the wikis for whose readers we made that host, and for that capture; or None."""
+        for wiki in wikis:
+            if hmac.compare_digest(host.mac, self._mac(host.page_id, timestamp, url, wiki)):
+                return wiki
+        return None
 
-    def _mac(self, page_id: str, timestamp: str, url: str) -> str:
-        # None of the first two holds a line's end, so no two captures make the same text.
-        text = f"{page_id}\n{timestamp}\n{url}".encode(errors="surrogatepass")
+    def _mac(self, page_id: str, timestamp: str, url: str, wiki: str) -> str:
+        # Only the last can hold a line's end, so no two captures make the same text.
+        text = f"{page_id}\n{timestamp}\n{wiki}\n{url}".encode(errors="surrogatepass")
         code = hmac.digest(self.secret, text, hashlib.sha256)
         return base64.b32encode(code).decode().lower()[:_MAC_LENGTH]
 
@@ -124,11 +138,6 @@ def full_pattern(host: str, port: int) -> str:
             " --full-origin 'https://*.copies.example'."
         )
     return f"http://*.localhost:{port}"
-
-
-def front_address(front: str, timestamp: str, escaped_url: str) -> str:
-    """The front's page that leads to a full copy."""
-    return f"{front}/full/{timestamp}/{escaped_url}"
 
 
 def host_of(origin: str) -> str:

@@ -46,6 +46,11 @@ class PostgresDatabase:
     has_key = f"left(urlkey, {KEY_CHARACTERS}) = :key_start AND urlkey = :key"
     key = f"left(urlkey, {KEY_CHARACTERS})"
     contains = "ILIKE"
+    in_range = (
+        f"left(urlkey, {KEY_CHARACTERS}) >= :low_start AND left(urlkey, {KEY_CHARACTERS}) <= :high_start"
+        " AND urlkey >= :low AND urlkey < :high"
+    )
+    by_key: tuple[str, ...] = (f"left(urlkey, {KEY_CHARACTERS})", "urlkey")
 
     def __init__(
         self, address: IndexAddress, *, monotonic: Callable[[], float] = time.monotonic
@@ -110,7 +115,7 @@ class PostgresDatabase:
         with self._lock:
             self._asking[connection] = self._monotonic() + ANSWER_LIMIT_S + LOOK_S
         try:
-            found = connection.execute(_translated(query), _storable(values)).fetchall()
+            found = connection.execute(translated(query), storable(values)).fetchall()
         except errors.UndefinedTable:
             found = []  # its writers have not come yet
         except BaseException:
@@ -145,12 +150,12 @@ class PostgresDatabase:
 
 
 @lru_cache(maxsize=64)
-def _translated(query: str) -> bytes:
+def translated(query: str) -> bytes:
     """The query with its values' names as the library wants them."""
     return re.sub(r":([a-z_]\w*)", r"%(\1)s", query.replace("%", "%%")).encode()
 
 
-def _storable(values: Mapping[str, Any]) -> dict[str, Any]:
+def storable(values: Mapping[str, Any]) -> dict[str, Any]:
     """The values as they were stored: no text in PostgreSQL has a NUL."""
     return {
         name: value.replace("\0", "\ufffd") if isinstance(value, str) else value

@@ -8,12 +8,13 @@ import contextlib
 import json
 import logging
 import os
+import secrets
 import signal
 import socket
 from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import uvicorn
@@ -22,11 +23,18 @@ from starlette.applications import Starlette
 from core.errors import ConfigError, UnavailableError
 from core.layout import Layout
 from playback.database import INDEX_URL, open_database
-from playback.decisions.store import open_decisions
+from playback.decisions.level_book import LevelBook
+from playback.decisions.lists import folder_of
+from playback.decisions.store import DecisionStore, open_decisions
 from playback.front.app import Around, create_app
+from playback.front.full import FullCopies
 from playback.front.languages import SOURCE, check_language
+from playback.front.machines import CLOSED, Openness
 from playback.front.records import Records
 from playback.front.standing import Status
+from playback.full_origins import FULL_SECRET, LOCAL, FullOrigins, full_pattern
+from playback.full_permission import FullPermission
+from playback.holds import Holds, Unscanned
 
 _LOG = logging.getLogger(__name__)
 
@@ -35,6 +43,7 @@ _START_TIMEOUT_S = 30.0
 _STOP_TIMEOUT_S = 10.0
 _RESTART_DELAY_S = 1.0  # before the first new start; then longer each time
 _START_ATTEMPTS = 5
+_MOST_WORKERS = 4
 _ANY_ADDRESS = {"", "0.0.0.0", "::"}  # noqa: S104 they are looked for, not listened on
 # Our packages come last on the path of the replay environment, whose own must win; -I keeps this
 # process's PYTHONPATH and working directory out of it.
@@ -54,12 +63,18 @@ async def serve(  # noqa: PLR0913 each is the caller's to say
     on_ready: Callable[[str], None] | None = None,
     index_url: str = "",
     with_replay: bool = True,
+    workers: int = 1,
+    full: str = "",
     status: Status | None = None,
     language: str = SOURCE,
+    unscanned: Unscanned = Unscanned.ALLOW,
+    openness: Openness = CLOSED,
+    window_days: float = 30.0,
 ) -> None:
     """Serve until cancelled, or until SIGTERM comes; then front and replay have ended.
 
-    A replay that dies is started again on its port.
+    Replay's processes share one listening socket: whoever is free takes the next connection, and
+    while one that died is started again, the others answer on the same port.
 
     Args:
         layout: the collection; it may still be empty.
@@ -69,51 +84,95 @@ async def serve(  # noqa: PLR0913 each is the caller's to say
         origins: what readers see behind a reverse proxy; needed when `host` is every address.
         on_ready: told the front's origin once both answer.
         index_url: the captures index of several machines; empty: the collection's own.
+        full: the origins of copies in full, e.g. ``https://*.copies.example``; ``local``: on this
+            machine; empty: none.
         status: knows what is queued; None when nobody does.
         language: for readers whose browser asks for none that there is.
+        unscanned: what becomes of downloads that no scanner has looked into.
         with_replay: False when a replay that somebody else runs serves the copies at its origin.
+        workers: how many processes replay has; 0: `default_workers`.
+        openness: what is told to machines.
+        window_days: how far from its page a part of it may be captured (P-10).
 
     Raises:
         ConfigError: the origins are missing or the same, the URL names no index, or the front does
             not speak the language.
         UnavailableError: there is no replay environment, replay does not start, or a port is taken.
     """
+    _check(host, origins, full, with_replay=with_replay)
+    with (
+        contextlib.closing(open_database(layout, index_url)) as database,
+        contextlib.closing(open_decisions(layout, index_url)) as decisions,
+        _listener(host, port) as listener,
+    ):
+        secret = os.environ.get(FULL_SECRET) or secrets.token_hex(32)
+        own_port = listener.getsockname()[1]
+        front = origins.front if origins is not None else _origin(host, own_port)
+
+        def app_with(replay_origin: str, copies: str, inside: str = "") -> Starlette:
+            around = Around(
+                records=Records(layout),
+                status=status,
+                language=check_language(language),
+                full=_full_copies(copies, secret, decisions),
+                holds=Holds(decisions, folder_of(layout.decisions_db), unscanned=unscanned),
+                openness=replace(openness, replay_inside=inside),
+            )
+            return create_app(
+                database, decisions, replay_origin=replay_origin, origin=front, around=around
+            )
+
+        if not with_replay:
+            assert origins is not None
+            app = app_with(origins.replay, full)
+            await _serve_both(app, listener, None, lambda: on_ready and on_ready(front))
+            return
+        python = find_replay_python()
+        more = {INDEX_URL: index_url} if index_url else {}
+        with _listener(host, replay_port) as replay_listener:
+            replay_at = replay_listener.getsockname()[1]
+            command = _replay_command(python, layout, host, front, workers or default_workers())
+            command += ["--unscanned", unscanned]
+            command += ["--window-days", str(window_days)]
+            if origins is not None:
+                command += ["--origin", origins.replay]
+            pattern = full_pattern(host, replay_at) if full == LOCAL else full
+            if pattern:
+                command += ["--full-origin", pattern]
+                more[FULL_SECRET] = secret
+            app = app_with(
+                origins.replay if origins else _origin(host, replay_at),
+                pattern,
+                inside=_origin(host, replay_at),
+            )
+            async with _running_replay(
+                command, replay_listener, more, workers or default_workers()
+            ) as replay:
+                await _serve_both(app, listener, replay, lambda: on_ready and on_ready(front))
+
+
+def _check(host: str, origins: "Origins | None", full: str, *, with_replay: bool) -> None:
+    """Return when these go together.
+
+    Raises:
+        ConfigError: they do not.
+    """
     if host in _ANY_ADDRESS and origins is None:
         raise ConfigError("Listening on every address needs the origins that readers will see.")
     if origins is not None and origins.front == origins.replay:
         raise ConfigError("Front and replay need different origins; these are the same.")
-    with (
-        contextlib.closing(open_database(layout, index_url)) as database,
-        contextlib.closing(open_decisions(layout)) as decisions,
-        _listener(host, port) as listener,
-    ):
-        around = Around(Records(layout), status, check_language(language))
-        own_port = listener.getsockname()[1]
-        front = origins.front if origins is not None else _origin(host, own_port)
-        if not with_replay:
-            if origins is None:
-                raise ConfigError("Where the copies are must be said when no replay is started.")
-            app = create_app(
-                database,
-                decisions,
-                replay_origin=origins.replay,
-                origin=front,
-                around=around,
-            )
-            await _serve_both(app, listener, None, lambda: on_ready and on_ready(front))
-            return
-        command = _replay_command(find_replay_python(), layout, host, front)
-        if origins is not None:
-            command += ["--origin", origins.replay]
-        async with _running_replay(command, replay_port, index_url) as replay:
-            app = create_app(
-                database,
-                decisions,
-                replay_origin=origins.replay if origins else _origin(host, replay.port),
-                origin=front,
-                around=around,
-            )
-            await _serve_both(app, listener, replay, lambda: on_ready and on_ready(front))
+    if origins is not None and full == LOCAL:
+        raise ConfigError(
+            "Readers elsewhere need a domain for copies with scripts: give --full-origin"
+            " 'https://*.copies.example' in place of --full."
+        )
+    if not with_replay and origins is None:
+        raise ConfigError("Where the copies are must be said when no replay is started.")
+    if not with_replay and full and FULL_SECRET not in os.environ:
+        raise ConfigError(
+            f"A replay that is not started here must know the same {FULL_SECRET}: set it for both,"
+            " e.g. to what `openssl rand -hex 32` prints."
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,33 +201,37 @@ def find_replay_python() -> Path:
     return python
 
 
-class _Replay:
-    """The replay process: started, watched, started again when it dies."""
+def default_workers() -> int:
+    """A process of replay for each core, and four at most: each holds a cache of its own."""
+    return min(len(os.sched_getaffinity(0)), _MOST_WORKERS)
 
-    def __init__(self, command: list[str], port: int, more: dict[str, str]) -> None:
-        self._command = command
+
+class _Replay:
+    """One process of replay: started, watched, started again when it dies."""
+
+    def __init__(self, command: list[str], listener: socket.socket, more: dict[str, str]) -> None:
+        self._command = [*command, "--listen-fd", str(listener.fileno())]
+        self._listener = listener
         self._environment = {**os.environ, **more}
         self._process: Process | None = None
-        self.port = port
 
     async def start(self) -> None:
-        """Start the process and wait until it listens.
+        """Start the process and wait until it answers.
 
         Raises:
             UnavailableError: it ended or said nothing.
         """
         self._process = await asyncio.create_subprocess_exec(
             *self._command,
-            "--port",
-            str(self.port),
             stdin=PIPE,
             stdout=PIPE,
             env=self._environment,
+            pass_fds=[self._listener.fileno()],
         )
         assert self._process.stdout is not None
         try:
             line = await asyncio.wait_for(self._process.stdout.readline(), _START_TIMEOUT_S)
-            self.port = int(json.loads(line)["port"])
+            json.loads(line)["ready"]
         except (TimeoutError, ValueError, KeyError) as error:
             await self.stop()
             raise UnavailableError("Replay did not start; its own message says why.") from error
@@ -206,9 +269,39 @@ class _Replay:
         return None
 
 
+class _Replays:
+    """All processes of replay, on one listening socket."""
+
+    def __init__(self, workers: list[_Replay]) -> None:
+        self._workers = workers
+
+    async def start(self) -> None:
+        """Start them and wait until all answer.
+
+        Raises:
+            UnavailableError: one does not start.
+        """
+        await asyncio.gather(*(each.start() for each in self._workers))
+
+    async def stop(self) -> None:
+        """End them."""
+        await asyncio.gather(*(each.stop() for each in self._workers))
+
+    async def keep_running(self) -> None:
+        """Start again whichever dies; ends only by an error."""
+        tasks = [asyncio.create_task(each.keep_running()) for each in self._workers]
+        try:
+            await asyncio.gather(*tasks)
+        finally:
+            for task in tasks:
+                task.cancel()
+
+
 @asynccontextmanager
-async def _running_replay(command: list[str], port: int, index_url: str) -> AsyncIterator[_Replay]:
-    replay = _Replay(command, port, {INDEX_URL: index_url} if index_url else {})
+async def _running_replay(
+    command: list[str], listener: socket.socket, more: dict[str, str], workers: int
+) -> AsyncIterator[_Replays]:
+    replay = _Replays([_Replay(command, listener, more) for _ in range(workers)])
     try:
         await replay.start()
         yield replay
@@ -219,7 +312,7 @@ async def _running_replay(command: list[str], port: int, index_url: str) -> Asyn
 async def _serve_both(
     app: Starlette,
     listener: socket.socket,
-    replay: "_Replay | None",
+    replay: "_Replays | None",
     on_ready: Callable[[], object],
 ) -> None:
     """Serve the front and keep replay alive until cancelled, until SIGTERM, or until one gives up."""
@@ -273,18 +366,31 @@ class _FrontServer(uvicorn.Server):
         yield
 
 
+def _full_copies(pattern: str, secret: str, decisions: DecisionStore) -> FullCopies | None:
+    """What the front must know of copies in full; None where there are none."""
+    if not pattern:
+        return None
+    return FullCopies(FullOrigins(pattern, secret.encode()), FullPermission(LevelBook(decisions)))
+
+
 def _listener(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        return socket.create_server((host, port), family=family, backlog=256)
+        listener = socket.create_server((host, port), family=family, backlog=256)
+        # Its connections inherit it. Without it a kept-alive one waits 40 ms for each answer, for
+        # asyncio sets it only where a socket names its protocol.
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return listener
     except OSError as error:
         raise UnavailableError(f"Nothing can listen on {host} port {port}: {error}.") from error
 
 
-def _replay_command(python: Path, layout: Layout, host: str, front: str) -> list[str]:
+def _replay_command(python: Path, layout: Layout, host: str, front: str, workers: int) -> list[str]:
     bootstrap = _BOOTSTRAP.format(root=str(_ROOT))
     command = [str(python), "-I", "-c", bootstrap, "--collection", str(layout.root.absolute())]
-    return [*command, "--host", host, "--front-origin", front]
+    # One process at a time sanitises for each of several workers, and two for one.
+    makers = 2 if workers == 1 else 1
+    return [*command, "--host", host, "--front-origin", front, "--makers", str(makers)]
 
 
 def _origin(host: str, port: int) -> str:

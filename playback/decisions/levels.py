@@ -1,6 +1,25 @@
-"""Levels: how much of a copy is shown (A18 to A21)."""
+"""Levels: how much of a copy is shown, and who may say so (A18 to A21); pure.
 
+A rule gives a level to one link, to a domain with all below it, to a wiki, or to everything. For a URL
+a link's rule goes before a domain's, the longer domain before the shorter, any domain before the
+wiki, the wiki before the default; of two that name the same thing the reader's wiki's own goes before
+the one for all wikis.
+
+A rule that an editor made counts as far as the editors' right reaches now: lowering a wiki's most
+lowers what its editors had allowed before, and where the right is gone, their rules only take away.
+"""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
 from enum import StrEnum
+
+from core.errors import BadUrlError, InputError
+from core.identities import spelled_identity
+from core.names import check_name
+
+LONGEST_WIKI = 64  # characters of a wiki's name
+_LONGEST_ACTOR = 255  # characters; MediaWiki allows as many bytes
 
 
 class Level(StrEnum):
@@ -12,5 +31,302 @@ class Level(StrEnum):
     IMAGES = "images"  # the page with its images and its look
     FULL = "full"  # everything, scripts too, on an origin of its own
 
+    @property
+    def rank(self) -> int:
+        """0 for the least."""
+        return _RANKS[self]
 
+    def covers(self, other: "Level") -> bool:
+        """True when whoever may see this may see the other."""
+        return self.rank >= other.rank
+
+
+_RANKS = {level: rank for rank, level in enumerate(Level)}
 DEFAULT_LEVEL = Level.IMAGES
+
+
+def least(*levels: Level) -> Level:
+    """The one of them that shows the least."""
+    return min(levels, key=lambda level: level.rank)
+
+
+class Scope(StrEnum):
+    """What a rule is about; an earlier one goes before a later one."""
+
+    LINK = "link"
+    DOMAIN = "domain"
+    WIKI = "wiki"
+    DEFAULT = "default"
+
+
+@dataclass(frozen=True, slots=True)
+class Actor:
+    """Who decides: an operator, or an editor of a wiki.
+
+    Whoever passes on what a wiki's user wants must name the wiki: without one it is an operator.
+    """
+
+    name: str
+    wiki: str = ""
+
+    @property
+    def is_operator(self) -> bool:
+        """True for who may decide anything."""
+        return not self.wiki
+
+    def __str__(self) -> str:
+        """``name``, or ``name@wiki``."""
+        return f"{self.name}@{self.wiki}" if self.wiki else self.name
+
+
+def parse_actor(text: str) -> Actor:
+    """The actor that ``name`` or ``name@wiki`` means; MediaWiki lets no user's name hold an ``@``.
+
+    Raises:
+        InputError: it names nobody.
+    """
+    name, at, wiki = text.strip().partition("@")
+    if not name or len(name) > _LONGEST_ACTOR or not name.isprintable():
+        raise InputError(f"{text[:80]!r} names nobody: write a name, or NAME@WIKI for an editor.")
+    return Actor(name, check_wiki(wiki) if at else "")
+
+
+def check_wiki(name: str) -> str:
+    """The name of a wiki, which stands in addresses.
+
+    Raises:
+        InputError: it is no name.
+    """
+    return check_name(name, of="a wiki", limit=LONGEST_WIKI)
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What a rule is about; what people type becomes one in `playback.decisions.level_targets`.
+
+    Attributes:
+        wiki: whose readers it is about; empty: everybody.
+        what: a link's identity key, or a domain; else empty.
+    """
+
+    scope: Scope
+    wiki: str = ""
+    what: str = ""
+
+    def __str__(self) -> str:
+        """In words, for people."""
+        where = f" in the wiki {self.wiki}" if self.wiki else ""
+        if self.scope is Scope.WIKI:
+            return f"the wiki {self.wiki}"
+        return f"{self.scope} {self.what}{where}" if self.what else "the default"
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One decision about a level.
+
+    Attributes:
+        number: later decisions have higher ones.
+        level: None when the decision was to have no rule any more.
+        actor: who decided.
+    """
+
+    number: int
+    target: Target
+    level: Level | None
+    actor: Actor
+    decided_at: datetime
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Right:
+    """One decision about what a wiki's editors may decide.
+
+    Attributes:
+        number: later decisions have higher ones.
+        wiki: within which wiki.
+        editor: which of its editors; empty: each whom no right of their own is given.
+        scope: `Scope.LINK`, or `Scope.DOMAIN` for links and domains.
+        most: the most that they may allow; None: nothing may be decided any more.
+        actor: who gave or withdrew it.
+    """
+
+    number: int
+    wiki: str
+    editor: str
+    scope: Scope
+    most: Level | None
+    actor: Actor
+    decided_at: datetime
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Ruling:
+    """The level of a URL, and why.
+
+    Attributes:
+        rule: what decided; None: nothing did, and the level is `DEFAULT_LEVEL`.
+        is_capped: the rule says more than its editor may allow now.
+    """
+
+    level: Level
+    rule: Rule | None = None
+    is_capped: bool = False
+
+
+class LevelRules:
+    """All rules and rights that hold, ready to be asked. Never changes; `after` makes another."""
+
+    def __init__(self, rules: Iterable[Rule] = (), rights: Iterable[Right] = ()) -> None:
+        self._rules: Mapping[Target, Rule] = {}
+        self._rights: Mapping[tuple[str, str], Right] = {}
+        self._add(rules, rights)
+
+    def after(self, rules: Iterable[Rule], rights: Iterable[Right]) -> "LevelRules":
+        """These with later decisions, which come in their order."""
+        made = LevelRules()
+        made._rules, made._rights = self._rules, self._rights
+        made._add(rules, rights)
+        return made
+
+    @property
+    def rules(self) -> Collection[Rule]:
+        """The rules that hold."""
+        return self._rules.values()
+
+    @property
+    def rights(self) -> Collection[Right]:
+        """The rights that hold."""
+        return self._rights.values()
+
+    def of(self, url: str, wiki: str = "") -> Level:
+        """The most that a reader of `wiki` (empty: of none) is shown of the URL."""
+        return self.ruling(url, wiki).level
+
+    def of_page(self, urls: Iterable[str], wiki: str = "") -> Level:
+        """The most that is shown of a page; see `page_ruling`."""
+        return self.page_ruling(urls, wiki).level
+
+    def page_ruling(self, urls: Iterable[str], wiki: str = "") -> Ruling:
+        """What decides on a page that goes by several URLs: the one cited, and the one it led to.
+
+        A rule about one of these links decides; else the URL with the least does, so that a redirect
+        from a domain that is trusted shows no more of one that is not.
+        """
+        rulings = [self.ruling(url, wiki) for url in dict.fromkeys(urls)]
+        named = [each for each in rulings if each.rule and each.rule.target.scope is Scope.LINK]
+        return min(named or rulings, key=lambda ruling: ruling.level.rank)
+
+    def ruling(self, url: str, wiki: str = "") -> Ruling:
+        """What decides on the URL; what no browser can parse is text."""
+        if not self._rules:
+            return Ruling(DEFAULT_LEVEL)
+        try:
+            rules = self._speaking(url, wiki)
+        except BadUrlError:
+            return Ruling(Level.TEXT)
+        return self._first(rules)
+
+    def speaking(self, url: str, wiki: str = "") -> list[Rule]:
+        """Every rule about the URL, the one that goes before all others first.
+
+        Raises:
+            BadUrlError: no browser can parse it.
+        """
+        return list(self._speaking(url, wiki))
+
+    def at(self, target: Target) -> Rule | None:
+        """The rule about that very thing."""
+        return self._rules.get(target)
+
+    def most(self, actor: Actor, target: Target) -> Level | None:
+        """The most that the actor may allow there; None: the actor may decide nothing there.
+
+        What is decided about the very same thing for everybody, which operators do, no editor exceeds.
+        """
+        if actor.is_operator:
+            return Level.FULL
+        right = self._rights.get((actor.wiki, actor.name)) or self._rights.get((actor.wiki, ""))
+        if right is None or right.most is None or target.wiki != actor.wiki:
+            return None
+        if target.scope not in {Scope.LINK, right.scope}:
+            return None
+        for_all = self._rules.get(replace(target, wiki=""))
+        held = for_all.level if for_all is not None else None
+        return right.most if held is None else least(right.most, held)
+
+    def check_right(self, actor: Actor, target: Target, level: Level | None) -> None:
+        """Return when the actor may give the target that level, or with None take its rule away.
+
+        Raises:
+            InputError: the actor may not; the text says what would be allowed, or who may.
+        """
+        if actor.is_operator:
+            return
+        most = self.most(actor, target)
+        if most is None:
+            raise InputError(self._refusal(actor, target))
+        held = self._rules.get(target)
+        if held is not None and held.actor.is_operator:
+            raise InputError(
+                f"{actor} may not change the level of {target}: an operator ({held.actor}) decided it."
+            )
+        if level is not None and not most.covers(level):
+            raise InputError(
+                f"{actor} may not show {target} at the level {level}: there editors of {actor.wiki}"
+                f" may allow {most} at most. An operator may."
+            )
+
+    def _refusal(self, actor: Actor, target: Target) -> str:
+        told = f"{actor} may not decide on {target}: "
+        if target.wiki != actor.wiki:
+            return f"{told}editors decide within their own wiki only (--wiki {actor.wiki})."
+        given = self._rights.get((actor.wiki, actor.name)) or self._rights.get((actor.wiki, ""))
+        if given is None:
+            return (
+                f"{told}editors of {actor.wiki} have no right to. An operator gives it with"
+                f" `weboid level rights allow --wiki {actor.wiki} --most LEVEL`."
+            )
+        which = "links" if given.scope is Scope.LINK else "links and domains"
+        return f"{told}editors of {actor.wiki} decide on {which} only. An operator may."
+
+    def _first(self, rules: Iterator[Rule]) -> Ruling:
+        """The ruling of the first rule; an editor's only as far as the right to it reaches now."""
+        rule = next(rules, None)
+        if rule is None:
+            return Ruling(DEFAULT_LEVEL)
+        assert rule.level is not None
+        most = self.most(rule.actor, rule.target) or self._first(rules).level
+        return Ruling(least(rule.level, most), rule, not most.covers(rule.level))
+
+    def _speaking(self, url: str, wiki: str) -> Iterator[Rule]:
+        identity, host = spelled_identity(url)
+        whose = (wiki, "") if wiki else ("",)
+        named = [(Scope.LINK, identity), *((Scope.DOMAIN, domain) for domain in _domains(host))]
+        targets = [Target(scope, each, what) for scope, what in named for each in whose]
+        if wiki:
+            targets.append(Target(Scope.WIKI, wiki))
+        targets.append(Target(Scope.DEFAULT))
+        return (self._rules[target] for target in targets if target in self._rules)
+
+    def _add(self, rules: Iterable[Rule], rights: Iterable[Right]) -> None:
+        held_rules, held_rights = dict(self._rules), dict(self._rights)
+        for rule in rules:
+            held_rules.pop(rule.target, None)
+            if rule.level is not None:
+                held_rules[rule.target] = rule
+        for right in rights:
+            held_rights.pop((right.wiki, right.editor), None)
+            if right.most is not None:
+                held_rights[right.wiki, right.editor] = right
+        self._rules, self._rights = held_rules, held_rights
+
+
+def _domains(host: str) -> Iterator[str]:
+    """The host and the domains that it lies in, the longest first."""
+    yield host
+    while not host.startswith("[") and "." in host:
+        host = host.partition(".")[2]
+        yield host

@@ -5,8 +5,9 @@ version    one row: a number that every change raises, so that a reader knows in
 takedowns  `playback.decisions.takedowns`; a row is never deleted. ``changed`` is the version that the
            row's last change started from, so that a reader asks only for what is new to it.
 erasures   a row for each record whose payload was erased for a take-down.
-levels     `playback.decisions.levels`
+levels     `playback.decisions.levels`, with level_rights; rows are only ever added
 verdicts   `playback.decisions.verdicts`
+scores     `playback.decisions.scores`
 url_lists  `playback.decisions.lists`
 
 Moments are whole milliseconds since 1970 UTC.
@@ -66,4 +67,27 @@ CREATE TABLE IF NOT EXISTS url_lists (
     added_ms BIGINT NOT NULL
 );
 """
-TABLES = "".join((VERSION_DDL, TAKEDOWNS_DDL, VERDICTS_DDL, LISTS_DDL))
+LEVELS_DDL = """
+CREATE TABLE IF NOT EXISTS levels (
+    number BIGINT PRIMARY KEY, scope TEXT NOT NULL, wiki TEXT NOT NULL, what TEXT NOT NULL,
+    level TEXT NOT NULL, actor TEXT NOT NULL, actor_wiki TEXT NOT NULL, decided_ms BIGINT NOT NULL,
+    reason TEXT NOT NULL
+);
+CREATE TABLE IF NOT EXISTS level_rights (
+    number BIGINT PRIMARY KEY, wiki TEXT NOT NULL, editor TEXT NOT NULL, scope TEXT NOT NULL,
+    most TEXT NOT NULL, actor TEXT NOT NULL, actor_wiki TEXT NOT NULL, decided_ms BIGINT NOT NULL,
+    reason TEXT NOT NULL
+);
+"""
+SCORES_DDL = """
+CREATE TABLE IF NOT EXISTS scores (
+    url TEXT NOT NULL,
+    timestamp TEXT NOT NULL,
+    level TEXT NOT NULL,
+    version BIGINT NOT NULL,
+    score DOUBLE PRECISION NOT NULL,
+    scored_ms BIGINT NOT NULL,
+    PRIMARY KEY (url, timestamp, level)
+);
+"""
+TABLES = "".join((VERSION_DDL, TAKEDOWNS_DDL, VERDICTS_DDL, LISTS_DDL, LEVELS_DDL, SCORES_DDL))

@@ -5,13 +5,16 @@ answers readers holds what it read as a `Watched` value, and looks at the store'
 answer. A store that is there and cannot be read is an error, never an empty one: playback fails closed.
 """
 
+import secrets
 import sqlite3
 import threading
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
 from core.errors import TransientError
+from core.index_url import parse_index_url
 from core.layout import Layout
 from playback.decisions.schema import TABLES
 
@@ -19,6 +22,7 @@ Values = Mapping[str, Any]
 T = TypeVar("T")
 
 _BUSY_TIMEOUT_S = 5.0
+_MOST_ATTEMPTS = 5
 
 
 class DecisionStore(Protocol):
@@ -53,19 +57,61 @@ class DecisionStore(Protocol):
         ...
 
 
-def open_decisions(layout: Layout) -> DecisionStore:
-    """The decisions about a collection. Nothing is opened yet."""
-    return SqliteDecisionStore(layout.decisions_db)
+def open_decisions(layout: Layout, url: str = "") -> DecisionStore:
+    """The decisions about a collection: beside its own index, or beside the one that `url` names.
+
+    Nothing is opened yet.
+
+    Raises:
+        ConfigError: `url` names none.
+    """
+    if not url:
+        return SqliteDecisionStore(layout.decisions_db)
+    from playback.decisions.postgres import PostgresDecisionStore  # needs a library
+
+    return PostgresDecisionStore(parse_index_url(url))
+
+
+class CalledStore:
+    """A store asked through `call`, maybe where waiting for it holds up nobody else."""
+
+    def __init__(self, store: DecisionStore, call: Callable[..., Any]) -> None:
+        self._store = store
+        self._call = call
+
+    def version(self) -> int:
+        """The number of the last change."""
+        found: int = self._call(self._store.version, ())
+        return found
+
+    def rows(self, query: str, values: Values) -> list[Any]:
+        """The answer's rows."""
+        found: list[Any] = self._call(self._store.rows, (query, values))
+        return found
+
+    def change(self, changes: Iterable[tuple[str, Values]]) -> None:
+        """Make the changes."""
+        self._call(self._store.change, (list(changes),))
+
+    def close(self) -> None:
+        """Close the store."""
+        self._store.close()
 
 
 class SqliteDecisionStore:
-    """The decisions of one collection, in a file that the first change creates."""
+    """The decisions of one collection, in a file that the first change creates.
+
+    Reading needs no right to write: from a folder where nothing can be written, a file at rest is read
+    as it stands, and anew whenever it is another.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._lock = threading.Lock()
-        self._connection: sqlite3.Connection | None = None
-        self._opened: tuple[int, int] | None = None
+        self._reader: sqlite3.Connection | None = None
+        self._writer: sqlite3.Connection | None = None
+        self._opened: tuple[int, ...] | None = None
+        self._is_frozen = False
 
     def version(self) -> int:
         """The number of the last change."""
@@ -76,8 +122,7 @@ class SqliteDecisionStore:
         """The answer's rows."""
         with self._lock:
             try:
-                connection = self._connected()
-                return [] if connection is None else connection.execute(query, values).fetchall()
+                return self._ask(query, values)
             except (sqlite3.Error, OSError) as error:
                 self._close()
                 raise TransientError(f"The decisions cannot be read: {error}.") from error
@@ -86,7 +131,8 @@ class SqliteDecisionStore:
         """Make the changes."""
         with self._lock:
             try:
-                connection = self._connected() or self._created()
+                self._connected()  # closes what belongs to another file
+                connection = self._writer = self._writer or self._open_writer()
                 connection.execute("BEGIN IMMEDIATE")
                 try:
                     for query, values in changes:
@@ -105,39 +151,103 @@ class SqliteDecisionStore:
         with self._lock:
             self._close()
 
+    def _ask(self, query: str, values: Values) -> list[Any]:
+        for _ in range(_MOST_ATTEMPTS):
+            connection = self._connected()
+            if connection is None:
+                return []
+            try:
+                found = connection.execute(query, values).fetchall()
+            except sqlite3.OperationalError as error:
+                if "no such table" not in str(error):
+                    raise
+                found = []  # of an older version of ours: nothing of that kind was decided
+            except sqlite3.DatabaseError:
+                if not self._is_frozen or self._identity() == self._opened:
+                    raise
+                continue  # it was written to under a reader who takes no lock
+            if not self._is_frozen or self._identity() == self._opened:
+                return found
+        raise TransientError("The decisions change faster than they can be read.")
+
     def _close(self) -> None:
-        if self._connection is not None:
-            self._connection.close()
-        self._connection = self._opened = None
+        for connection in (self._reader, self._writer):
+            if connection is not None:
+                connection.close()
+        self._reader = self._writer = self._opened = None
 
     def _connected(self) -> sqlite3.Connection | None:
         """The connection to the file that is there now; None when there is none."""
+        identity = self._identity()
+        if identity is None:
+            self._close()
+            return None
+        if self._reader is None or identity != self._opened:
+            self._close()
+            self._reader = self._open_reader()
+            self._opened = self._identity()
+        return self._reader
+
+    def _identity(self) -> tuple[int, ...] | None:
+        """Differs when another file must be opened."""
         try:
             found = self._path.stat()
         except FileNotFoundError:
-            self._close()
             return None
-        identity = (found.st_dev, found.st_ino)
-        if self._connection is None or identity != self._opened:
-            self._close()
-            self._connection, self._opened = self._open(), identity
-        return self._connection
+        if not self._is_frozen:
+            return (found.st_dev, found.st_ino)
+        log = self._path.with_name(f"{self._path.name}-wal")
+        return (found.st_dev, found.st_ino, found.st_mtime_ns, found.st_size, log.exists())
 
-    def _created(self) -> sqlite3.Connection:
+    def _open_reader(self) -> sqlite3.Connection:
+        self._is_frozen = False
+        try:
+            return self._open("?mode=ro")
+        except sqlite3.OperationalError:
+            log = self._path.with_name(f"{self._path.name}-wal")
+            if log.exists():
+                raise
+        # SQLite's locks need a file beside it that cannot be made here; without them it reads only
+        # what it is told will not change, and we look whether it did.
+        connection = self._open("?mode=ro&immutable=1")
+        self._is_frozen = True
+        return connection
+
+    def _open_writer(self) -> sqlite3.Connection:
         self._path.parent.mkdir(parents=True, exist_ok=True)
-        self._connection = self._open()
-        found = self._path.stat()
-        self._opened = (found.st_dev, found.st_ino)
-        return self._connection
-
-    def _open(self) -> sqlite3.Connection:
-        connection = sqlite3.connect(
-            self._path, timeout=_BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False
-        )
-        connection.row_factory = sqlite3.Row
+        if not self._path.exists():
+            # Under another name until it is whole: what has no version is no store (fail closed).
+            fresh = self._path.with_name(f".{self._path.name}.{secrets.token_hex(4)}")
+            try:
+                with closing(sqlite3.connect(fresh, isolation_level=None)) as made:
+                    made.executescript(TABLES)
+                with suppress(FileExistsError):
+                    self._path.hardlink_to(fresh)
+            finally:
+                fresh.unlink(missing_ok=True)
+        connection = self._open("?mode=rw")
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = FULL")
         connection.executescript(TABLES)
+        return connection
+
+    def _open(self, how: str) -> sqlite3.Connection:
+        connection = sqlite3.connect(
+            f"{self._path.absolute().as_uri()}{how}",
+            uri=True,
+            timeout=_BUSY_TIMEOUT_S,
+            isolation_level=None,
+            check_same_thread=False,
+        )
+        connection.row_factory = sqlite3.Row
+        try:
+            found = connection.execute("SELECT count(*) FROM decision_version").fetchone()[0]
+        except sqlite3.Error:
+            connection.close()
+            raise
+        if found != 1:
+            connection.close()
+            raise sqlite3.DatabaseError("it has no version")
         return connection
 
 

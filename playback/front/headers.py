@@ -36,7 +36,7 @@ def security_headers(replay_origin: str) -> dict[str, str]:
 
 
 class FixedHeaders:
-    """ASGI middleware that sets `headers` on every response of `app`."""
+    """ASGI middleware that sets `headers` on every response of `app` that does not say others."""
 
     def __init__(self, app: ASGIApp, headers: Mapping[str, str]) -> None:
         self._app = app
@@ -47,7 +47,9 @@ class FixedHeaders:
 
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
-                MutableHeaders(scope=message).update(self._headers)
+                found = MutableHeaders(scope=message)
+                for name, value in self._headers.items():
+                    found.setdefault(name, value)
             await send(message)
 
         await self._app(scope, receive, send_with_headers)

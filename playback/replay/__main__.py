@@ -9,8 +9,11 @@ import argparse
 import json
 import logging
 import os
+import resource
 import signal
+import socket
 import sys
+import time
 from datetime import timedelta
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -20,10 +23,15 @@ import gevent
 from core.clock import SystemClock
 from core.layout import Layout
 from playback.database import INDEX_URL, KeptSqliteDatabase, open_database
-from playback.decisions.store import open_decisions
+from playback.decisions.lists import folder_of
+from playback.decisions.store import CalledStore, open_decisions
+from playback.holds import Holds, Unscanned
 from playback.permits import Permits
 from playback.replay.archive import Archive
+from playback.replay.cache import MadeCache
 from playback.replay.context import Context, Limits
+from playback.replay.files import FileCache
+from playback.replay.full import with_full
 from playback.replay.gate import Policy
 from playback.replay.index import CaptureIndex, call_here
 from playback.replay.making import Makers
@@ -43,27 +51,35 @@ def main() -> None:
     database = open_database(layout, url) if url else KeptSqliteDatabase(layout.captures_db)
     # A file answers sooner than another thread could be asked to ask it.
     call = gevent.get_hub().threadpool.apply if database.shared else call_here
-    decisions = open_decisions(layout)
+    decisions = open_decisions(layout, url)
+    if database.shared:
+        decisions = CalledStore(decisions, call)
     permits = Permits(
-        decisions, lambda query, values: call(database.rows, (query, values)), SystemClock().now
+        decisions,
+        lambda query, values: call(database.rows, (query, values)),
+        SystemClock().now,
+        Holds(decisions, folder_of(layout.decisions_db), unscanned=options.unscanned),
     )
     index = CaptureIndex(database, permits=permits, call=call)
+    limits = Limits(window=timedelta(days=options.window_days))
     makers = Makers(options.makers, deadline_s=options.deadline_s)
-    server = ReplayServer((options.host, options.port))
+    server = ReplayServer(_address(options))
+    context = Context(
+        index,
+        Archive(layout, permits),
+        decisions,
+        permits,
+        front=options.front_origin,
+        limits=limits,
+        make=makers,
+        made=MadeCache(limits.cache_bytes, _files(layout, options.cache_bytes)),
+        origin=options.origin or _own_origin(options.host, server.port),
+    )
     server.answer_with(
-        Replay(
-            Context(
-                index,
-                Archive(layout, permits),
-                decisions,
-                permits,
-                front=options.front_origin,
-                limits=Limits(window=timedelta(days=options.window_days)),
-                make=makers,
-            )
-        ),
+        Replay(context),
         Policy(options.front_origin, _hosts(options.host, server.port, options.origin)),
     )
+    server.application = with_full(server.application, context, options.full_origin)
     for name in (signal.SIGTERM, signal.SIGINT):
         gevent.signal_handler(name, server.stop)
     if not options.keep_running:
@@ -83,6 +99,9 @@ def _parse() -> argparse.Namespace:
     parser.add_argument("--collection", type=Path, required=True, help="the collection's folder")
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on")
     parser.add_argument("--port", type=int, default=0, help="port to listen on; 0: a free one")
+    parser.add_argument(
+        "--listen-fd", type=int, help="a listening socket that is inherited; instead of --port"
+    )
     parser.add_argument("--front-origin", type=_origin, required=True, help="origin of the front")
     parser.add_argument(
         "--origin", type=_origin, default=None, help="origin that readers see, behind a proxy"
@@ -94,8 +113,40 @@ def _parse() -> argparse.Namespace:
     parser.add_argument(
         "--deadline-s", type=float, default=10.0, help="how long sanitising a page may take"
     )
+    parser.add_argument(
+        "--cache-bytes",
+        type=int,
+        default=500_000_000,
+        help="how much of what was made is kept in files; 0: nothing",
+    )
+    parser.add_argument(
+        "--full-origin", default="", help="https://*.copies.example: where copies run scripts"
+    )
+    parser.add_argument(
+        "--unscanned",
+        type=Unscanned,
+        default=Unscanned.ALLOW,
+        help="hold-downloads: no file leaves that was not scanned",
+    )
     parser.add_argument("--keep-running", action="store_true", help="do not stop when stdin ends")
     return parser.parse_args()
+
+
+def _address(options: argparse.Namespace) -> tuple[str, int] | socket.socket:
+    """Where to listen, or what listens already; there may be as many connections as there are files."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    if options.listen_fd is not None:
+        return socket.socket(fileno=options.listen_fd)
+    return options.host, options.port
+
+
+def _files(layout: Layout, limit: int) -> FileCache | None:
+    """Where what was made is kept."""
+    if limit <= 0:
+        return None
+    later = gevent.get_hub().threadpool.spawn
+    return FileCache(layout.made, limit=limit, wait=gevent.sleep, later=later, now=time.time)
 
 
 def _index_url(text: str) -> str:
@@ -111,6 +162,11 @@ def _origin(text: str) -> str:
     if parts.username is not None or any(character in text for character in " ;,'\""):
         raise argparse.ArgumentTypeError(f"an origin has no such characters: {text!r}")
     return f"{parts.scheme}://{parts.netloc.lower()}"
+
+
+def _own_origin(host: str, port: int) -> str:
+    """Where it is reached when no reverse proxy stands before it."""
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
 def _hosts(host: str, port: int, origin: str | None) -> frozenset[str]:

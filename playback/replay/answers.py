@@ -1,7 +1,7 @@
 """What replay says: answers before they reach the gate, and when none need be made."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime
 from email.utils import format_datetime
@@ -16,9 +16,29 @@ TEXT = "text/plain; charset=utf-8"
 CSS = "text/css; charset=utf-8"
 PDF = "application/pdf"
 
+_UNSAFE = re.compile(r"[^A-Za-z0-9:._-]")
 NEVER = "This page was not captured, or not as its readers saw it."
 
 Headers = tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """A body that is made while it is sent; whoever takes it reads it once, and closes it.
+
+    Attributes:
+        size: how many bytes it will give.
+        blocks: them.
+        close: lets go of what they are read from.
+    """
+
+    size: int
+    blocks: Iterator[bytes]
+    close: Callable[[], object]
+
+    def __iter__(self) -> Iterator[bytes]:
+        """The blocks."""
+        return self.blocks
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +47,7 @@ class Answer:
 
     status: HTTPStatus
     content_type: str
-    body: bytes
+    body: bytes | Stream
     headers: Headers = ()
 
 
@@ -36,31 +56,42 @@ class Request:
     """What is asked for, the moment its timestamp names, and the ETags its reader holds.
 
     Attributes:
+        is_embedded: a page shows it; no reader sees it by itself (Fetch Metadata).
+        variant: what else the answer depends on, e.g. the level; part of its ETag.
+        range: the range that is asked for, as the header says it; empty: all.
+        if_range: the ETag for which alone a range is wanted; empty: any.
         rules: differs when other payloads are taken down (`Permits.state_of_digests`).
     """
 
     memento: Memento
     at: datetime
     known_etags: str
+    range: str = ""
+    if_range: str = ""
     rules: str = ""
+    is_embedded: bool = False
+    variant: str = ""
 
     def etag(self, capture: Capture) -> str:
         """Changes when the bytes do: with the record, the rules, and the page's moment."""
         place = f"{capture.location.filename}:{capture.location.offset}"
-        safe = re.sub(r"[^A-Za-z0-9:._-]", "-", place)[-120:]
+        safe = _UNSAFE.sub("-", place)[-80:]
         rules = f"{self.rules}:" if self.rules else ""
-        return f'"{rules}{SANITISER_VERSION}:{self.memento.timestamp}:{safe}"'
+        address = self.memento
+        asked = f"{address.timestamp}{address.modifier}:{address.wiki}:{self.variant}"
+        return f'"{rules}{SANITISER_VERSION}:{asked}:{safe}"'
 
     def answer(
         self, capture: Capture, content_type: str, make: Callable[[], bytes], *more: tuple[str, str]
     ) -> Answer:
         """The capture as `make` makes it; not made at all when its reader has it (304)."""
+        etag = self.etag(capture)
         validators = (
-            ("ETag", self.etag(capture)),
+            ("ETag", etag),
             # RFC 7089, 2.1.1
             ("Memento-Datetime", format_datetime(capture.captured_at, usegmt=True)),
         )
-        if self.etag(capture) in self.known_etags:
+        if etag in self.known_etags:
             # Its headers take the place of those that the reader's browser keeps (RFC 9111, 3.2), so
             # the gate must know what they are for.
             return Answer(HTTPStatus.NOT_MODIFIED, content_type, b"", (*validators, *more))
@@ -89,6 +120,11 @@ def blocked(reason: str, front: str) -> Answer:
         text += f" {reason}"
     told = notice(HTTPStatus.UNAVAILABLE_FOR_LEGAL_REASONS, "Taken down", text)
     return replace(told, headers=(("Link", f'<{front}/>; rel="blocked-by"'),))
+
+
+def held_back(reason: str) -> Answer:
+    """It was captured and is kept, but does not leave: `reason` says why (C-16)."""
+    return notice(HTTPStatus.FORBIDDEN, "Held back", f"This copy is not handed out. {reason}")
 
 
 def absent() -> Answer:

@@ -1,29 +1,32 @@
-"""Records out of WARCs: pywb's loaders, fenced in.
+"""Records out of WARCs, fenced in.
 
 A WARC is named by the index, and an index can be poisoned: only plain names inside ``archive/`` are
 opened, only at the place the index says, and only when the record found there is the one that was
-looked for (P-20).
+looked for (P-20). A file is opened for each record and read in as few calls as there are blocks:
+whoever puts another file in its place, because a record was erased, is believed at once.
 """
 
 import os
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from itertools import islice
 
-from pywb.warcserver.resource.blockrecordloader import BlockArcWarcRecordLoader
-from pywb.warcserver.resource.resolvingloader import ResolvingLoader
-from warcio.bufferedreaders import ChunkedDataReader
-from warcio.limitreader import LimitReader
+import gevent
 
 from core.captures import Capture, RecordLocation
-from core.errors import PermanentError
+from core.errors import BodyTooLargeError, PermanentError
 from core.layout import OPEN_SUFFIX, Layout
 from core.records import RecordType
-from playback.permits import Permits, TakenDownError
-from playback.replay.decode import decode_body
+from playback.permits import Permits, TakenDownError, digests_of
+from playback.replay.decode import codings_of, decode_blocks
+from playback.replay.records import LONGEST_HEAD, Fields, Record, dechunked, read_record
 
 # P-20: no separators, no schemes, no hidden files.
 _WARC_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,250}\.warc(?:\.gz)?", re.ASCII)
+_FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+_BLOCKS_A_TURN = 8  # half a megabyte, then others have theirs
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +46,19 @@ class Payload:
     status: int | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A payload of which some is read.
+
+    Attributes:
+        size: of all of it, when its length needs no decoding; else None.
+        blocks: what was asked for, once.
+    """
+
+    size: int | None
+    blocks: Iterator[bytes]
+
+
 class Archive:
     """The WARCs of one collection, for reading."""
 
@@ -50,9 +66,6 @@ class Archive:
         """Take the folder; without `permits` everything may be read."""
         self._folder = str(layout.archive)
         self._permits = permits
-        self._records = ResolvingLoader(
-            [self._paths], record_loader=BlockArcWarcRecordLoader(loader=_LocalLoader())
-        )
 
     def load(self, capture: Capture, *, limit: int) -> Payload:
         """The capture's payload, at most `limit` bytes of it after decoding.
@@ -64,102 +77,145 @@ class Archive:
             BodyTooLargeError: the payload is longer, or expands too much.
             PermanentError: the record is missing, damaged, or not the capture's.
         """
-        takedown = None if self._permits is None else self._permits.capture(capture)
-        if takedown is not None:
-            raise TakenDownError(takedown)
+        self._check(capture)
         loaded = self._load(capture, limit)
         if self._permits is not None:
             self._permits.check_payload(loaded.body)
         return loaded
 
+    def _check(self, capture: Capture) -> None:
+        takedown = None if self._permits is None else self._permits.capture(capture)
+        if takedown is not None:
+            raise TakenDownError(takedown)
+
     def _load(self, capture: Capture, limit: int) -> Payload:
-        try:
-            headers, payload = self._records.load_headers_and_payload(
-                _cdx(capture), None, _no_lookup
+        place = capture.original or capture.location
+        # A stored byte is at least a byte of the record that is inflated, but for what gzip adds.
+        if place.length > limit + limit // 256 + LONGEST_HEAD:
+            raise BodyTooLargeError(f"A record of {place.length} bytes is not shown.")
+        if capture.record_type is RecordType.REVISIT:
+            with self._record(capture.location) as revisit:
+                _check_target(capture, revisit)
+                shown = revisit.http
+        elif capture.record_type in (RecordType.RESPONSE, RecordType.RESOURCE):
+            shown = None
+        else:
+            raise PermanentError("A record of that type holds no capture.")
+        with self._payload_record(capture) as record:
+            return _payload(capture, shown, record, limit)
+
+    @contextmanager
+    def open(self, capture: Capture, *, limit: int) -> Iterator[Part]:
+        """The capture's payload as it comes, for what is too large to be held; `limit` bytes at most.
+
+        Whoever reads gives others a turn between blocks. A payload under a content coding has no
+        size here and no blocks: it is to be loaded.
+
+        Raises:
+            TakenDownError: the capture or its payload must not be shown.
+            BodyTooLargeError: the payload is longer.
+            PermanentError: the record is missing, damaged, or not the capture's; later, too, from
+                the blocks.
+        """
+        self._check(capture)
+        if capture.record_type is RecordType.REVISIT:
+            with self._record(capture.location) as revisit:
+                _check_target(capture, revisit)
+        with self._payload_record(capture) as record:
+            http = record.http
+            is_coded = http is not None and (
+                bool(codings_of(http.get("content-encoding")))
+                or http.get("transfer-encoding") != ""
             )
-        except Exception as error:
-            # pywb and warcio raise whatever the bytes provoke: OSError, EOFError, struct.error, …
-            raise PermanentError(f"A record cannot be read: {error}.") from error
-        try:
-            return _payload(capture, headers, payload, limit)
-        except (OSError, EOFError, ValueError, AttributeError) as error:
-            raise PermanentError(f"A record is damaged: {error}.") from error
-        finally:
-            for record in (headers, payload):
-                record.raw_stream.close()
+            if record.size > limit:
+                raise BodyTooLargeError(f"A body of {record.size} bytes is not shown.")
+            if is_coded:
+                yield Part(None, iter(()))
+                return
+            if self._permits is None or not self._permits.depend_on_payloads():
+                yield Part(record.size, _by_turns(record.content))
+                return
+            # What leaves is held against the digests, so all of it is read once before.
+            self._permits.check_digests(digests_of(_by_turns(record.content)))
+        with self._payload_record(capture) as record:
+            yield Part(record.size, _by_turns(record.content))
 
-    def _paths(self, filename: str, _cdx: object) -> list[str]:
-        """Where pywb may look for a WARC of that name: closed, or still open."""
-        if not _WARC_NAME.fullmatch(filename):
-            return []
-        # As text: paths as objects cost more than opening the file.
-        closed = f"{self._folder}{os.sep}{filename}"
-        return [path for path in (closed, closed + OPEN_SUFFIX) if os.path.isfile(path)]  # noqa: PTH113 see above
-
-
-class _LocalLoader:
-    """What opens files for pywb: files only, where its own opens URLs, too."""
-
-    def load(self, path: str, offset: int = 0, length: int = -1) -> Any:
-        if offset < 0 or length <= 0:
-            raise PermanentError("The index names a place that no record has.")
-        file = open(path, "rb")  # noqa: PTH123, SIM115 `load` closes it; pathlib only adds a call
-        file.seek(offset)
-        return LimitReader(file, length)
-
-
-def _cdx(capture: Capture) -> dict[str, Any]:
-    """The capture as the fields that pywb's loader reads; ``orig.*`` spares it a second look-up."""
-    fields = _place(capture.location, "")
-    if capture.record_type is RecordType.REVISIT:
+    @contextmanager
+    def _payload_record(self, capture: Capture) -> Iterator[Record]:
+        """The record that holds the payload; it is the capture's."""
+        if capture.record_type is not RecordType.REVISIT:
+            with self._record(capture.location) as record:
+                _check_target(capture, record)
+                yield record
+            return
         if capture.original is None:
             raise PermanentError("A revisit of nothing that is indexed.")
-        fields |= _place(capture.original, "orig.")
-    return fields
+        with self._record(capture.original) as record:
+            if (
+                record.warc.get("warc-type") != RecordType.RESPONSE
+                or record.warc.get("warc-payload-digest") != capture.digest
+            ):
+                raise PermanentError("A revisit's payload is not the one it refers to.")
+            yield record
+
+    @contextmanager
+    def _record(self, place: RecordLocation) -> Iterator[Record]:
+        file = self._open(place.filename)
+        try:
+            yield read_record(
+                lambda offset, size: os.pread(file, size, offset), place.offset, place.length
+            )
+        except (OSError, OverflowError) as error:
+            raise PermanentError(f"A record cannot be read: {error}.") from error
+        finally:
+            os.close(file)
+
+    def _open(self, filename: str) -> int:
+        """A WARC of that name: closed, or still open."""
+        if not _WARC_NAME.fullmatch(filename):
+            raise PermanentError("The index names a file that is no WARC of ours.")
+        # As text: paths as objects cost more than opening the file.
+        closed = f"{self._folder}{os.sep}{filename}"
+        for path in (closed, closed + OPEN_SUFFIX, closed):  # it may be closed between the two
+            try:
+                return os.open(path, _FLAGS)
+            except FileNotFoundError:
+                continue
+            except OSError as error:
+                raise PermanentError(f"A WARC cannot be opened: {error}.") from error
+        raise PermanentError("A WARC that the index names is not there.")
 
 
-def _place(location: RecordLocation, prefix: str) -> dict[str, Any]:
-    return {
-        f"{prefix}filename": location.filename,
-        f"{prefix}offset": location.offset,
-        f"{prefix}length": location.length,
-    }
+def _check_target(capture: Capture, record: Record) -> None:
+    """Refuse a record that is not the one the index speaks of."""
+    target = record.warc.get("warc-target-uri").strip("<>")
+    if target != capture.url or record.warc.get("warc-type") != capture.record_type:
+        raise PermanentError("The index points at another record.")
 
 
-def _no_lookup(params: object) -> list[Any]:
-    """The second index query that pywb makes for revisits without ``orig.*``; ours always have it."""
-    del params
-    return []
-
-
-def _payload(capture: Capture, headers: Any, payload: Any, limit: int) -> Payload:
-    _check_identity(capture, headers, payload)
+def _payload(capture: Capture, shown: Fields | None, record: Record, limit: int) -> Payload:
+    content = _by_turns(record.content)
     if capture.record_type is RecordType.RESOURCE:
-        content_type = payload.rec_headers.get_header("Content-Type") or ""
-        return Payload(decode_body(payload.raw_stream, "", limit=limit), content_type)
-    stored = payload.http_headers
-    # A revisit may carry no HTTP headers of its own (WARC/1.1, 6.7).
-    shown = headers.http_headers if headers.http_headers is not None else stored
-    stream = payload.raw_stream
-    if (stored.get_header("Transfer-Encoding") or "").lower() == "chunked":
-        stream = ChunkedDataReader(stream, decomp_type=None)
+        body = decode_blocks(content, "", limit=limit)
+        return Payload(body, record.warc.get("content-type"))
+    stored = record.http
+    if stored is None:
+        raise PermanentError("A response without a head.")
+    head = shown or stored  # a revisit may carry no HTTP headers of its own (WARC/1.1, 6.7)
+    if stored.get("transfer-encoding").lower() == "chunked":
+        content = dechunked(content)
     # Codings describe the stored bytes, so they are read beside them.
-    codings = stored.get_header("Content-Encoding") or ""
     return Payload(
-        body=decode_body(stream, codings, limit=limit),
-        content_type=shown.get_header("Content-Type") or stored.get_header("Content-Type") or "",
-        location=shown.get_header("Location") or "",
+        body=decode_blocks(content, stored.get("content-encoding"), limit=limit),
+        content_type=head.get("content-type") or stored.get("content-type"),
+        location=head.get("location"),
         status=capture.status,
     )
 
 
-def _check_identity(capture: Capture, headers: Any, payload: Any) -> None:
-    """Refuse a record that is not the one the index speaks of."""
-    target = (headers.rec_headers.get_header("WARC-Target-URI") or "").strip("<>")
-    if target != capture.url or headers.rec_type != capture.record_type:
-        raise PermanentError("The index points at another record.")
-    digest = payload.rec_headers.get_header("WARC-Payload-Digest")
-    if capture.record_type is RecordType.REVISIT and (
-        payload.rec_type != RecordType.RESPONSE or digest != capture.digest
-    ):
-        raise PermanentError("A revisit's payload is not the one it refers to.")
+def _by_turns(blocks: Iterator[bytes]) -> Iterator[bytes]:
+    """The blocks; other readers have their turns in between."""
+    while turn := list(islice(blocks, _BLOCKS_A_TURN)):
+        yield from turn
+        if len(turn) == _BLOCKS_A_TURN:
+            gevent.sleep(0)

@@ -1,7 +1,16 @@
-"""What was made once and may be asked for again, up to so many bytes."""
+"""What was made once and may be asked for again: in memory, then in files (`playback.replay.files`).
 
+A value is named by all that it was made of, so it is never out of date; whether it may be shown is
+asked before anybody asks here (P-22). The same value asked for twice at once is made once.
+"""
+
+import hashlib
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
+
+from gevent.event import Event
+
+from playback.replay.files import FileCache
 
 
 class ByteCache:
@@ -12,17 +21,66 @@ class ByteCache:
         self._size = 0
         self._values: OrderedDict[Hashable, bytes] = OrderedDict()
 
-    def get(self, key: Hashable, make: Callable[[], bytes]) -> bytes:
-        """The value of `key`, made now when it is not here; what `make` raises, this raises."""
+    def find(self, key: Hashable) -> bytes | None:
+        """The value of `key`; None when it is not here."""
         value = self._values.get(key)
         if value is not None:
             self._values.move_to_end(key)
+        return value
+
+    def keep(self, key: Hashable, value: bytes) -> None:
+        """Keep the value, unless it is a large part of all."""
+        if len(value) > self._limit // 4 or key in self._values:
+            return
+        self._values[key] = value
+        self._size += len(value)
+        while self._size > self._limit:
+            _, dropped = self._values.popitem(last=False)
+            self._size -= len(dropped)
+
+
+class MadeCache:
+    """Values by what they are made of: in memory, then in files, and else made now."""
+
+    def __init__(self, memory_bytes: int, files: FileCache | None = None) -> None:
+        self._memory = ByteCache(memory_bytes)
+        self._files = files
+        self._making: dict[str, Event] = {}
+
+    def get(self, key: Hashable, make: Callable[[], bytes]) -> bytes:
+        """The value of `key`, made now when it is nowhere; what `make` raises, this raises.
+
+        Args:
+            key: all that the value depends on; its text must tell it from any other.
+            make: makes the value; others are answered meanwhile.
+        """
+        name = hashlib.sha256(repr(key).encode("utf-8", "surrogatepass")).hexdigest()
+        while True:
+            value = self._memory.find(name)
+            if value is not None:
+                return value
+            other = self._making.get(name)
+            if other is None:
+                break
+            other.wait()  # if it failed, it is this one's turn
+        made = self._making[name] = Event()
+        try:
+            value = self._found_or_made(name, make)
+            self._memory.keep(name, value)
             return value
-        value = make()
-        if len(value) <= self._limit // 4 and key not in self._values:
-            self._values[key] = value
-            self._size += len(value)
-            while self._size > self._limit:
-                _, dropped = self._values.popitem(last=False)
-                self._size -= len(dropped)
+        finally:
+            del self._making[name]
+            made.set()
+
+    def _found_or_made(self, name: str, make: Callable[[], bytes]) -> bytes:
+        if self._files is None:
+            return make()
+        value = self._files.find(name)
+        if value is not None:
+            return value
+        with self._files.alone(name) as is_first:
+            value = None if is_first else self._files.find(name)
+            if value is None:
+                value = make()
+                self._files.keep(name, value)
         return value

@@ -1,20 +1,25 @@
 """What every route of replay works with: the index, the archive, the limits and what makes copies safe."""
 
+import hashlib
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
 
 # In the replay environment only, where mypy does not run.
 import webencodings  # type: ignore[import-untyped]
 
 from core.captures import Capture
 from core.records import RecordType
+from playback.decisions.level_book import LevelBook
 from playback.decisions.store import DecisionStore
 from playback.permits import Permits
 from playback.replay.answers import Answer, Request
 from playback.replay.archive import Archive, Payload
-from playback.replay.cache import ByteCache
+from playback.replay.cache import MadeCache
 from playback.replay.html import SANITISER_VERSION
 from playback.replay.index import CaptureIndex
 from playback.replay.making import Make
@@ -34,9 +39,10 @@ class Limits:
     css_bytes: int = 1_000_000
     text_bytes: int = 10_000_000
     image_bytes: int = 32_000_000
-    pdf_bytes: int = 64_000_000
+    pdf_bytes: int = 64_000_000  # under a content coding
+    download_bytes: int = 4_000_000_000
     full_bytes: int = 64_000_000  # any part of a full copy
-    cache_bytes: int = 64_000_000
+    cache_bytes: int = 64_000_000  # of what was made, in memory
     window: timedelta = timedelta(days=30)  # how far from its page a part may be captured (P-10)
 
 
@@ -53,6 +59,8 @@ class Context:
         limits: how much is shown.
         make: what makes documents and style sheets safe.
         made: what was made.
+        origin: our own, as readers see it; empty where nobody needs to be told.
+        levels: how much of it each reader is shown.
     """
 
     index: CaptureIndex
@@ -62,27 +70,44 @@ class Context:
     front: str
     limits: Limits
     make: Make
-    made: ByteCache = field(init=False)
+    made: MadeCache
+    origin: str = ""
+    levels: LevelBook = field(init=False)
 
     def __post_init__(self) -> None:
-        """Make room for what will be made."""
-        object.__setattr__(self, "made", ByteCache(self.limits.cache_bytes))
+        """Open the book of levels."""
+        object.__setattr__(self, "levels", LevelBook(self.decisions))
 
     def made_answer(
         self, request: Request, capture: Capture, content_type: str, make: Callable[[], bytes]
     ) -> Answer:
-        """What is made of a capture; made once."""
-        place = (capture.location.filename, capture.location.offset)
-        address = request.memento
+        """What is made of a capture; made once.
+
+        The caller has found the capture, and so asked whether it may be shown.
+        """
+        address, place = request.memento, capture.location
         key = (
-            place,
-            address.timestamp,
-            address.modifier,
-            content_type,
-            SANITISER_VERSION,
-            request.rules,
+            # what of,
+            (capture.digest, capture.url, capture.page_id, place.filename, place.offset),
+            # for whom,
+            (address, content_type, self.front, request.rules, request.variant),
+            # by what.
+            (SANITISER_VERSION, maker_version()),
         )
         return request.answer(capture, content_type, lambda: self.made.get(key, make))
+
+
+@cache
+def maker_version() -> str:
+    """Differs when the code or the libraries that make copies safe do.
+
+    What is kept in files must not outlive a rule because somebody forgot to count a version up.
+    """
+    code = hashlib.sha256()
+    for path in sorted(Path(__file__).parent.glob("*.[pj][ys]")):
+        code.update(path.read_bytes())
+    libraries = [f"{name} {version(name)}" for name in ("nh3", "tinycss2", "webencodings")]
+    return f"{code.hexdigest()} {libraries}"
 
 
 def first_playable(captures: Iterable[Capture]) -> Capture | None:

@@ -21,6 +21,23 @@ _MOST_EXPANSION = 250
 _EXPANSION_COUNTS_FROM = 1024 * 1024
 
 
+def codings_of(text: str) -> list[str]:
+    """The content codings that a head names, outermost last (RFC 9110, 8.4).
+
+    Raises:
+        PermanentError: one that nobody here can undo, or too many of them.
+    """
+    if not text:
+        return []
+    names = [name.strip().lower() for name in text.split(",")]
+    names = [name for name in names if name not in {"", "identity"}]
+    if len(names) > _MOST_CODINGS:
+        raise PermanentError("A body under more codings than any server uses.")
+    if any(name not in _DECODERS for name in names):
+        raise PermanentError("A body in a coding that playback cannot undo.")
+    return names
+
+
 class Stream(Protocol):
     """What is read in blocks."""
 
@@ -30,7 +47,12 @@ class Stream(Protocol):
 
 
 def decode_body(stream: Stream, codings: str, *, limit: int) -> bytes:
-    """The body in `stream` without its content codings, outermost last as RFC 9110, 8.4 lists them.
+    """As `decode_blocks`, of what is in `stream`."""
+    return decode_blocks(iter(lambda: stream.read(_BLOCK), b""), codings, limit=limit)
+
+
+def decode_blocks(blocks: Iterator[bytes], codings: str, *, limit: int) -> bytes:
+    """The body in `blocks` without its content codings.
 
     A body that is not what its coding says comes back as it is: archives hold decoded bodies
     under the headers of encoded ones. One that breaks off comes back as far as it goes.
@@ -39,19 +61,10 @@ def decode_body(stream: Stream, codings: str, *, limit: int) -> bytes:
         BodyTooLargeError: it is longer than `limit`, or expands like no page does.
         PermanentError: a coding that nobody here can undo, or too many of them.
     """
-    blocks: Iterator[bytes] = iter(lambda: stream.read(_BLOCK), b"")
-    stored = _join(blocks, limit)
-    names = [name.strip().lower() for name in codings.split(",")]
-    names = [name for name in names if name not in {"", "identity"}]
-    if len(names) > _MOST_CODINGS:
-        raise PermanentError("A body under more codings than any server uses.")
-    body = stored
-    for name in reversed(names):
-        decoder = _DECODERS.get(name)
-        if decoder is None:
-            raise PermanentError("A body in a coding that playback cannot undo.")
+    stored = body = _join(blocks, limit)
+    for name in reversed(codings_of(codings)):
         try:
-            body = _join(decoder(body), limit, encoded_size=len(stored))
+            body = _join(_DECODERS[name](body), limit, encoded_size=len(stored))
         except (zlib.error, brotli.Error):
             continue
     return body
@@ -69,7 +82,7 @@ def _join(blocks: Iterator[bytes], limit: int, *, encoded_size: int | None = Non
         if size > limit or expands:
             raise BodyTooLargeError(f"A body of more than {size - 1} bytes is not shown.")
         parts.append(block)
-    return b"".join(parts)
+    return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
 def _inflate(data: bytes, window_bits: int) -> Iterator[bytes]:

@@ -27,10 +27,12 @@ from playback.decisions.levels import DEFAULT_LEVEL, Level
 from playback.replay.css import filter_sheet
 from playback.replay.full_rewriting import RewriteJob, rewrite
 from playback.replay.html import sanitise_document
+from playback.replay.raster import raster
 from playback.replay.rewriting import Rewriter
 
 _LENGTH = struct.Struct(">I")
 _MOST_MEMORY_BYTES = 2_000_000_000
+_DRAWING_S = 3.0  # drawing is quick, but for what was made to be slow
 _ROOT = Path(__file__).resolve().parents[2]
 # As where replay itself is started: our packages come last on the path, and nothing else joins it.
 _BOOTSTRAP = (
@@ -58,7 +60,19 @@ class SheetJob:
     rewriter: Rewriter
 
 
-Job = DocumentJob | SheetJob | RewriteJob
+@dataclass(frozen=True, slots=True)
+class RasterJob:
+    """Draw an SVG, or a picture in a format of old pages, as PNG.
+
+    Attributes:
+        scale: how many pixels an SVG has to each of its own.
+    """
+
+    data: bytes
+    scale: float = 1.0
+
+
+Job = DocumentJob | SheetJob | RasterJob | RewriteJob
 Make = Callable[[Job], bytes]
 
 
@@ -140,13 +154,22 @@ def run_maker(deadline_s: float) -> None:
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to all; replay decides
     while (frame := _read_frame(sys.stdin.buffer)) is not None:
-        signal.setitimer(signal.ITIMER_REAL, deadline_s)
-        made = _do(json.loads(frame))
+        job = json.loads(frame)
+        is_drawing = "scale" in job
+        signal.setitimer(
+            signal.ITIMER_REAL, min(deadline_s, _DRAWING_S) if is_drawing else deadline_s
+        )
+        made = _do(job)
         signal.setitimer(signal.ITIMER_REAL, 0)
         _write_frame(sys.stdout.buffer, made)
 
 
 def _do(job: dict[str, Any]) -> bytes:
+    if "scale" in job:
+        try:
+            return raster(job["data"].encode("latin-1"), job["scale"])
+        except PermanentError:
+            return b""
     if "origin" in job:
         return rewrite(RewriteJob(**job))
     rewriter = Rewriter(**job["rewriter"])
@@ -162,7 +185,7 @@ def _do(job: dict[str, Any]) -> bytes:
 
 def _to_json(job: Job) -> bytes:
     values = asdict(job)
-    if isinstance(job, SheetJob):
+    if isinstance(job, SheetJob | RasterJob):
         values["data"] = job.data.decode("latin-1")
     return json.dumps(values).encode()
 

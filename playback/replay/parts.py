@@ -6,14 +6,17 @@ from http import HTTPStatus
 from urllib.parse import urljoin
 
 from core.captures import Capture
+from core.errors import PermanentError
 from core.records import ArtifactKind, parse_artifact_uri
 from playback.addresses import Modifier, is_web_url
 from playback.replay.answers import CSS, TEXT, Answer, Request, absent
 from playback.replay.archive import Payload
 from playback.replay.context import CHARSET, Context, first_playable
 from playback.replay.images import image_type
-from playback.replay.making import SheetJob
+from playback.replay.leveling import shows_image
+from playback.replay.making import RasterJob, SheetJob
 from playback.replay.rewriting import Rewriter
+from playback.replay.sniffing import raster_kind
 
 _PICTURES = {ArtifactKind.VIEW, ArtifactKind.FULL_PAGE, ArtifactKind.THUMBNAIL}
 _MOST_REDIRECTS = 5
@@ -36,12 +39,30 @@ class Parts:
         if found is None:
             return absent()
         capture, load = found
-        known = request.answer(capture, "image/png", bytes)  # any image: of a 304 no type is sent
-        if known.status is HTTPStatus.NOT_MODIFIED:
-            return known
+        if not shows_image(self._context, request, capture, artifact):
+            return absent()
+        if request.known_etags:
+            # Any image: of a 304 no type is sent.
+            known = request.answer(capture, "image/png", bytes)
+            if known.status is HTTPStatus.NOT_MODIFIED:
+                return known
         body = load().body
         media_type = image_type(body)
+        if media_type is None and raster_kind(body) is not None:
+            return self._drawn(request, capture, body)
         return absent() if media_type is None else request.answer(capture, media_type, lambda: body)
+
+    def _drawn(self, request: Request, capture: Capture, body: bytes) -> Answer:
+        """A picture that no browser is handed as it is, drawn as PNG (P-02)."""
+
+        def make() -> bytes:
+            try:
+                return self._context.make(RasterJob(body))
+            except PermanentError:
+                return b""  # kept, so that a picture made to be slow is slow once
+
+        answer = self._context.made_answer(request, capture, "image/png", make)
+        return answer if answer.body else absent()
 
     def style(self, request: Request) -> Answer:
         """A style sheet, filtered."""
@@ -57,6 +78,7 @@ class Parts:
             request.memento.timestamp,
             capture.url,
             self._context.front,
+            wiki=request.memento.wiki,
             has_images=request.memento.modifier is Modifier.STYLE,
         )
 

@@ -1,35 +1,73 @@
-"""Replay's HTTP server: gevent's, with nothing said that the gate does not say."""
+"""Replay's HTTP server: a small loop over connections, with nothing said that the gate does not say.
 
+gevent's own server costs more than an image's look-up, read and answer together, takes bodies that
+nobody here wants, and stops accepting when connections are many. This one reads requests of two
+methods and no bodies (`playback.replay.http`), gives each step its time, and lets the connection go
+that has been idle for longest when there are too many (P-21).
+"""
+
+import logging
 import os
 import socket
 import threading
-from collections.abc import Callable
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator
+from email.utils import formatdate
+from io import BytesIO
 from typing import Any
 from wsgiref.types import WSGIApplication
 
 import gevent
-from gevent.pool import Pool
-from gevent.pywsgi import WSGIServer
-from pywb.utils.geventserver import RequestURIWSGIHandler
+from gevent.server import StreamServer
+from gevent.socket import socket as GeventSocket  # noqa: N812 it is a class, whatever its name
 
 from playback.replay.gate import Gate, Policy, response_headers
+from playback.replay.http import MOST_HEAD, Head, RefusedError, parse_head
 
-_MOST_CONNECTIONS = 200
+_LOG = logging.getLogger(__name__)
+
+_MOST_CONNECTIONS = 4_000
+_BACKLOG = 1_024
+_BLOCK = 64 * 1024
+_IDLE_S = 60.0  # between two requests, and before the first
+_HEAD_S = 10.0  # from a head's first byte to its last
+_SEND_S = 30.0  # for any answer, and then a second more for so many bytes
+_LEAST_BYTES_A_SECOND = 20_000
+_LINGER_S = 1.0
+_MOST_IN_FLIGHT = 256_000_000  # bytes of large bodies held for slow readers
+_LARGE = 1_000_000
 
 
-class ReplayServer(WSGIServer):  # type: ignore[misc]
-    """A server bound to `address`, which answers once `answer_with` has said what."""
+class ReplayServer(StreamServer):  # type: ignore[misc]
+    """A server bound to `address`, which answers once `answer_with` has said what.
+
+    Args:
+        address: host and port, or a socket that listens and may be shared with other processes.
+        most: how many connections are held at once.
+    """
 
     policy: Policy
+    application: WSGIApplication
 
-    def __init__(self, address: tuple[str, int]) -> None:
-        super().__init__(address, log=None, handler_class=_Handler, spawn=Pool(_MOST_CONNECTIONS))
+    def __init__(
+        self, address: "tuple[str, int] | socket.socket", *, most: int = _MOST_CONNECTIONS
+    ) -> None:
+        listener = address
+        if isinstance(address, socket.socket):
+            listener = GeventSocket(fileno=address.detach())
+            self.max_accept = 1  # others accept from it, too
+        super().__init__(listener, backlog=None if listener is not address else _BACKLOG)
         self.init_socket()
+        self._most = most
+        self._idle: OrderedDict[int, Any] = OrderedDict()
+        self._count = 0
+        self._in_flight = 0
 
     @property
     def port(self) -> int:
         """The port that it listens on."""
-        port: int = self.address[1]
+        port: int = self.socket.getsockname()[1]
         return port
 
     def answer_with(self, application: WSGIApplication, policy: Policy) -> None:
@@ -37,31 +75,191 @@ class ReplayServer(WSGIServer):  # type: ignore[misc]
         self.policy = policy
         self.application = Gate(application, policy)
 
-    def handle(self, client: socket.socket, address: object) -> None:
+    def handle(self, client: Any, address: object) -> None:
         """Serve one connection."""
-        # Without it a kept-alive connection waits 40 ms for the acknowledgement of each answer.
-        client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        super().handle(client, address)
+        del address
+        self._count += 1
+        try:
+            if self._count > self._most and not self._let_go_of_an_idle_one():
+                _refuse(client, self.policy, "503 Service Unavailable")
+                return
+            # Without it a kept-alive connection waits 40 ms for the acknowledgement of each answer.
+            client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self._serve(client)
+        except OSError:
+            pass  # the client is gone, or too slow
+        finally:
+            self._idle.pop(id(client), None)
+            self._count -= 1
+
+    def _serve(self, client: Any) -> None:
+        unread = b""
+        while True:
+            try:
+                head, unread = self._next_head(client, unread)
+                if head is None:
+                    return
+                request = parse_head(head)
+            except RefusedError as refusal:
+                _refuse(client, self.policy, refusal.status)
+                return
+            if not self._answer(client, request):
+                return
+
+    def _next_head(self, client: Any, unread: bytes) -> tuple[bytes | None, bytes]:
+        """The next head without its blank line, and what came behind it; None at the end."""
+        begun = 0.0
+        while True:
+            unread = unread.removeprefix(b"\r\n")  # RFC 9112, 2.2
+            end = unread.find(b"\r\n\r\n")
+            if max(end, len(unread) if end < 0 else 0) > MOST_HEAD:
+                raise RefusedError(_TOO_LARGE if b"\r\n" in unread else "414 URI Too Long")
+            if end >= 0:
+                return unread[:end], unread[end + 4 :]
+            if b"\n\n" in unread or b"\0" in unread:
+                raise RefusedError("400 Bad Request")
+            if unread and not begun:
+                begun = time.monotonic()
+            piece = self._receive(client, begun + _HEAD_S - time.monotonic() if begun else _IDLE_S)
+            if piece is None:
+                if not unread:
+                    return None, b""
+                raise RefusedError("408 Request Timeout")
+            if not piece:
+                if not unread:
+                    return None, b""
+                raise RefusedError("400 Bad Request")
+            unread += piece
+
+    def _receive(self, client: Any, seconds: float) -> bytes | None:
+        """What comes next, empty at the end; None when nothing comes in time. Meanwhile it is idle."""
+        client.settimeout(max(seconds, 0.001))
+        self._idle[id(client)] = client
+        try:
+            piece: bytes = client.recv(_BLOCK)
+        except TimeoutError:
+            return None
+        finally:
+            self._idle.pop(id(client), None)
+        return piece
+
+    def _let_go_of_an_idle_one(self) -> bool:
+        while self._idle:
+            _, client = self._idle.popitem(last=False)
+            try:
+                client.shutdown(socket.SHUT_RDWR)  # its greenlet reads the end
+            except OSError:
+                continue
+            return True
+        return False
+
+    def _answer(self, client: Any, request: Head) -> bool:
+        """Answer the request; False when the connection is to be closed."""
+        said: list[Any] = []
+
+        def start(status: str, headers: list[tuple[str, str]], _: object = None) -> Any:
+            said[:] = [status, headers]
+
+        environ: dict[str, Any] = dict(request.environ)
+        environ["wsgi.input"] = BytesIO()
+        body = self.application(environ, start)
+        try:
+            status, headers = said
+            keeps = request.keeps and not self._is_stopping()
+            head = _head(status, headers, keeps=keeps)
+            if isinstance(body, list) and len(body) == 1:
+                self._send_whole(client, head, body[0])
+            else:
+                _send_blocks(client, head, body)
+        finally:
+            close = getattr(body, "close", None)
+            if close is not None:
+                close()
+        if not keeps:
+            _linger(client)
+        return keeps
+
+    def _is_stopping(self) -> bool:
+        return not self.started
+
+    def _send_whole(self, client: Any, head: bytes, body: bytes) -> None:
+        size = len(body)
+        client.settimeout(_SEND_S + size / _LEAST_BYTES_A_SECOND)
+        if size < _LARGE:
+            client.sendall(head + body)
+            return
+        if self._in_flight + size > _MOST_IN_FLIGHT:
+            _refuse(client, self.policy, "503 Service Unavailable")
+            raise ConnectionAbortedError
+        self._in_flight += size
+        try:
+            client.sendall(head)
+            client.sendall(body)
+        finally:
+            self._in_flight -= size
 
 
-class _Handler(RequestURIWSGIHandler):  # type: ignore[misc]
-    """Answers what is no HTTP with the headers of everything else (P-12)."""
-
-    def handle_one_request(self) -> Any:
-        result = super().handle_one_request()
-        if isinstance(result, tuple):
-            status = "414 URI Too Long" if result[0] == "414" else "400 Bad Request"
-            return result[0], _bare_response(self.server.policy, status)
-        return result
-
-    def log_error(self, message: str, *arguments: object) -> None:
-        """What a client does wrong is no event of ours."""
+_TOO_LARGE = "431 Request Header Fields Too Large"
 
 
-def _bare_response(policy: Policy, status: str) -> bytes:
-    headers = [("Connection", "close"), *response_headers(policy, status, "", [], 0)]
-    lines = [f"HTTP/1.1 {status}", *(f"{name}: {value}" for name, value in headers), "", ""]
+def _head(status: str, headers: Iterable[tuple[str, str]], *, keeps: bool) -> bytes:
+    lines = [f"HTTP/1.1 {status}", *[f"{name}: {value}" for name, value in headers], _date()]
+    if not keeps:
+        lines.append("Connection: close")
+    lines.append("\r\n")
     return "\r\n".join(lines).encode("latin-1")
+
+
+_dated: tuple[int, str] = (0, "")
+
+
+def _date() -> str:
+    """The field that says the time (RFC 9110, 6.6.1)."""
+    global _dated  # noqa: PLW0603 made once a second
+    now = int(time.time())
+    if _dated[0] != now:
+        _dated = (now, f"Date: {formatdate(now, usegmt=True)}")
+    return _dated[1]
+
+
+def _send_blocks(client: Any, head: bytes, blocks: Iterable[bytes]) -> None:
+    """Send what is made while it is sent; in all no faster than its reader, nor for ever."""
+    begun, size = time.monotonic(), 0
+    client.settimeout(_SEND_S)
+    client.sendall(head)
+    for block in blocks:
+        size += len(block)
+        left = begun + _SEND_S + size / _LEAST_BYTES_A_SECOND - time.monotonic()
+        if left <= 0:
+            raise TimeoutError("The reader is too slow.")
+        client.settimeout(min(left, _SEND_S))
+        client.sendall(block)
+        gevent.sleep(0)  # a fast reader must not keep others waiting
+
+
+def _refuse(client: Any, policy: Policy, status: str) -> None:
+    """Say that, with the headers of everything else (P-12), and close."""
+    headers = response_headers(policy, status, "", [], 0)
+    client.settimeout(_LINGER_S)
+    client.sendall(_head(status, headers, keeps=False))
+    _linger(client)
+
+
+def _linger(client: Any) -> None:
+    """Read on for a little while: closing upon unread bytes would take the answer back."""
+    client.shutdown(socket.SHUT_WR)
+    ends = time.monotonic() + _LINGER_S
+    for _ in _pieces(client, ends):
+        pass
+
+
+def _pieces(client: Any, ends: float) -> Iterator[bytes]:
+    while (left := ends - time.monotonic()) > 0:
+        client.settimeout(left)
+        piece = client.recv(_BLOCK)
+        if not piece:
+            return
+        yield piece
 
 
 def on_end_of(descriptor: int, call: Callable[[], None]) -> None:

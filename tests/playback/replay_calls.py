@@ -1,14 +1,17 @@
 """Runs inside the replay environment: one JSON line in, one out, until stdin ends."""
 
+import base64
 import json
 import re
 import sys
 from dataclasses import replace
+from typing import Any
 
 from pywb.utils.canonicalize import canonicalize
 
+from core.errors import PermanentError
 from playback.decisions.levels import Level
-from playback.replay import css, html
+from playback.replay import css, html, svg
 from playback.replay.rewriting import Rewriter
 
 _RULES = Rewriter(
@@ -62,6 +65,14 @@ def declarations(text: str) -> str:
     return css.filter_declarations(text, _RULES)
 
 
+def raster_svg(data: str, options: dict[str, Any]) -> str:
+    try:
+        drawn = svg.raster_svg(base64.b64decode(data), svg.Drawing(**options))
+    except PermanentError:
+        return ""
+    return base64.b64encode(drawn).decode()
+
+
 def pywb_key(url: str) -> str:
     return str(canonicalize(url))
 
@@ -78,6 +89,7 @@ def main() -> None:
             style_twice,
             declarations,
             pywb_key,
+            raster_svg,
         )
     }
     for line in sys.stdin:

@@ -6,7 +6,6 @@ from hypothesis import strategies as st
 
 from playback.addresses import (
     LEVEL_MODIFIERS,
-    LONGEST_WIKI,
     Memento,
     Modifier,
     PageAddress,
@@ -19,7 +18,7 @@ from playback.addresses import (
     parse_page_rest,
     unescape_url,
 )
-from playback.decisions.levels import Level
+from playback.decisions.levels import LONGEST_WIKI, Level
 
 _LEVEL = st.sampled_from([None, *LEVEL_MODIFIERS])
 _WIKI = st.from_regex(r"(?:[A-Za-z0-9][A-Za-z0-9._-]{0,20})?", fullmatch=True)

@@ -37,6 +37,7 @@ ANSWER_HEADERS = {
     "location",
     "allow",
     "content-disposition",
+    "accept-ranges",
     "connection",
 }
 

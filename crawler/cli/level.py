@@ -1,0 +1,309 @@
+"""`weboid level`: how much of each copy readers are shown, who decided so, and who may."""
+
+import getpass
+import json
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from core.clock import SystemClock
+from core.errors import InputError
+from core.timestamps import warc_date
+from crawler.cli.exits import Exit
+from crawler.cli.level_rights import rights
+from crawler.cli.options import collection_option, database_option, json_option
+from crawler.cli.tables import clean, table, width
+from crawler.collection import read_collection
+from playback.decisions.level_book import LevelBook
+from playback.decisions.level_targets import target_of
+from playback.decisions.levels import (
+    DEFAULT_LEVEL,
+    Actor,
+    Level,
+    Rule,
+    Ruling,
+    Target,
+    check_wiki,
+    parse_actor,
+)
+from playback.decisions.store import open_decisions
+
+_CLOCK = SystemClock()
+_LEVELS = click.Choice([str(level) for level in Level])
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
+
+@click.group("level")
+def command() -> None:
+    """Say how much of a copy readers are shown: text, limited, html, images or full.
+
+    A link's level goes before its domain's, the longer domain before the shorter, a domain before the
+    wiki, the wiki before the default, which is `images`. A change counts from the next request on, and
+    every one is kept with who made it and when. See docs/levels.md.
+    """
+
+
+command.add_command(rights)
+
+
+@contextmanager
+def opened_book(collection: Path, database_url: str) -> Iterator[LevelBook]:
+    """The book of levels of a collection, closed at the end of the block.
+
+    Raises:
+        UnavailableError: there is no collection.
+    """
+    store = open_decisions(read_collection(collection), database_url)
+    try:
+        yield LevelBook(store)
+    finally:
+        store.close()
+
+
+def actor_of(name: str | None) -> Actor:
+    """Who decides: whoever is logged in here, when nobody is named.
+
+    Raises:
+        InputError: the name is none.
+    """
+    return Actor(getpass.getuser()) if name is None else parse_actor(name)
+
+
+def _subject_options(function: _Command) -> _Command:
+    """`--link`, `--domain`, `--wiki`: what a rule is about."""
+    for option in (
+        click.option("--wiki", default="", help="For readers who come from that wiki."),
+        click.option(
+            "--domain", "domains", multiple=True, help="A domain, with all that lies below it."
+        ),
+        click.option("--link", "links", multiple=True, metavar="URL", help="One address."),
+    ):
+        function = option(function)
+    return function
+
+
+def _deciding_options(function: _Command) -> _Command:
+    for option in (
+        json_option,
+        database_option,
+        collection_option,
+        click.option("--dry-run", is_flag=True, help="Say what would change, and change nothing."),
+        click.option("--reason", default="", help="Why, for whoever asks later."),
+        click.option(
+            "--actor",
+            metavar="NAME[@WIKI]",
+            help="Who decides: an operator or, with @WIKI, an editor.  [default: you]",
+        ),
+        click.option("--default", "is_default", is_flag=True, help="Everything without a rule."),
+    ):
+        function = option(function)
+    return function
+
+
+@command.command("set")
+@click.argument("level", type=_LEVELS)
+@_subject_options
+@_deciding_options
+def set_command(*, level: str, **options: Any) -> int:
+    """Give links, domains, a wiki or everything a level.
+
+    With --wiki a link's or domain's level holds for that wiki's readers only. Several are changed
+    together, or none of them.
+    """
+    return _decide(Level(level), **options)
+
+
+@command.command("clear")
+@_subject_options
+@_deciding_options
+def clear_command(**options: Any) -> int:
+    """Take rules away, so that the more general ones decide again."""
+    return _decide(None, **options)
+
+
+def _decide(
+    level: Level | None,
+    *,
+    links: tuple[str, ...],
+    domains: tuple[str, ...],
+    wiki: str,
+    is_default: bool,
+    actor: str | None,
+    reason: str,
+    dry_run: bool,
+    collection: Path,
+    database_url: str,
+    as_json: bool,
+) -> int:
+    targets = _targets(links, domains, wiki, is_default=is_default)
+    by = actor_of(actor)
+    with opened_book(collection, database_url) as book:
+        if dry_run:
+            book.check(targets, level, actor=by)
+        before = {target: book.now().at(target) for target in targets}
+        if not dry_run:
+            book.decide(targets, level, actor=by, now=_CLOCK.now(), reason=reason)
+    if as_json:
+        changes = [
+            {
+                **_target_facts(target),
+                "level": level,
+                "before": None if held is None else held.level,
+            }
+            for target, held in before.items()
+        ]
+        click.echo(json.dumps({"changes": changes, "actor": str(by), "dry_run": dry_run}))
+        return Exit.OK
+    for target, held in before.items():
+        was = f" (was {held.level}, by {clean(str(held.actor))})" if held is not None else ""
+        would = "Would change: " if dry_run else ""
+        now = f"{level}" if level is not None else "no level of its own any more"
+        click.echo(f"{would}{clean(str(target))}: {now}{was}")
+    return Exit.OK
+
+
+def _targets(
+    links: Iterable[str], domains: Iterable[str], wiki: str, *, is_default: bool
+) -> list[Target]:
+    named = [target_of(wiki=wiki, link=link) for link in links]
+    named += [target_of(wiki=wiki, domain=domain) for domain in domains]
+    if is_default and (named or wiki):
+        raise InputError("--default is about everything: leave out --link, --domain and --wiki.")
+    if not named and not wiki and not is_default:
+        raise InputError("Say about what: --link URL, --domain NAME, --wiki NAME, or --default.")
+    return list(dict.fromkeys(named)) or [target_of(wiki=wiki)]
+
+
+@command.command("show")
+@click.argument("url")
+@click.option("--wiki", default="", help="To readers who come from that wiki.")
+@collection_option
+@database_option
+@json_option
+def show_command(*, url: str, wiki: str, collection: Path, database_url: str, as_json: bool) -> int:
+    """Show at which level a URL is shown, and which rule decides."""
+    identity = target_of(link=url).what
+    wiki = check_wiki(wiki) if wiki else ""
+    with opened_book(collection, database_url) as book:
+        rules = book.now()
+    ruling, speaking = rules.ruling(identity, wiki), rules.speaking(identity, wiki)
+    if as_json:
+        document = {
+            "url": identity,
+            "wiki": wiki,
+            "level": ruling.level,
+            "is_capped": ruling.is_capped,
+            "rule": None if ruling.rule is None else rule_facts(ruling.rule),
+            "rules": [rule_facts(rule) for rule in speaking],
+        }
+        click.echo(json.dumps(document, ensure_ascii=False))
+        return Exit.OK
+    where = f" to readers of {wiki}" if wiki else ""
+    click.echo(f"{clean(identity)} is shown{where} at the level {ruling.level}.")
+    click.echo(_because(ruling))
+    if len(speaking) > 1:
+        click.echo("Behind it stand:")
+        for line in _lines(speaking[1:]):
+            click.echo(f"  {line}")
+    return Exit.OK
+
+
+def _because(ruling: Ruling) -> str:
+    rule = ruling.rule
+    if rule is None:
+        return f"No rule speaks of it; without one everything is shown at {DEFAULT_LEVEL}."
+    told = (
+        f"{rule.actor} set {rule.target} to {rule.level} on {rule.decided_at:%Y-%m-%d %H:%M} UTC"
+        + (f": {rule.reason}" if rule.reason else ".")
+    )
+    if ruling.is_capped:
+        told += " That is more than editors of that wiki may allow now, so it counts no further."
+    return clean(told)
+
+
+@command.command("list")
+@click.option("--wiki", help="Only rules within that wiki.")
+@click.option("--level", "level", type=_LEVELS, help="Only those that give that level.")
+@collection_option
+@database_option
+@json_option
+def list_command(
+    *, wiki: str | None, level: str | None, collection: Path, database_url: str, as_json: bool
+) -> int:
+    """Show the rules that hold."""
+    with opened_book(collection, database_url) as book:
+        rules = [
+            rule
+            for rule in book.now().rules
+            if wiki in (None, rule.target.wiki) and level in (None, rule.level)
+        ]
+    rules.sort(key=lambda rule: (rule.target.wiki, rule.target.scope, rule.target.what))
+    if as_json:
+        click.echo(json.dumps({"rules": [rule_facts(rule) for rule in rules]}, ensure_ascii=False))
+        return Exit.OK
+    for line in _lines(rules) if rules else ["There is no rule."]:
+        click.echo(line)
+    return Exit.OK
+
+
+@command.command("history")
+@_subject_options
+@click.option("--default", "is_default", is_flag=True, help="Only about everything.")
+@collection_option
+@database_option
+@json_option
+def history_command(
+    *,
+    links: tuple[str, ...],
+    domains: tuple[str, ...],
+    wiki: str,
+    is_default: bool,
+    collection: Path,
+    database_url: str,
+    as_json: bool,
+) -> int:
+    """Show every decision, the oldest first: all, or those about what is named."""
+    asked = bool(links or domains or wiki or is_default)
+    wanted = set(_targets(links, domains, wiki, is_default=is_default)) if asked else set()
+    with opened_book(collection, database_url) as book:
+        decisions = [each for each in book.history() if not asked or each.target in wanted]
+    if as_json:
+        facts = [rule_facts(each) for each in decisions]
+        click.echo(json.dumps({"decisions": facts}, ensure_ascii=False))
+        return Exit.OK
+    for line in _lines(decisions) if decisions else ["Nothing was decided."]:
+        click.echo(line)
+    return Exit.OK
+
+
+def rule_facts(rule: Rule) -> dict[str, Any]:
+    """A rule as JSON values; the level of one that was taken away is null."""
+    return {
+        "number": rule.number,
+        **_target_facts(rule.target),
+        "level": rule.level,
+        "actor": str(rule.actor),
+        "decided_at": warc_date(rule.decided_at),
+        "reason": rule.reason,
+    }
+
+
+def _target_facts(target: Target) -> dict[str, Any]:
+    return {"scope": target.scope, "wiki": target.wiki, "what": target.what}
+
+
+def _lines(rules: Iterable[Rule]) -> list[str]:
+    rows = [
+        (
+            rule.level or "(cleared)",
+            str(rule.target),
+            str(rule.actor),
+            f"{rule.decided_at:%Y-%m-%d %H:%M}",
+            rule.reason,
+        )
+        for rule in rules
+    ]
+    return table(("level", "of", "by", "decided", "reason"), rows, columns=width())

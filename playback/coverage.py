@@ -1,0 +1,133 @@
+"""Which captures and pages a take-down covers: looked up in the captures index, judged by `Permits`."""
+
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from core.captures import Capture
+from core.digests import Digest
+from playback.database import Database, key_values
+from playback.decisions.takedowns import Takedown, TakedownKind, Takedowns, key_of
+from playback.permits import Permits
+from playback.replay.index import CAPTURE_COLUMNS, capture_of
+
+_AT_ONCE = 500
+
+
+class CoveredPage(NamedTuple):
+    """A page that a take-down covers."""
+
+    page_id: str
+    url: str
+    timestamp: str
+    final_url: str
+    title: str
+
+
+class Coverage:
+    """What is covered of what the index holds.
+
+    Args:
+        database: the captures index.
+        takedown: maybe one that was not kept yet.
+        now: the moment it is judged at.
+    """
+
+    def __init__(self, database: Database, takedown: Takedown, now: datetime) -> None:
+        self._database = database
+        self._takedown = takedown
+        self._permits = Permits(Takedowns((takedown,)), database.rows, lambda: now)
+
+    def pages(self) -> Iterator[CoveredPage]:
+        """The pages, in no order.
+
+        Raises:
+            TransientError: the index cannot be read.
+        """
+        condition, values = self._condition()
+        ids: set[str] = set()
+        for table in () if self._takedown.kind is TakedownKind.DIGEST else ("pages",):
+            ids.update(self._ids(table, condition, values))
+        ids.update(self._ids("captures", condition, values))
+        for part in _parts(sorted(ids)):
+            marks, named = _marks(part)
+            query = (
+                "SELECT page_id, url, timestamp, final_url, title FROM pages"  # noqa: S608 names of values
+                f" WHERE page_id IN ({marks})"
+            )
+            found = [
+                CoveredPage(
+                    row["page_id"], row["url"], row["timestamp"], row["final_url"], row["title"]
+                )
+                for row in self._database.rows(query, named)
+            ]
+            covered = self._permits.pages(found)
+            yield from (page for page in found if page.page_id in covered)
+
+    def captures(self) -> Iterator[Capture]:
+        """The records with a row of their own, artifacts included, each once."""
+        condition, values = self._condition()
+        seen: set[tuple[str, int]] = set()
+        found = self._captures(condition, values)
+        for capture in found:
+            yield from self._new(capture, seen)
+        for part in _parts([page.page_id for page in self.pages()]):
+            marks, named = _marks(part)
+            for capture in self._captures(f"page_id IN ({marks})", named):
+                yield from self._new(capture, seen)
+
+    def _new(self, capture: Capture, seen: set[tuple[str, int]]) -> Iterator[Capture]:
+        place = (capture.location.filename, capture.location.offset)
+        if place not in seen and self._permits.capture(capture) is not None:
+            seen.add(place)
+            yield capture
+
+    def _ids(self, table: str, condition: str, values: dict[str, Any]) -> Iterator[str]:
+        query = f"SELECT DISTINCT page_id FROM {table} WHERE page_id IS NOT NULL AND {condition}"  # noqa: S608 ours
+        for row in self._database.rows(query, values):
+            yield row["page_id"]
+
+    def _captures(self, condition: str, values: dict[str, Any]) -> Iterator[Capture]:
+        query = f"SELECT {CAPTURE_COLUMNS} FROM captures WHERE {condition}"  # noqa: S608 ours
+        for row in self._database.rows(query, values):
+            capture = capture_of(row)
+            if capture is not None:
+                yield capture
+
+    def _condition(self) -> tuple[str, dict[str, Any]]:
+        """What rows must meet that may be covered; more may than are."""
+        key = key_of(self._takedown)
+        match self._takedown.kind:
+            case TakedownKind.DIGEST:
+                digest = Digest.parse(self._takedown.what)
+                spelled = {str(digest), digest.base32, digest.bare, digest.base32.rstrip("=")}
+                marks, values = _marks(sorted(spelled))
+                return f"digest IN ({marks})", values
+            case TakedownKind.URL:
+                return self._database.has_key, dict(key_values(key))
+            case TakedownKind.CAPTURE:
+                return self._database.has_key, dict(key_values(key.partition(" ")[2]))
+            case _:
+                end = key[:-1] + chr(ord(key[-1]) + 1)
+                return "urlkey >= :first AND urlkey < :end", {"first": key, "end": end}
+
+
+def aliases(database: Database, digest: str) -> list[str]:
+    """What records call the same payload: a chunked one's is of the bytes as they were sent.
+
+    Raises:
+        TransientError: the index cannot be read.
+    """
+    query = "SELECT digest, spelled FROM payloads WHERE digest = :digest OR spelled = :digest"
+    rows = database.rows(query, {"digest": digest})
+    return sorted({row[name] for row in rows for name in ("digest", "spelled")} - {digest})
+
+
+def _parts(ids: list[str]) -> Iterator[list[str]]:
+    for start in range(0, len(ids), _AT_ONCE):
+        yield ids[start : start + _AT_ONCE]
+
+
+def _marks(texts: list[str]) -> tuple[str, dict[str, Any]]:
+    values = {f"text_{number}": text for number, text in enumerate(texts)}
+    return ", ".join(f":{name}" for name in values), values

@@ -1,0 +1,212 @@
+"""The book of levels: every decision about them in the order they were made; none is ever changed.
+
+What holds is the last decision about each thing. Reading goes on where it stopped, so a change costs
+what it says and not what was said before.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from core.errors import InputError
+from playback.decisions.levels import Actor, Level, LevelRules, Right, Rule, Scope, Target
+from playback.decisions.store import DecisionStore, Watched
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_LONGEST_REASON = 2_000  # characters
+_RULE_COLUMNS = "number, scope, wiki, what, level, actor, actor_wiki, decided_ms, reason"
+_RIGHT_COLUMNS = "number, wiki, editor, scope, most, actor, actor_wiki, decided_ms, reason"
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """What was read of the book, and up to where."""
+
+    rules: LevelRules
+    last_rule: tuple[int, int] = (0, 0)  # number and moment
+    last_right: tuple[int, int] = (0, 0)
+
+
+class LevelBook:
+    """The decisions about levels in a store, which belongs to whoever lends it. From any thread."""
+
+    def __init__(self, store: DecisionStore) -> None:
+        self._store = store
+        self._read = _Read(LevelRules())
+        self._watched = Watched(store, self._load)
+
+    def now(self) -> LevelRules:
+        """What holds now.
+
+        Raises:
+            TransientError: the store cannot be read.
+        """
+        return self._watched.now()
+
+    def decide(
+        self,
+        targets: Sequence[Target],
+        level: Level | None,
+        *,
+        actor: Actor,
+        now: datetime,
+        reason: str = "",
+    ) -> None:
+        """Give all of the targets that level; None: take their rules away.
+
+        Raises:
+            InputError: the actor may not do that to one of them, there is no rule to take away, or
+                the reason is too long; then none of them is changed.
+            TransientError: the store cannot be written.
+        """
+        self.check(targets, level, actor=actor)
+        self._store.change(
+            [
+                (
+                    f"INSERT INTO levels ({_RULE_COLUMNS}) VALUES"  # noqa: S608 constants of ours
+                    " ((SELECT COALESCE(MAX(number), 0) + 1 FROM levels), :scope, :wiki, :what,"
+                    " :level, :actor, :actor_wiki, :decided_ms, :reason)",
+                    {
+                        "scope": target.scope.value,
+                        "wiki": target.wiki,
+                        "what": target.what,
+                        "level": level.value if level is not None else "",
+                        **_by(actor, now, reason),
+                    },
+                )
+                for target in targets
+            ]
+        )
+
+    def check(self, targets: Sequence[Target], level: Level | None, *, actor: Actor) -> None:
+        """Return when the actor may `decide` that.
+
+        Raises:
+            InputError: not of all of the targets, or there is no rule to take away.
+            TransientError: the store cannot be read.
+        """
+        rules = self.now()
+        for target in targets:
+            rules.check_right(actor, target, level)
+            if level is None and rules.at(target) is None:
+                raise InputError(f"There is no rule about {target} to take away.")
+
+    def allow(self, right: Right) -> None:
+        """Let editors decide what `right` says; with ``most=None`` no longer. Its number is not read.
+
+        Raises:
+            InputError: its actor is no operator, or there is no such right to withdraw.
+            TransientError: the store cannot be written.
+        """
+        if not right.actor.is_operator:
+            raise InputError(f"{right.actor} may not give rights: an operator does.")
+        held = {(each.wiki, each.editor) for each in self.now().rights}
+        if right.most is None and (right.wiki, right.editor) not in held:
+            whose = f"{right.editor}@{right.wiki}" if right.editor else f"Editors of {right.wiki}"
+            raise InputError(f"{whose} have no right of their own to withdraw.")
+        self._store.change(
+            [
+                (
+                    f"INSERT INTO level_rights ({_RIGHT_COLUMNS}) VALUES"  # noqa: S608 constants of ours
+                    " ((SELECT COALESCE(MAX(number), 0) + 1 FROM level_rights), :wiki, :editor,"
+                    " :scope, :most, :actor, :actor_wiki, :decided_ms, :reason)",
+                    {
+                        "wiki": right.wiki,
+                        "editor": right.editor,
+                        "scope": right.scope.value,
+                        "most": right.most.value if right.most is not None else "",
+                        **_by(right.actor, right.decided_at, right.reason),
+                    },
+                )
+            ]
+        )
+
+    def history(self) -> list[Rule]:
+        """Every decision about levels, the oldest first.
+
+        Raises:
+            TransientError: the store cannot be read.
+        """
+        return self._rules_after(0)
+
+    def rights_history(self) -> list[Right]:
+        """Every decision about rights, the oldest first.
+
+        Raises:
+            TransientError: the store cannot be read.
+        """
+        return self._rights_after(0)
+
+    def _load(self, _store: DecisionStore) -> LevelRules:
+        read = self._read
+        if not self._still_holds(read):  # another file lies where the store was
+            read = _Read(LevelRules())
+        rules = self._rules_after(read.last_rule[0])
+        rights = self._rights_after(read.last_right[0])
+        self._read = _Read(
+            read.rules.after(rules, rights) if rules or rights else read.rules,
+            _last(rules) or read.last_rule,
+            _last(rights) or read.last_right,
+        )
+        return self._read.rules
+
+    def _still_holds(self, read: _Read) -> bool:
+        for table, (number, moment) in (
+            ("levels", read.last_rule),
+            ("level_rights", read.last_right),
+        ):
+            query = f"SELECT decided_ms FROM {table} WHERE number = :number"  # noqa: S608 ours
+            found = self._store.rows(query, {"number": number}) if number else []
+            if number and (not found or found[0]["decided_ms"] != moment):
+                return False
+        return True
+
+    def _rules_after(self, number: int) -> list[Rule]:
+        query = f"SELECT {_RULE_COLUMNS} FROM levels WHERE number > :number ORDER BY number"  # noqa: S608 ours
+        return [
+            Rule(
+                row["number"],
+                Target(Scope(row["scope"]), row["wiki"], row["what"]),
+                Level(row["level"]) if row["level"] else None,
+                *_who_when_why(row),
+            )
+            for row in self._store.rows(query, {"number": number})
+        ]
+
+    def _rights_after(self, number: int) -> list[Right]:
+        query = f"SELECT {_RIGHT_COLUMNS} FROM level_rights WHERE number > :number ORDER BY number"  # noqa: S608 ours
+        return [
+            Right(
+                row["number"],
+                row["wiki"],
+                row["editor"],
+                Scope(row["scope"]),
+                Level(row["most"]) if row["most"] else None,
+                *_who_when_why(row),
+            )
+            for row in self._store.rows(query, {"number": number})
+        ]
+
+
+def _by(actor: Actor, now: datetime, reason: str) -> dict[str, object]:
+    if len(reason) > _LONGEST_REASON:
+        raise InputError(f"A reason has at most {_LONGEST_REASON} characters.")
+    return {
+        "actor": actor.name,
+        "actor_wiki": actor.wiki,
+        "decided_ms": (now - _EPOCH) // timedelta(milliseconds=1),
+        "reason": reason,
+    }
+
+
+def _who_when_why(row: Any) -> tuple[Actor, datetime, str]:
+    decided_at = _EPOCH + timedelta(milliseconds=row["decided_ms"])
+    return Actor(row["actor"], row["actor_wiki"]), decided_at, row["reason"]
+
+
+def _last(decisions: Sequence[Rule] | Sequence[Right]) -> tuple[int, int] | None:
+    if not decisions:
+        return None
+    last = decisions[-1]
+    return last.number, (last.decided_at - _EPOCH) // timedelta(milliseconds=1)

@@ -1,0 +1,135 @@
+"""The front's two pages for a copy in full: what it is, and the copy in its frame.
+
+The frame stands in a document of ours, so nothing archived can paint over the banner, and it holds the
+one origin of that capture (P-08, P-09). Without the possibility these routes do not exist.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from urllib.parse import quote, urldefrag
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import Route
+
+from core.errors import InputError
+from core.timestamps import parse_timestamp14
+from playback.addresses import PageAddress, is_web_url, page_path, parse_page_path
+from playback.front.headers import security_headers
+from playback.front.pages import Page, PageStore
+from playback.full_origins import FullOrigins
+from playback.full_permission import FullPermission
+
+_NOTICE, _VIEW = "full", "full-view"
+_HTML_TYPES = frozenset({"text/html", "application/xhtml+xml"})
+_SAFE = "!$&'()*+,/:;=?@[]~%-._"
+
+
+@dataclass(frozen=True, slots=True)
+class FullCopies:
+    """Which copies may be shown in full, and where."""
+
+    origins: FullOrigins
+    permission: FullPermission
+
+    def frame_of(self, page: Page, wiki: str = "") -> str | None:
+        """The address of the copy in full, for readers of that wiki; None when there is none.
+
+        Raises:
+            TransientError: the decisions cannot be read.
+        """
+        if not page.has_copy or page.mime not in _HTML_TYPES or not is_web_url(page.url):
+            return None
+        if not self.permission.allows(page.url, page.final_url, wiki):
+            return None
+        # A wiki without rules of its own is as good as none.
+        wiki = wiki if wiki in self.permission.wikis() else ""
+        origin = self.origins.origin_of(page.page_id, page.timestamp, page.url, wiki)
+        if origin is None:
+            return None
+        url, fragment = urldefrag(page.url)
+        place = quote(url, safe=_SAFE, errors="replace")
+        end = f"#{quote(fragment, safe=_SAFE, errors='replace')}" if fragment else ""
+        return f"{origin}/c/{page.timestamp}mp_/{place}{end}"
+
+
+def full_routes(
+    store: PageStore,
+    copies: FullCopies,
+    replay_origin: str,
+    render: Callable[..., Response],
+) -> Sequence[Route]:
+    """The routes of both pages, with and without a wiki before them."""
+    pages = _FullPages(store, copies, replay_origin, render)
+    return [
+        Route(f"{before}/{view}/{{rest:path}}", pages.answer)
+        for before in ("", "/w/{wiki}")
+        for view in (_NOTICE, _VIEW)
+    ]
+
+
+class _FullPages:
+    def __init__(
+        self,
+        store: PageStore,
+        copies: FullCopies,
+        replay_origin: str,
+        render: Callable[..., Response],
+    ) -> None:
+        self._store = store
+        self._copies = copies
+        self._replay = replay_origin
+        self._render = render
+
+    def answer(self, request: Request) -> Response:
+        """The notice, or the copy behind it; a plain function, so Starlette runs it in a thread."""
+        asked = _asked(request)
+        try:
+            at = parse_timestamp14(asked.timestamp) if asked.timestamp else None
+        except InputError:
+            raise HTTPException(404) from None
+        page = self._store.nearest(asked.url, at)
+        if page is None:
+            return self._render("never.html", 404, url=asked.url)
+        if (page.timestamp, page.url) != (asked.timestamp, asked.url):
+            # The notice comes first, and tells the true date.
+            return RedirectResponse(_path(page, _NOTICE, asked.wiki), 302)
+        frame = self._copies.frame_of(page, asked.wiki)
+        plain = page_path(page.timestamp, page.url, wiki=asked.wiki)
+        if frame is None:
+            return self._render("full_refused.html", 403, page=page, plain=plain)
+        if asked.view == _NOTICE:
+            view = _path(page, _VIEW, asked.wiki)
+            return self._render("full_notice.html", page=page, plain=plain, view=view)
+        return self._render(
+            "full.html", headers=self._headers(frame), page=page, plain=plain, frame=frame
+        )
+
+    def _headers(self, frame: str) -> dict[str, str]:
+        """The front's policy, which lets this page hold a frame of this one capture only."""
+        headers = dict(security_headers(self._replay))
+        origin = "/".join(frame.split("/", 3)[:3])
+        policy = [
+            f"frame-src {origin}" if each.startswith("frame-src") else each
+            for each in headers["Content-Security-Policy"].split("; ")
+        ]
+        return {"Content-Security-Policy": "; ".join(policy)}
+
+
+def _path(page: Page, view: str, wiki: str) -> str:
+    return page_path(page.timestamp, page.url, view=view, wiki=wiki)
+
+
+def _asked(request: Request) -> PageAddress:
+    """What the raw target names.
+
+    Raises:
+        HTTPException: 404, it names no URL.
+    """
+    target = request.scope["raw_path"].decode("latin-1")
+    query = request.scope["query_string"].decode("latin-1")
+    address = parse_page_path(f"{target}?{query}" if query else target)
+    if address is None:
+        raise HTTPException(404)
+    return address
