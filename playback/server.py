@@ -23,6 +23,8 @@ from starlette.applications import Starlette
 from core.errors import ConfigError, UnavailableError
 from core.layout import Layout
 from playback.database import INDEX_URL, open_database
+from playback.decisions.level_book import LevelBook
+from playback.decisions.lists import folder_of
 from playback.decisions.store import DecisionStore, open_decisions
 from playback.front.app import Around, create_app
 from playback.front.full import FullCopies
@@ -31,6 +33,7 @@ from playback.front.records import Records
 from playback.front.standing import Status
 from playback.full_origins import FULL_SECRET, LOCAL, FullOrigins, full_pattern
 from playback.full_permission import FullPermission
+from playback.holds import Holds, Unscanned
 
 _LOG = logging.getLogger(__name__)
 
@@ -63,6 +66,7 @@ async def serve(  # noqa: PLR0913 each is the caller's to say
     full: str = "",
     status: Status | None = None,
     language: str = SOURCE,
+    unscanned: Unscanned = Unscanned.ALLOW,
 ) -> None:
     """Serve until cancelled, or until SIGTERM comes; then front and replay have ended.
 
@@ -81,6 +85,7 @@ async def serve(  # noqa: PLR0913 each is the caller's to say
             machine; empty: none.
         status: knows what is queued; None when nobody does.
         language: for readers whose browser asks for none that there is.
+        unscanned: what becomes of downloads that no scanner has looked into.
         with_replay: False when a replay that somebody else runs serves the copies at its origin.
         workers: how many processes replay has; 0: `default_workers`.
 
@@ -89,10 +94,7 @@ async def serve(  # noqa: PLR0913 each is the caller's to say
             not speak the language.
         UnavailableError: there is no replay environment, replay does not start, or a port is taken.
     """
-    if host in _ANY_ADDRESS and origins is None:
-        raise ConfigError("Listening on every address needs the origins that readers will see.")
-    if origins is not None and origins.front == origins.replay:
-        raise ConfigError("Front and replay need different origins; these are the same.")
+    _check(host, origins, full, with_replay=with_replay)
     with (
         contextlib.closing(open_database(layout, index_url)) as database,
         contextlib.closing(open_decisions(layout, index_url)) as decisions,
@@ -108,14 +110,14 @@ async def serve(  # noqa: PLR0913 each is the caller's to say
                 status=status,
                 language=check_language(language),
                 full=_full_copies(copies, secret, decisions),
+                holds=Holds(decisions, folder_of(layout.decisions_db), unscanned=unscanned),
             )
             return create_app(
                 database, decisions, replay_origin=replay_origin, origin=front, around=around
             )
 
         if not with_replay:
-            if origins is None:
-                raise ConfigError("Where the copies are must be said when no replay is started.")
+            assert origins is not None
             app = app_with(origins.replay, full)
             await _serve_both(app, listener, None, lambda: on_ready and on_ready(front))
             return
@@ -124,19 +126,42 @@ async def serve(  # noqa: PLR0913 each is the caller's to say
         with _listener(host, replay_port) as replay_listener:
             replay_at = replay_listener.getsockname()[1]
             command = _replay_command(python, layout, host, front, workers or default_workers())
+            command += ["--unscanned", unscanned]
             if origins is not None:
                 command += ["--origin", origins.replay]
-            if full:
-                command += ["--full-origin", full]
+            pattern = full_pattern(host, replay_at) if full == LOCAL else full
+            if pattern:
+                command += ["--full-origin", pattern]
                 more[FULL_SECRET] = secret
-            app = app_with(
-                origins.replay if origins else _origin(host, replay_at),
-                full_pattern(host, replay_at) if full == LOCAL else full,
-            )
+            app = app_with(origins.replay if origins else _origin(host, replay_at), pattern)
             async with _running_replay(
                 command, replay_listener, more, workers or default_workers()
             ) as replay:
                 await _serve_both(app, listener, replay, lambda: on_ready and on_ready(front))
+
+
+def _check(host: str, origins: "Origins | None", full: str, *, with_replay: bool) -> None:
+    """Return when these go together.
+
+    Raises:
+        ConfigError: they do not.
+    """
+    if host in _ANY_ADDRESS and origins is None:
+        raise ConfigError("Listening on every address needs the origins that readers will see.")
+    if origins is not None and origins.front == origins.replay:
+        raise ConfigError("Front and replay need different origins; these are the same.")
+    if origins is not None and full == LOCAL:
+        raise ConfigError(
+            "Readers elsewhere need a domain for copies with scripts: give --full-origin"
+            " 'https://*.copies.example' in place of --full."
+        )
+    if not with_replay and origins is None:
+        raise ConfigError("Where the copies are must be said when no replay is started.")
+    if not with_replay and full and FULL_SECRET not in os.environ:
+        raise ConfigError(
+            f"A replay that is not started here must know the same {FULL_SECRET}: set it for both,"
+            " e.g. to what `openssl rand -hex 32` prints."
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -334,7 +359,7 @@ def _full_copies(pattern: str, secret: str, decisions: DecisionStore) -> FullCop
     """What the front must know of copies in full; None where there are none."""
     if not pattern:
         return None
-    return FullCopies(FullOrigins(pattern, secret.encode()), FullPermission(decisions))
+    return FullCopies(FullOrigins(pattern, secret.encode()), FullPermission(LevelBook(decisions)))
 
 
 def _listener(host: str, port: int) -> socket.socket:

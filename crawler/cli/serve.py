@@ -20,6 +20,8 @@ from crawler.cli.options import (
 from crawler.cli.standings import FrontierStatus
 from crawler.collection import read_collection
 from playback.front.languages import SOURCE
+from playback.full_origins import LOCAL
+from playback.holds import Unscanned
 from playback.server import Origins, serve
 
 
@@ -46,6 +48,21 @@ from playback.server import Origins, serve
     show_default=True,
     help="The pages' language for browsers that ask for none that there is.",
 )
+@click.option(
+    "--unscanned",
+    type=click.Choice([str(each) for each in Unscanned]),
+    default=str(Unscanned.ALLOW),
+    show_default=True,
+    help="Files to download that no scanner has looked into: handed out, or held back.",
+)
+@click.option(
+    "--full", is_flag=True, help="Copies may run their scripts where a level rule says `full`."
+)
+@click.option(
+    "--full-origin",
+    default="",
+    help="The same, for readers elsewhere: the origins of such copies, https://*.copies.example.",
+)
 @click.option("--no-replay", is_flag=True, help="Start no replay: another one serves the copies.")
 def command(
     *,
@@ -59,7 +76,10 @@ def command(
     origin: str,
     replay_origin: str,
     workers: int,
+    full: bool,
+    full_origin: str,
     no_replay: bool,
+    unscanned: str,
 ) -> int:
     """Show a collection's pages, and play their copies back.
 
@@ -82,7 +102,9 @@ def command(
                     index_url=database_url,
                     origins=_origins(origin, replay_origin, needed=no_replay),
                     with_replay=not no_replay,
+                    unscanned=Unscanned(unscanned),
                     workers=workers,
+                    full=full_origin or (LOCAL if full else ""),
                 )
             )
     except KeyboardInterrupt:

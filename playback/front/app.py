@@ -14,12 +14,15 @@ from starlette.staticfiles import StaticFiles
 from core.clock import Clock, SystemClock
 from core.errors import TransientError
 from playback.database import Database
+from playback.decisions.level_book import LevelBook
 from playback.decisions.store import DecisionStore
 from playback.front.asking import url_of
+from playback.front.cautions import Cautions
 from playback.front.full import FullCopies, full_routes
 from playback.front.headers import FixedHeaders, OneOrigin, security_headers
 from playback.front.history import History
 from playback.front.languages import SOURCE
+from playback.front.levels import Offers
 from playback.front.lists import Lists
 from playback.front.pages import PageStore
 from playback.front.reader import VIEWS, Reader
@@ -28,6 +31,7 @@ from playback.front.searching import Search
 from playback.front.speaking import Speaking
 from playback.front.standing import Status
 from playback.front.views import HERE, Means, Render
+from playback.holds import Holds
 from playback.permits import Permits, TakenDownError
 
 _LOG = logging.getLogger(__name__)
@@ -42,12 +46,14 @@ class Around:
         status: knows what is queued; None when nobody does.
         language: for readers whose browser asks for none that there is.
         full: which copies may be shown with their scripts; None: none, and no such routes.
+        holds: what is held back; None: payloads with a threat, and no list is asked.
     """
 
     records: Records | None = None
     status: Status | None = None
     language: str = SOURCE
     full: FullCopies | None = None
+    holds: Holds | None = None
 
 
 _NOTHING = Around()
@@ -74,8 +80,9 @@ def create_app(
         around: what else there is.
     """
     clock = clock or SystemClock()
-    permits = Permits(decisions, database.rows, clock.now)
+    permits = Permits(decisions, database.rows, clock.now, around.holds)
     store = PageStore(database, permits)
+    offers = Offers(LevelBook(decisions), around.full)
     means = Means(
         store=store,
         search=Search(database, store),
@@ -84,7 +91,9 @@ def create_app(
         clock=clock,
         origin=origin or "",
         replay_origin=replay_origin,
-        render=Render(replay_origin),
+        render=Render(replay_origin, shows_pictures=offers.shows_pictures),
+        offers=offers,
+        cautions=Cautions(permits),
         page_headers=lambda page: {},  # noqa: ARG005 nothing so far
     )
     lists, reader, history = Lists(means), Reader(means), History(means)
@@ -102,6 +111,7 @@ def create_app(
                 for wiki in ("", "/w/{wiki}")
                 for view in (*VIEWS, "latest")
             ),
+            Route("/live/{rest:path}", reader.live),
             Route("/url/{rest:path}", history.captures),
             Route("/changes/{rest:path}", history.changes),
             *(full_routes(store, around.full, replay_origin, means.render) if around.full else ()),

@@ -23,7 +23,9 @@ import gevent
 from core.clock import SystemClock
 from core.layout import Layout
 from playback.database import INDEX_URL, KeptSqliteDatabase, open_database
+from playback.decisions.lists import folder_of
 from playback.decisions.store import CalledStore, open_decisions
+from playback.holds import Holds, Unscanned
 from playback.permits import Permits
 from playback.replay.archive import Archive
 from playback.replay.cache import MadeCache
@@ -53,7 +55,10 @@ def main() -> None:
     if database.shared:
         decisions = CalledStore(decisions, call)
     permits = Permits(
-        decisions, lambda query, values: call(database.rows, (query, values)), SystemClock().now
+        decisions,
+        lambda query, values: call(database.rows, (query, values)),
+        SystemClock().now,
+        Holds(decisions, folder_of(layout.decisions_db), unscanned=options.unscanned),
     )
     index = CaptureIndex(database, permits=permits, call=call)
     limits = Limits(window=timedelta(days=options.window_days))
@@ -73,10 +78,7 @@ def main() -> None:
         Replay(context),
         Policy(options.front_origin, _hosts(options.host, server.port, options.origin)),
     )
-    if options.full_origin:
-        server.application = with_full(
-            server.application, context, options.full_origin, (options.host, server.port)
-        )
+    server.application = with_full(server.application, context, options.full_origin)
     for name in (signal.SIGTERM, signal.SIGINT):
         gevent.signal_handler(name, server.stop)
     if not options.keep_running:
@@ -117,7 +119,13 @@ def _parse() -> argparse.Namespace:
         help="how much of what was made is kept in files; 0: nothing",
     )
     parser.add_argument(
-        "--full-origin", default="", help="https://*.copies.example, or local: copies in full, too"
+        "--full-origin", default="", help="https://*.copies.example: where copies run scripts"
+    )
+    parser.add_argument(
+        "--unscanned",
+        type=Unscanned,
+        default=Unscanned.ALLOW,
+        help="hold-downloads: no file leaves that was not scanned",
     )
     parser.add_argument("--keep-running", action="store_true", help="do not stop when stdin ends")
     return parser.parse_args()

@@ -13,6 +13,7 @@ from typing import Any
 import tinycss2
 from tinycss2.ast import AtKeywordToken, FunctionBlock, ParseError, StringToken, URLToken
 
+from playback.replay.picturing import picture_address
 from playback.replay.rewriting import Rewriter
 
 _DEEPEST = 24  # nested blocks; style sheets of people reach five
@@ -61,8 +62,16 @@ _FUNCTIONS = frozenset(
 _GROUP_RULES = frozenset({"media", "supports", "layer", "container", "keyframes", "scope"})
 _VENDOR = re.compile(r"^-(?:webkit|moz|ms|o)-")
 _IMAGE_SET = {"image-set", "-webkit-image-set"}
-# What an @property rule says: a syntax, a word, and a value that computes without a URL.
-_DESCRIPTORS = {"syntax", "inherits", "initial-value"}
+# Rules of descriptors, none of which may name a URL.
+_DESCRIPTORS = {
+    "property": {"syntax", "inherits", "initial-value"},
+    "counter-style": {"system", "symbols", "additive-symbols", "negative", "prefix", "suffix"}
+    | {"range", "pad", "fallback"},
+}
+# What may be said of a box's place: nothing that another declaration could fill in.
+_POSITIONS = {"static", "relative", "absolute", "sticky", "-webkit-sticky"} | {
+    "inherit", "initial", "unset", "revert", "revert-layer",
+}  # fmt: skip
 _UNQUOTABLE = re.compile(r"[\x00-\x20\"\\<]")
 _MEDIA = re.compile(r"[A-Za-z0-9 ,:()./<>=-]{1,500}")
 
@@ -110,7 +119,7 @@ def _write_rule(rule: Any, rewriter: Rewriter, depth: int) -> str:
         return _write_import(rule, rewriter) if depth == 0 else ""
     if _is_unfit(rule.prelude, 0):
         return ""
-    if rule.content is None or keyword == "property":
+    if rule.content is None or keyword in _DESCRIPTORS:
         return _write_blockless(rule, keyword)
     if keyword and _VENDOR.sub("", keyword) not in _GROUP_RULES:
         return ""
@@ -150,22 +159,24 @@ def _write_block(content: list[Any], rewriter: Rewriter, depth: int) -> str:
 
 
 def _write_blockless(rule: Any, keyword: str) -> str:
-    """A rule that holds no rules: names of layers, or a custom property."""
+    """A rule that holds no rules: names of layers, or descriptors."""
     if rule.content is not None:
-        return _write_property(rule)
+        return _write_descriptors(rule, keyword)
     return f"@layer{_serialise(rule.prelude)};" if keyword == "layer" else ""
 
 
-def _write_property(rule: Any) -> str:
-    """A registered custom property; one whose first value names a URL is left out."""
+def _write_descriptors(rule: Any, keyword: str) -> str:
+    """A registered custom property or a style of counters; left out when it names a URL."""
     nodes = tinycss2.parse_blocks_contents(rule.content, skip_comments=True, skip_whitespace=True)
     said = [
-        each for each in nodes if each.type == "declaration" and each.lower_name in _DESCRIPTORS
+        each
+        for each in nodes
+        if each.type == "declaration" and each.lower_name in _DESCRIPTORS[keyword]
     ]
     if any(_is_unfit(each.value, 0) for each in said):
         return ""
     block = "".join(f"{each.lower_name}:{_serialise(each.value).strip()};" for each in said)
-    return f"@property{_serialise(rule.prelude)}{{{block}}}"
+    return f"@{keyword}{_serialise(rule.prelude)}{{{block}}}"
 
 
 def _write_import(rule: Any, rewriter: Rewriter) -> str:
@@ -192,8 +203,13 @@ def _write_declaration(node: Any, rewriter: Rewriter) -> str:
     except _NotAllowedError:
         return ""
     text = _serialise(value).strip()
-    if plain == "position" and "fixed" in text.lower():
-        return ""  # P-09: it would stand over whatever its reader scrolls to
+    if plain == "position":
+        # P-09: fixed, it would stand over whatever its reader scrolls to.
+        text = "absolute" if text.lower() == "fixed" else text
+        if text.lower() not in _POSITIONS:
+            return ""
+    if plain == "cursor" and "url(" in text:
+        return ""  # a pointer that points elsewhere
     important = " !important" if node.important else ""
     # tinycss2 keeps a custom property's name as written, and its case counts.
     return f"{_serialise_name(node)}:{text}{important};"
@@ -223,13 +239,13 @@ def _rewritten_token(token: Any, rewriter: Rewriter, depth: int, allow_attr: boo
     if isinstance(token, ParseError | AtKeywordToken):
         raise _NotAllowedError
     if isinstance(token, URLToken) or _is_url_function(token):
-        target = rewriter.image(_url_of(token) or "")
+        target = picture_address(_url_of(token) or "", rewriter)
         if target is None:
             raise _NotAllowedError
         return _url_token(target)
     if isinstance(token, FunctionBlock) and token.lower_name in _IMAGE_SET:
         # One picture of the set is enough, and its first is the one for every screen.
-        target = rewriter.image(_first_of_set(token) or "")
+        target = picture_address(_first_of_set(token) or "", rewriter)
         if target is None:
             raise _NotAllowedError
         return _url_token(target)
@@ -237,10 +253,18 @@ def _rewritten_token(token: Any, rewriter: Rewriter, depth: int, allow_attr: boo
         allowed = token.lower_name in _FUNCTIONS or (allow_attr and token.lower_name == "attr")
         if not allowed:
             raise _NotAllowedError
+        if token.lower_name == "attr" and not _is_plain_attr(token):
+            raise _NotAllowedError
         token.arguments = _rewritten(token.arguments, rewriter, depth + 1, allow_attr=False)
     elif hasattr(token, "content"):  # a block in parentheses, brackets or braces
         token.content = _rewritten(token.content, rewriter, depth + 1, allow_attr)
     return token
+
+
+def _is_plain_attr(token: Any) -> bool:
+    """True for ``attr(name)``, which is text: of a type, it could become what is fetched."""
+    inside = [each for each in token.arguments if each.type not in {"whitespace", "comment"}]
+    return len(inside) == 1 and inside[0].type == "ident"
 
 
 def _first_of_set(token: Any) -> str | None:

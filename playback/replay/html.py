@@ -8,20 +8,19 @@ body is ours, and nothing archived stands in it unescaped.
 import re
 from collections.abc import Callable, Collection
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from html import escape
 
 import nh3
 
 from playback.decisions.levels import DEFAULT_LEVEL, Level
 from playback.replay.allowed import BLOCKS, GONE, Allowed, allowed
+from playback.replay.allowed import SANITISER_VERSION as SANITISER_VERSION
 from playback.replay.css import filter_declarations, filter_style, safe_media
+from playback.replay.picturing import picture_address
 from playback.replay.rewriting import Rewriter
 from playback.replay.scan import Attributes, Frame, Scan, Sheet, scan_document
 from playback.replay.wording import break_lines, write_paragraphs
-
-# Part of every ETag and cache key: raise it when any rule of the sanitiser changes.
-SANITISER_VERSION = 3
 
 # Whose values lead somewhere, or may.
 _JUDGED = frozenset({"style", "href", "src", "background"})
@@ -121,7 +120,7 @@ class _Kept:
     """
 
     def __init__(self, rewriter: Rewriter) -> None:
-        self._image = rewriter.image
+        self._image = partial(picture_address, rewriter=rewriter)
         self._link = rewriter.link
         self._style = lru_cache(maxsize=4096)(lambda value: filter_declarations(value, rewriter))
         self._made: set[str] = set()
@@ -217,13 +216,16 @@ def reading_document(text: str, title: str) -> str:
     return _skeleton(title, f"<style>{_PLAIN_STYLE}</style>", body, has_viewport=True)
 
 
-def notice_document(title: str, text: str) -> str:
-    """A document in our own words, for when there is nothing to show."""
+def notice_document(title: str, text: str, *, link: tuple[str, str] | None = None) -> str:
+    """A document in our own words, for when there is nothing to show; `link`: address and words."""
     style = (
         ":root{color-scheme:light dark}body{font:1rem/1.5 system-ui,sans-serif;max-width:34rem;"
         "margin:15vh auto;padding:0 1rem;text-align:center}h1{font-size:1.25rem}"
     )
     body = f"<h1>{escape(title)}</h1><p>{escape(text)}</p>"
+    if link is not None:
+        address, words = link
+        body += f'<p><a href="{escape(address)}" target="_top">{escape(words)}</a></p>'
     return _skeleton(title, f"<style>{style}</style>", body, has_viewport=True)
 
 
@@ -298,7 +300,7 @@ def _safe_attributes(attributes: Attributes, rewriter: Rewriter, names: Collecti
     if "style" in kept:
         kept["style"] = filter_declarations(kept["style"], rewriter)
     if "background" in kept:
-        kept["background"] = rewriter.image(kept["background"]) or ""
+        kept["background"] = picture_address(kept["background"], rewriter) or ""
     return "".join(
         f' {name}="{escape(value)}"' for name, value in kept.items() if value or name == "hidden"
     )

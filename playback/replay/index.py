@@ -16,27 +16,38 @@ from core.errors import BadUrlError
 from core.records import ArtifactKind, RecordType, artifact_uri
 from core.replay_keys import replay_key
 from core.timestamps import timestamp14
-from playback.choosing import BEST_FIRST, EXACT_FIRST, OFFERED, WITHHELD, twin_of
+from playback.best_pages import Wanted, best_pages
+from playback.choosing import OFFERED, WITHHELD
 from playback.database import Database, key_values
 from playback.permits import Permits, TakenDownError
 
 _NEAREST = 16  # rows looked at on either side of the moment asked for
+_REACH = 128  # times as many are read to find equals among them
 _MOST_NEAREST = 4_096  # when those are all taken down
-_PAGES_AT_ONCE = 50  # looked at when the best is taken down
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
-_SIDES = """
+_OF_THE_URL = """
 SELECT * FROM (SELECT {columns} FROM {table} WHERE {has_key} AND captured_ms <= :at
-    AND captured_ms >= :first AND {condition} ORDER BY captured_ms DESC LIMIT :limit) AS before
+    AND captured_ms >= :first AND url = :url ORDER BY captured_ms DESC LIMIT :limit) AS before
 UNION ALL
 SELECT * FROM (SELECT {columns} FROM {table} WHERE {has_key} AND captured_ms > :at
-    AND captured_ms <= :last AND {condition} ORDER BY captured_ms LIMIT :limit) AS after
+    AND captured_ms <= :last AND url = :url ORDER BY captured_ms LIMIT :limit) AS after
+"""
+# Equals of a URL that was captured very often are looked for near the moment only.
+_OF_EQUALS = """
+SELECT * FROM (SELECT * FROM (SELECT {columns} FROM {table} WHERE {has_key} AND captured_ms <= :at
+    AND captured_ms >= :first ORDER BY captured_ms DESC LIMIT :reach) AS nearer
+    WHERE url <> :url ORDER BY captured_ms DESC LIMIT :limit) AS before
+UNION ALL
+SELECT * FROM (SELECT * FROM (SELECT {columns} FROM {table} WHERE {has_key} AND captured_ms > :at
+    AND captured_ms <= :last ORDER BY captured_ms LIMIT :reach) AS nearer
+    WHERE url <> :url ORDER BY captured_ms LIMIT :limit) AS after
 """
 CAPTURE_COLUMNS = (
     'url, urlkey, captured_ms, record_type, mime, status, digest, filename, "offset", length,'
     " orig_filename, orig_offset, orig_length, page_id, truncated"
 )
-_PAGE_COLUMNS = "page_id, url, timestamp, final_url, page_class"
+_PAGE_COLUMNS = "page_id, url, timestamp, captured_ms, final_url, page_class"
 
 
 def call_here(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
@@ -131,39 +142,22 @@ class CaptureIndex:
         """
         shown = OFFERED if on_purpose else f"{OFFERED} AND NOT {WITHHELD}"
         try:
-            values = key_values(replay_key(url))
+            key = key_values(replay_key(url))
         except BadUrlError:
             return None  # nothing is ever filed under it
-        query = (
-            f"SELECT {_PAGE_COLUMNS} FROM pages WHERE {self._database.has_key} AND {shown}"  # noqa: S608 constants of ours
-            f" ORDER BY {EXACT_FIRST}, {BEST_FIRST} LIMIT :limit OFFSET :offset"
-        )
-        facts = {
-            **values,
-            "url": url,
-            "twin": twin_of(url),
-            "at": (at - _EPOCH) // timedelta(milliseconds=1),
-            "timestamp": timestamp14(at),
-        }
-        limit, offset, blocked = 1, 0, None
-        while rows := self._query(query, {**facts, "limit": limit, "offset": offset}):
-            for row in rows:
-                page = FoundPage(
-                    row["page_id"],
-                    row["url"],
-                    row["timestamp"],
-                    row["final_url"],
-                    row["page_class"],
-                )
-                takedown = None if self._permits is None else self._permits.page(page)
-                if takedown is None:
-                    return page
-                error = TakenDownError(takedown)
-                is_the_very = page.timestamp == facts["timestamp"] and page.url == url
-                if error.is_told and is_the_very:
-                    raise error  # another one would be no answer to who asks for this one
-                blocked = blocked or (error if error.is_told else None)
-            limit, offset = _PAGES_AT_ONCE, offset + limit
+        timestamp, blocked = timestamp14(at), None
+        wanted = Wanted(url, (at - _EPOCH) // timedelta(milliseconds=1), timestamp, shown)
+        for row in best_pages(self._query, self._database.has_key, key, _PAGE_COLUMNS, wanted):
+            page = FoundPage(
+                row["page_id"], row["url"], row["timestamp"], row["final_url"], row["page_class"]
+            )
+            takedown = None if self._permits is None else self._permits.page(page)
+            if takedown is None:
+                return page
+            error = TakenDownError(takedown)
+            if error.is_told and (page.timestamp, page.url) == (timestamp, url):
+                raise error  # another one would be no answer to who asks for this one
+            blocked = blocked or (error if error.is_told else None)
         if blocked is not None:
             raise blocked
         return None
@@ -257,13 +251,10 @@ class CaptureIndex:
             "last": moment + reach,
             "limit": limit,
         }
-        for which in ("url = :url", "url <> :url"):
-            query = _SIDES.format(
-                columns=columns,
-                table=table,
-                has_key=self._database.has_key,
-                condition=which,
-            )
+        for form in (_OF_THE_URL, _OF_EQUALS):
+            query = form.format(columns=columns, table=table, has_key=self._database.has_key)
+            if form is _OF_EQUALS:
+                values["reach"] = _REACH * limit
             found = self._query(query, values)
             yield from sorted(found, key=lambda row: abs(row["captured_ms"] - moment))
 
