@@ -48,6 +48,13 @@ from playback.server import Origins, serve
     help="The pages' language for browsers that ask for none that there is.",
 )
 @click.option(
+    "--captures-index",
+    default="",
+    metavar="URL",
+    envvar="WEBOID_CAPTURES_INDEX",
+    help="An OutbackCDX collection with more captures: cdx+http://host:8080/name.",
+)
+@click.option(
     "--unscanned",
     type=click.Choice([str(each) for each in Unscanned]),
     default=str(Unscanned.ALLOW),
@@ -68,6 +75,7 @@ def command(
     replay_origin: str,
     workers: int,
     no_replay: bool,
+    captures_index: str,
     unscanned: str,
 ) -> int:
     """Show a collection's pages, and play their copies back.
@@ -91,6 +99,7 @@ def command(
                     index_url=database_url,
                     origins=_origins(origin, replay_origin, needed=no_replay),
                     with_replay=not no_replay,
+                    captures_index=captures_index,
                     unscanned=Unscanned(unscanned),
                     workers=workers,
                 )
