@@ -7,7 +7,7 @@ import io
 import json
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from urllib.parse import quote
 
 from warcio.archiveiterator import ArchiveIterator
@@ -37,6 +37,12 @@ class Needles:
 
     payloads: tuple[bytes, ...]
     texts: tuple[str, ...]
+    _spelled: tuple[tuple[str, frozenset[bytes]], ...] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        """Spell the texts once."""
+        spelled = tuple((text, frozenset(_spellings(text))) for text in self.texts)
+        object.__setattr__(self, "_spelled", spelled)
 
     def found_in(self, body: bytes) -> str:
         """What of it is in the answer, as a sentence; empty: nothing."""
@@ -47,8 +53,8 @@ class Needles:
                 return "It is a part of a payload."
             if len(each) >= _SHORTEST_SLICE and (each in body or _in_base64(each, body)):
                 return "It holds a payload."
-        for text in self.texts:
-            if any(spelled in body for spelled in _spellings(text)):
+        for text, spellings in self._spelled:
+            if any(spelled in body for spelled in spellings):
                 return f"It says {text!r}."
         return ""
 

@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from http import HTTPStatus
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -20,6 +21,7 @@ from starlette.applications import Starlette
 from core.captures import Capture
 from core.errors import UnavailableError
 from core.layout import Layout
+from playback.addresses import escape_url
 from playback.coverage import Coverage
 from playback.database import Database
 from playback.decisions.takedowns import Effect, Takedown, TakedownKind, within
@@ -28,6 +30,7 @@ from playback.permits import Permits
 from playback.probes import Case, Probe, front_probes, replay_probes, variants
 
 _TIMEOUT_S = 60.0
+HELD = "held addresses"
 _MOST_CAPTURES = 500
 _ADDRESS = re.compile(rb"https?://[^\s\"'<>\\]+")
 
@@ -135,8 +138,7 @@ class Prover:
             UnavailableError: nobody answers at an origin.
         """
         proof = Proof(cases=cases)
-        hidden = {each.timestamp for each in cases if each.effect is Effect.HIDE}
-        hidden -= {each.timestamp for each in cases if each.effect is not Effect.HIDE}
+        hidden = _marks_of(cases)
         probes = dict.fromkeys(
             (*front_probes(app, cases, proof.unproved), *replay_probes(cases), *self._again(warm))
         )
@@ -157,27 +159,25 @@ class Prover:
     def _again(self, warm: Warm | None) -> Iterator[Probe]:
         """What answers led to before."""
         for address in warm.addresses if warm is not None else ():
-            parts = urlsplit(address)
-            target = parts.path + (f"?{parts.query}" if parts.query else "")
-            for server, origin in self._origins.items():
-                if address.startswith(f"{origin}/"):
-                    yield Probe(server, "held addresses", target or "/")
-                    break
-            else:
-                yield Probe("full", "held addresses", target or "/", host=parts.netloc)
+            server, _, rest = address.partition(" ")
+            host, slash, target = rest.partition("/")
+            yield Probe(server, HELD, slash + target, host=host)
 
     def _addresses(self, body: bytes) -> list[str]:
-        """Addresses of ours in the answer, those of full copies included."""
-        port = urlsplit(self._origins["replay"]).port
+        """Addresses of ours in the answer, those of full copies included: server, host, target."""
         found = []
         for match in _ADDRESS.finditer(body):
             address = match[0].decode("latin-1").replace("&amp;", "&")
             with contextlib.suppress(ValueError):
                 parts = urlsplit(address)
-                own = any(address.startswith(f"{each}/") for each in self._origins.values())
-                name = parts.hostname or ""
-                if own or (name.endswith(".localhost") and parts.port is not None and port):
-                    found.append(address)
+                target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+                for server, origin in self._origins.items():
+                    if address == origin or address.startswith(f"{origin}/"):
+                        found.append(f"{server} {target}")
+                        break
+                else:
+                    if (parts.hostname or "").endswith(".localhost"):
+                        found.append(f"full {parts.netloc}{target}")
         return found
 
     def _ask(self, probe: Probe) -> tuple[int, dict[str, str], bytes]:
@@ -198,6 +198,8 @@ class Prover:
             except (OSError, http.client.HTTPException) as error:
                 self._connections.pop(origin).close()
                 if attempt == 2:
+                    if probe.route == HELD:
+                        return 0, {}, b""  # of an archive that is no more
                     raise UnavailableError(f"{origin} does not answer: {error}.") from error
         raise AssertionError
 
@@ -285,24 +287,32 @@ def _leak(
     headers: Mapping[str, Any],
     body: bytes,
     sought: Needles,
-    hidden: set[str],
+    hidden: re.Pattern[bytes] | None,
 ) -> str:
     """What the answer shows that it must not, as a sentence."""
-    if status == 304:
+    if status == HTTPStatus.NOT_MODIFIED:
         return "It says that what the reader holds is still good."
     said = "\n".join(f"{name}: {value}" for name, value in headers.items()).encode()
     found = sought.found_in(body) or sought.found_in(said)
-    if found:
+    if found or hidden is None:
         return found
-    asked = probe.target + "".join(value for _, value in probe.headers)
-    for timestamp in hidden:
-        if timestamp not in asked and timestamp.encode() in body + said:
-            return f"It tells of the capture of {timestamp}."
-    if status == 451 and hidden:
-        return "It tells that something is hidden." if not _any_blocked(probe, hidden) else ""
+    if hidden.search(probe.target.encode()) is None:
+        mark = hidden.search(body) or hidden.search(said)
+        if mark is not None:
+            return f"It tells of what is hidden: {mark[0].decode(errors='replace')}."
+    elif status == HTTPStatus.UNAVAILABLE_FOR_LEGAL_REASONS:
+        return "It tells that something is hidden."
     return ""
 
 
-def _any_blocked(probe: Probe, hidden: set[str]) -> bool:
-    """Whether the request may concern something that is blocked, not hidden."""
-    return not any(timestamp in probe.target for timestamp in hidden)
+def _marks_of(cases: list[Case]) -> re.Pattern[bytes] | None:
+    """How lists, TimeMaps and CDX name captures that are hidden."""
+    marks = set()
+    for case in cases:
+        if case.effect is Effect.HIDE:
+            url, at = case.capture.url, case.timestamp
+            for spelled in {url, escape_url(url)}:
+                marks.add(f"{at}(?:[a-z]{{2}}_)?/{re.escape(spelled)}(?![A-Za-z0-9?&=/_-])")
+            key = re.escape(case.capture.urlkey)
+            marks.add(f'(?:^|["\\s]){key}[", ]+{at}')
+    return re.compile("|".join(sorted(marks)).encode(), re.MULTILINE) if marks else None

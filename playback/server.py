@@ -23,6 +23,7 @@ from starlette.applications import Starlette
 from core.errors import ConfigError, UnavailableError
 from core.layout import Layout
 from playback.database import INDEX_URL, open_database
+from playback.decisions.level_book import LevelBook
 from playback.decisions.lists import folder_of
 from playback.decisions.store import DecisionStore, open_decisions
 from playback.front.app import Around, create_app
@@ -97,10 +98,7 @@ async def serve(  # noqa: PLR0913 each is the caller's to say
             not speak the language.
         UnavailableError: there is no replay environment, replay does not start, or a port is taken.
     """
-    if host in _ANY_ADDRESS and origins is None:
-        raise ConfigError("Listening on every address needs the origins that readers will see.")
-    if origins is not None and origins.front == origins.replay:
-        raise ConfigError("Front and replay need different origins; these are the same.")
+    _check(host, origins, full, with_replay=with_replay)
     with (
         contextlib.closing(open_database(layout, index_url)) as database,
         contextlib.closing(open_decisions(layout, index_url)) as decisions,
@@ -123,8 +121,7 @@ async def serve(  # noqa: PLR0913 each is the caller's to say
             )
 
         if not with_replay:
-            if origins is None:
-                raise ConfigError("Where the copies are must be said when no replay is started.")
+            assert origins is not None
             app = app_with(origins.replay, full)
             await _serve_both(app, listener, None, lambda: on_ready and on_ready(front))
             return
@@ -138,13 +135,11 @@ async def serve(  # noqa: PLR0913 each is the caller's to say
             ]
             if origins is not None:
                 command += ["--origin", origins.replay]
-            if full:
-                command += ["--full-origin", full]
+            pattern = full_pattern(host, replay_at) if full == LOCAL else full
+            if pattern:
+                command += ["--full-origin", pattern]
                 more[FULL_SECRET] = secret
-            app = app_with(
-                origins.replay if origins else _origin(host, replay_at),
-                full_pattern(host, replay_at) if full == LOCAL else full,
-            )
+            app = app_with(origins.replay if origins else _origin(host, replay_at), pattern)
             async with _running_replay(
                 command, replay_listener, more, workers or default_workers()
             ) as replay:
@@ -157,6 +152,30 @@ def _environment(index_url: str, captures_index: str) -> dict[str, str]:
     if captures_index:
         parse_outback_url(captures_index)
     return {name: value for name, value in said.items() if value}
+
+
+def _check(host: str, origins: "Origins | None", full: str, *, with_replay: bool) -> None:
+    """Return when these go together.
+
+    Raises:
+        ConfigError: they do not.
+    """
+    if host in _ANY_ADDRESS and origins is None:
+        raise ConfigError("Listening on every address needs the origins that readers will see.")
+    if origins is not None and origins.front == origins.replay:
+        raise ConfigError("Front and replay need different origins; these are the same.")
+    if origins is not None and full == LOCAL:
+        raise ConfigError(
+            "Readers elsewhere need a domain for copies with scripts: give --full-origin"
+            " 'https://*.copies.example' in place of --full."
+        )
+    if not with_replay and origins is None:
+        raise ConfigError("Where the copies are must be said when no replay is started.")
+    if not with_replay and full and FULL_SECRET not in os.environ:
+        raise ConfigError(
+            f"A replay that is not started here must know the same {FULL_SECRET}: set it for both,"
+            " e.g. to what `openssl rand -hex 32` prints."
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -354,13 +373,17 @@ def _full_copies(pattern: str, secret: str, decisions: DecisionStore) -> FullCop
     """What the front must know of copies in full; None where there are none."""
     if not pattern:
         return None
-    return FullCopies(FullOrigins(pattern, secret.encode()), FullPermission(decisions))
+    return FullCopies(FullOrigins(pattern, secret.encode()), FullPermission(LevelBook(decisions)))
 
 
 def _listener(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        return socket.create_server((host, port), family=family, backlog=256)
+        listener = socket.create_server((host, port), family=family, backlog=256)
+        # Its connections inherit it. Without it a kept-alive one waits 40 ms for each answer, for
+        # asyncio sets it only where a socket names its protocol.
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return listener
     except OSError as error:
         raise UnavailableError(f"Nothing can listen on {host} port {port}: {error}.") from error
 

@@ -27,6 +27,7 @@ _COMMANDS = {
     "monitor": "crawler.cli.monitor",
     "pause": "crawler.cli.steer:pause",
     "pause-host": "crawler.cli.hosts:pause_host",
+    "playback": "crawler.cli.score:playback",
     "policy": "crawler.cli.policy",
     "resume": "crawler.cli.steer:resume",
     "resume-host": "crawler.cli.hosts:resume_host",

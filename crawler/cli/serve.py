@@ -20,6 +20,7 @@ from crawler.cli.options import (
 from crawler.cli.standings import FrontierStatus
 from crawler.collection import read_collection
 from playback.front.languages import SOURCE
+from playback.full_origins import LOCAL
 from playback.holds import Unscanned
 from playback.server import Origins, serve
 
@@ -61,6 +62,14 @@ from playback.server import Origins, serve
     show_default=True,
     help="Files to download that no scanner has looked into: handed out, or held back.",
 )
+@click.option(
+    "--full", is_flag=True, help="Copies may run their scripts where a level rule says `full`."
+)
+@click.option(
+    "--full-origin",
+    default="",
+    help="The same, for readers elsewhere: the origins of such copies, https://*.copies.example.",
+)
 @click.option("--no-replay", is_flag=True, help="Start no replay: another one serves the copies.")
 def command(
     *,
@@ -74,6 +83,8 @@ def command(
     origin: str,
     replay_origin: str,
     workers: int,
+    full: bool,
+    full_origin: str,
     no_replay: bool,
     captures_index: str,
     unscanned: str,
@@ -102,6 +113,7 @@ def command(
                     captures_index=captures_index,
                     unscanned=Unscanned(unscanned),
                     workers=workers,
+                    full=full_origin or (LOCAL if full else ""),
                 )
             )
     except KeyboardInterrupt:

@@ -79,10 +79,7 @@ def main() -> None:
         Replay(context),
         Policy(options.front_origin, _hosts(options.host, server.port, options.origin)),
     )
-    if options.full_origin:
-        server.application = with_full(
-            server.application, context, options.full_origin, (options.host, server.port)
-        )
+    server.application = with_full(server.application, context, options.full_origin)
     for name in (signal.SIGTERM, signal.SIGINT):
         gevent.signal_handler(name, server.stop)
     if not options.keep_running:
@@ -133,7 +130,7 @@ def _parse() -> argparse.Namespace:
         help="how much of what was made is kept in files; 0: nothing",
     )
     parser.add_argument(
-        "--full-origin", default="", help="https://*.copies.example, or local: copies in full, too"
+        "--full-origin", default="", help="https://*.copies.example: where copies run scripts"
     )
     parser.add_argument(
         "--unscanned",

@@ -95,7 +95,9 @@ ALLOWED: dict[str, re.Pattern[str]] = {
     "retry-after": re.compile(r"\d{1,5}", re.ASCII),
 }
 _OF_RANGES = {"accept-ranges", "content-range"}
-_STATUS = re.compile(r"[2-5]\d\d [A-Za-z ]{2,40}", re.ASCII)
+_STATUS = re.compile(
+    r"(200|206|30[123478]|40[034]|410|416|429|451|500|503) [A-Za-z ]{2,40}", re.ASCII
+)
 # What of a request's own words gets in; anything else is as if it had not been said.
 _HEARD: dict[str, re.Pattern[str]] = {
     "HTTP_IF_NONE_MATCH": re.compile(r"[!-~ \t]{1,2000}"),
@@ -342,7 +344,7 @@ def _allowed(answer: _Answer, *, has_body: bool) -> tuple[str, Headers] | None:
     unfit = (
         _STATUS.fullmatch(status) is None
         or (kind is None and has_body)
-        or (is_attached and "content-disposition" not in names)
+        or (is_attached and has_body and "content-disposition" not in names)
         or (is_redirect and "location" not in names)
         or len(names) != len(kept)
         or is_partial != ("content-range" in names)

@@ -15,14 +15,12 @@ import nh3
 
 from playback.decisions.levels import DEFAULT_LEVEL, Level
 from playback.replay.allowed import BLOCKS, GONE, Allowed, allowed
+from playback.replay.allowed import SANITISER_VERSION as SANITISER_VERSION
 from playback.replay.css import filter_declarations, filter_style, safe_media
 from playback.replay.picturing import picture_address
 from playback.replay.rewriting import Rewriter
 from playback.replay.scan import Attributes, Frame, Scan, Sheet, scan_document
 from playback.replay.wording import break_lines, write_paragraphs
-
-# Part of every ETag and cache key: raise it when any rule of the sanitiser changes.
-SANITISER_VERSION = 3
 
 # Whose values lead somewhere, or may.
 _JUDGED = frozenset({"style", "href", "src", "background"})

@@ -192,6 +192,27 @@ class CaptureIndex:
             raise blocked
         return None
 
+    def page_by_id(self, page_id: str) -> FoundPage | None:
+        """The page of that identifier, when it is one that is offered to readers.
+
+        Raises:
+            TakenDownError: it was taken down.
+            TransientError: the index cannot be read.
+        """
+        for row in self._query(
+            f"SELECT {_PAGE_COLUMNS} FROM pages WHERE page_id = :page"  # noqa: S608 constants of ours
+            f" AND {OFFERED} AND NOT {WITHHELD}",
+            {"page": page_id},
+        ):
+            page = FoundPage(
+                row["page_id"], row["url"], row["timestamp"], row["final_url"], row["page_class"]
+            )
+            takedown = None if self._permits is None else self._permits.page(page)
+            if takedown is not None:
+                raise TakenDownError(takedown)
+            return page
+        return None
+
     def documents(self, url: str, at: datetime, *, of_page: str | None = None) -> Iterator[Capture]:
         """Captures of `url` that may be a page's copy, good ones before others, then the nearest.
 

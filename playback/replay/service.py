@@ -6,6 +6,7 @@ each request a second parse of the record and a rewriter that is no sanitiser; o
 would be kept. The gate (`playback.replay.gate`) must stand around this application.
 """
 
+import hashlib
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
@@ -27,7 +28,7 @@ from playback.replay.answers import (
     missing,
     notice,
 )
-from playback.replay.context import Context
+from playback.replay.context import Context, maker_version
 from playback.replay.pages import Pages
 from playback.replay.parts import Parts
 
@@ -58,6 +59,9 @@ class Replay:
     def __init__(self, context: Context) -> None:
         self._context = context
         self._routes = routes(context)
+        # Copies that a reader's browser keeps lead to the front, and are as safe as what made them.
+        made = hashlib.sha256(f"{maker_version()} {context.front}".encode())
+        self._made = made.hexdigest()[:8]
 
     def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         """Answer one request (PEP 3333)."""
@@ -77,7 +81,7 @@ class Replay:
                 environ.get("HTTP_IF_NONE_MATCH", ""),
                 range=environ.get("HTTP_RANGE", ""),
                 if_range=environ.get("HTTP_IF_RANGE", ""),
-                rules=self._context.permits.state_of_digests(),
+                rules=f"{self._made}{self._context.permits.state_of_digests()}",
                 # The gate lets in no other destination than an image's.
                 is_embedded="HTTP_SEC_FETCH_DEST" in environ,
             )

@@ -334,9 +334,10 @@
       if (box.width < 1 || box.height < 1 || box.width * box.height > 4000000) return null;
       return [box.x + scrollX, box.y + scrollY, box.width, box.height];
     }, null);
-  const LOOK = "width height color fill stroke stroke-width display vertical-align position float opacity".split(" ");
-  const PLACE = "top right bottom left margin-top margin-right margin-bottom margin-left transform".split(" ");
-  const PLAIN = new Set(["auto", "none", "0px"]);
+  const LOOK = "width height color fill stroke stroke-width display".split(" ");
+  const PLACE = "vertical-align position float opacity margin-top margin-right margin-bottom margin-left transform".split(" ");
+  const INSETS = "top right bottom left".split(" ");
+  const PLAIN = new Set(["auto", "none", "0px", "baseline", "static", "1"]);
   let looks = 0;
   const lookOf = (node) =>
     // How a drawing looked: a script-free reader shows it as an image, which no rule for it selects.
@@ -345,7 +346,8 @@
       if ((parent && nameOf(parent) === "svg") || (looks += 1) > 1000) return "";
       const style = getComputedStyle(node);
       const value = (key) => CSSStyleDeclaration.prototype.getPropertyValue.call(style, key);
-      const placed = PLACE.filter((key) => !PLAIN.has(value(key)));
+      const places = value("position") === "static" ? PLACE : [...PLACE, ...INSETS];
+      const placed = places.filter((key) => INSETS.includes(key) || !PLAIN.has(value(key)));
       const said = [...LOOK, ...placed].filter((key) => !/[;:"]/.test(value(key)));
       return attribute("data-weboid-look", said.map((key) => `${key}:${value(key)}`).join(";"));
     }, "");

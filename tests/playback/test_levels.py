@@ -111,7 +111,10 @@ def _naively(
             and target.wiki == actor.wiki
             and (target.scope is Scope.LINK or target.scope is given[2])
         ):
-            level = least(said, given[3])
+            for_all = [
+                each for each in decisions if each[0] == Target(target.scope, "", target.what)
+            ]
+            level = least(said, given[3], (for_all[-1][1] if for_all else None) or Level.FULL)
         else:
             level = least(said, level)
     return level
@@ -380,6 +383,25 @@ def test_a_lower_right_lowers_what_it_allowed_before(opened: Open) -> None:
         (Level.LIMITED, Level.TEXT),
         (Level.HTML, Level.TEXT),
     ]
+
+
+def test_editors_do_not_exceed_what_is_decided_for_everybody_about_the_same(opened: Open) -> None:
+    """Neither when they decide, nor when the operator decides later."""
+    book, ann = LevelBook(opened()), Actor("ann", "one")
+    book.allow(Right(0, "one", "", Scope.LINK, Level.FULL, OPERATOR, NOW))
+    mine, for_all = (
+        target_of(wiki="one", link="https://a.example/"),
+        target_of(link="https://a.example/"),
+    )
+    book.decide([mine], Level.FULL, actor=ann, now=NOW)
+
+    book.decide([for_all], Level.LIMITED, actor=OPERATOR, now=NOW)
+
+    assert book.now().of("https://a.example/", "one") == Level.LIMITED
+    with pytest.raises(InputError, match="limited at most"):
+        book.decide([mine], Level.HTML, actor=ann, now=NOW)
+    book.decide([mine], Level.TEXT, actor=ann, now=NOW)
+    assert book.now().of("https://a.example/", "one") == Level.TEXT
 
 
 def test_an_editor_gives_no_rights(opened: Open) -> None:
