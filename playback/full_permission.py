@@ -2,14 +2,13 @@
 
 from playback.decisions.level_book import LevelBook
 from playback.decisions.levels import Level
-from playback.decisions.store import DecisionStore
 
 
 class FullPermission:
     """Asks the levels. From any thread."""
 
-    def __init__(self, decisions: DecisionStore) -> None:
-        self._book = LevelBook(decisions)
+    def __init__(self, book: LevelBook) -> None:
+        self._book = book
 
     def allows(self, url: str, final_url: str, wiki: str = "") -> bool:
         """True when readers of that wiki (empty: of none) may see the page in full.

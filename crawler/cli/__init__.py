@@ -15,6 +15,7 @@ from crawler.cli.exits import Exit, exit_for
 _COMMANDS = {
     "alive": "crawler.cli.alive",
     "archive": "crawler.cli.archive",
+    "cache": "crawler.cli.cache",
     "crawl": "crawler.cli.crawl",
     "doctor": "crawler.cli.doctor",
     "enqueue": "crawler.cli.enqueue",

@@ -19,6 +19,7 @@ from core.timestamps import warc_date
 from crawler.cli.exits import Exit
 from crawler.cli.groups import GroupWithDefault
 from crawler.cli.options import collection_option, database_option, json_option
+from crawler.cli.scan_lists import lists
 from crawler.cli.show import size
 from crawler.cli.tables import clean, table, width
 from crawler.collection import read_collection
@@ -91,7 +92,7 @@ def command(
     with ExitStack() as stack:
         database = open_database(layout, database_url)
         stack.callback(database.close)
-        decisions = open_decisions(layout)
+        decisions = open_decisions(layout, database_url)
         stack.callback(decisions.close)
         scan = Scan(
             database,
@@ -114,14 +115,18 @@ def command(
     return Exit.SOME_FAILED if found.threats else Exit.OK
 
 
+command.add_command(lists)
+
+
 @command.command("threats")
 @collection_option
+@database_option
 @json_option
-def threats_command(*, collection: Path, as_json: bool) -> int:
+def threats_command(*, collection: Path, database_url: str, as_json: bool) -> int:
     """Show the payloads in which a threat was found, newest first."""
     layout = read_collection(collection)
     with ExitStack() as stack:
-        decisions = open_decisions(layout)
+        decisions = open_decisions(layout, database_url)
         stack.callback(decisions.close)
         found = threats(decisions)
     if as_json:

@@ -26,6 +26,7 @@ _MOST_SPELLINGS = 20
 _MOST_LINKS = 200
 _LONGEST_WAIT_S = 10.0
 _WHOLE = timedelta(seconds=1)
+_TO_THE_SECOND = 14  # digits
 _LOG = logging.getLogger(__name__)
 
 
@@ -80,6 +81,7 @@ class History:
             url=wanted.url,
             period=wanted.period,
             span=span,
+            until=moment_of(wanted.period) if len(wanted.period) == _TO_THE_SECOND else None,
             total=calendar.total,
             years=calendar.years(),
             year=year,
@@ -183,7 +185,7 @@ def _span(period: str) -> Span | None:
     """
     if not period:
         return None
-    if len(period) == len("20260301120000"):
+    if len(period) == _TO_THE_SECOND:
         end = moment_of(period)
         start = span_of("0001")
         assert start is not None

@@ -122,6 +122,11 @@ def blocked(reason: str, front: str) -> Answer:
     return replace(told, headers=(("Link", f'<{front}/>; rel="blocked-by"'),))
 
 
+def held_back(reason: str) -> Answer:
+    """It was captured and is kept, but does not leave: `reason` says why (C-16)."""
+    return notice(HTTPStatus.FORBIDDEN, "Held back", f"This copy is not handed out. {reason}")
+
+
 def absent() -> Answer:
     """There is no such part of a page; its reader sees the alternative text."""
     return Answer(HTTPStatus.NOT_FOUND, TEXT, b"Not captured.\n")

@@ -5,6 +5,7 @@
 // the page. Nothing here protects anybody; the content policy does that, and the frame.
 (function () {
   "use strict";
+  const here = window.location.href;
   const put = (object, name, value) => {
     try {
       Object.defineProperty(object, name, { value, configurable: true, enumerable: true, writable: true });
@@ -99,15 +100,27 @@
   });
 
   // An address of the archive is foreign to an opaque origin, which may only start a worker that it made.
+  // A module of another origin cannot be a worker's first script; imported by a first script it can. Until
+  // it is there, messages are kept for it.
+  const ownScript = document.currentScript && document.currentScript.src;
+  const moduleStub = (address) => `importScripts(${JSON.stringify(new URL("worker.js", ownScript || here).href)});
+    const early = [];
+    const keep = (event) => { early.push(event); event.stopImmediatePropagation(); };
+    addEventListener("message", keep);
+    import(${JSON.stringify(address)}).then(() => {
+      removeEventListener("message", keep);
+      for (const { data, ports } of early) dispatchEvent(new MessageEvent("message", { data, ports: [...ports] }));
+    }, (error) => { setTimeout(() => { throw error; }); });`;
   const RealWorker = window.Worker;
   if (RealWorker) {
     const started = function Worker(url, options) {
-      const address = new URL(String(url), document.baseURI).href;
+      // The real location: by now the document's base is the archived page's, and wombat has rewritten `url`.
+      const address = new URL(String(url), here).href;
       if (/^(blob|data):/.test(address)) return new RealWorker(address, options);
       const isModule = options && options.type === "module";
-      const text = isModule ? `import ${JSON.stringify(address)}` : `importScripts(${JSON.stringify(address)})`;
+      const text = isModule ? moduleStub(address) : `importScripts(${JSON.stringify(address)})`;
       const blob = URL.createObjectURL(new Blob([text], { type: "text/javascript" }));
-      return new RealWorker(blob, options);
+      return new RealWorker(blob, isModule ? { ...options, type: "classic" } : options);
     };
     started.prototype = RealWorker.prototype;
     put(window, "Worker", started);

@@ -6,6 +6,7 @@ page's moment, within the window of all copies (P-10). A document that is neithe
 captured with it is not shown under the page's banner: a notice leads to that other page's own copy.
 """
 
+import hashlib
 import logging
 import os
 import re
@@ -21,12 +22,12 @@ from wsgiref.types import WSGIApplication
 from core.captures import Capture
 from core.errors import BodyTooLargeError, PermanentError, TransientError
 from core.timestamps import parse_timestamp14
-from playback.addresses import escape_url, is_web_url, page_path, parse_page_rest
-from playback.full_origins import FULL_SECRET, LOCAL, FullOrigins, full_pattern
+from playback.addresses import LONGEST_URL, escape_url, is_web_url, page_path
+from playback.full_origins import FULL_SECRET, FullOrigins
 from playback.full_permission import FullPermission
 from playback.permits import TakenDownError
 from playback.replay.archive import Payload
-from playback.replay.context import Context
+from playback.replay.context import Context, maker_version
 from playback.replay.full_gate import (
     FullAnswer,
     FullGate,
@@ -35,11 +36,10 @@ from playback.replay.full_gate import (
     beside,
     plain,
 )
+from playback.replay.full_modules import STATIC_PATH
 from playback.replay.full_rewriting import (
-    FULL_VERSION,
     PAGE_MODIFIER,
-    STATIC_PATH,
-    WORKER_MODIFIERS,
+    SCRIPT_MODIFIERS,
     RewriteJob,
     charset_of,
     kind_of,
@@ -52,11 +52,12 @@ _LOG = logging.getLogger(__name__)
 _HTML = "text/html; charset=utf-8"
 _TARGET = re.compile(r"/c/(\d{14})([a-z]{2,4}_)?/(.+)", re.ASCII | re.DOTALL)
 _MODIFIERS = frozenset(
-    {PAGE_MODIFIER, "if_", "fr_", "im_", "js_", "cs_", "oe_", "wkrf_", "id_", *WORKER_MODIFIERS}
+    {PAGE_MODIFIER, "if_", "fr_", "im_", "cs_", "oe_", "wkrf_", "id_", *SCRIPT_MODIFIERS}
 )
 # What browsers ask for when they fill a frame (Fetch Metadata).
 _FRAMES = frozenset({"iframe", "frame", "object", "embed"})
-_BY_DESTINATION = {"script": "js_", "style": "cs_", "image": "im_", "iframe": "if_", "frame": "fr_"}
+_PARTS = {"script": "js_", "style": "cs_", "image": "im_"}
+_BY_DESTINATION = {**_PARTS, "iframe": "if_", "frame": "fr_"}
 _SAFE = "!$&'()*+,/:;=?@[]~%-._"
 _RANGE = re.compile(r"bytes=(\d{0,12})-(\d{0,12})")
 
@@ -75,29 +76,38 @@ class _Asked:
     @property
     def is_document(self) -> bool:
         """True for what fills the page's frame, and not a frame within it."""
-        return self.modifier == PAGE_MODIFIER and self.request.destination != "empty"
+        return self.modifier == PAGE_MODIFIER and self.request.destination in {"", *_FRAMES}
+
+    @property
+    def is_nested(self) -> bool:
+        """True for what fills a frame within the page."""
+        return self.modifier in {"if_", "fr_"}
 
 
-def with_full(
-    others: WSGIApplication, context: Context, pattern: str, address: tuple[str, int]
-) -> WSGIApplication:
+def with_full(others: WSGIApplication, context: Context, pattern: str) -> WSGIApplication:
     """What replay answers beside full copies, and full copies at their hosts.
 
     Args:
         others: what answers at all other hosts; it has its own gate.
         context: what every route works with.
-        pattern: the origins of full copies; ``local``: below localhost.
-        address: where replay listens.
+        pattern: the origins of full copies; empty: there are none.
 
     Raises:
         ConfigError: the origins, or the secret in the environment, will not do.
     """
-    origins = FullOrigins(
-        full_pattern(*address) if pattern == LOCAL else pattern,
-        os.environ.get(FULL_SECRET, "").encode(),
-    )
-    full = Full(context, origins, FullPermission(context.decisions))
+    if not pattern:
+        return others
+    origins = FullOrigins(pattern, os.environ.get(FULL_SECRET, "").encode())
+    full = Full(context, origins, FullPermission(context.levels))
     return beside(FullGate(full, FullPolicy(origins, context.front)), others, origins)
+
+
+class _RefusedError(Exception):
+    """Something is not shown; `answer` says so."""
+
+    def __init__(self, answer: FullAnswer) -> None:
+        super().__init__(answer.status)
+        self.answer = answer
 
 
 class Full:
@@ -119,6 +129,8 @@ class Full:
         """What is answered to one request."""
         try:
             return self._answer(request)
+        except _RefusedError as refused:
+            return refused.answer
         except TakenDownError as error:
             return _taken_down(error)
         except BodyTooLargeError:
@@ -132,8 +144,6 @@ class Full:
 
     def _answer(self, request: FullRequest) -> FullAnswer:
         page = self._page_of(request.host)
-        if isinstance(page, FullAnswer):
-            return page
         if request.destination == "document":
             # Outside the front's frame a page could lead its reader anywhere (P-08).
             address = f"{self._context.front}/full/{page.timestamp}/{escape_url(page.url)}"
@@ -141,42 +151,43 @@ class Full:
         if request.target.startswith(STATIC_PATH):
             return _static(request.target.removeprefix(STATIC_PATH))
         asked = self._asked(request, page)
-        if isinstance(asked, FullAnswer):
-            return asked
         found = self._nearest(asked)
-        if found is None:
-            return self._elsewhere(asked) if asked.is_document else _absent()
-        if asked.is_document and not _belongs(asked, found):
+        if asked.is_document and (found is None or not _belongs(asked, found)):
             return self._elsewhere(asked)
-        return self._shown(asked, found)
+        if found is None or (asked.is_nested and _is_page_itself(asked)):
+            return _absent()  # the page itself could else be framed anywhere, without the banner
+        return replace(self._shown(asked, found), nested=asked.is_nested)
 
-    def _page_of(self, host: str) -> FoundPage | FullAnswer:
+    def _page_of(self, host: str) -> FoundPage:
         """The page whose capture that host shows, when it may be shown."""
         named = self._origins.page_of(host)
         if named is None:
-            return plain(421, "This host does not answer here.\n")
+            raise _RefusedError(plain(421, "This host does not answer here.\n"))
         page = self._context.index.page_by_id(named.page_id)
+        if page is None:
+            raise _RefusedError(_never())
         wikis = self._permission.wikis()
-        wiki = page and self._origins.made_for(named, page.timestamp, page.url, wikis)
-        if page is None or wiki is None:
-            return plain(404, "There is nothing at this address.\n")
+        wiki = self._origins.made_for(named, page.timestamp, page.url, wikis)
+        if wiki is None:
+            raise _RefusedError(_never())
         if not self._permission.allows(page.url, page.final_url, wiki):
-            return plain(403, "This copy may not be shown with its scripts.\n")
+            text = "This copy may not be shown with its scripts.\n"
+            raise _RefusedError(plain(403, text))
         return page
 
-    def _asked(self, request: FullRequest, page: FoundPage) -> _Asked | FullAnswer:
+    def _asked(self, request: FullRequest, page: FoundPage) -> _Asked:
         origin = self._origins.scheme + request.host
         match = _TARGET.fullmatch(request.target)
         if match is None:
-            return _at_home(request, page)
-        parsed = parse_page_rest(f"{match[1]}/{match[3]}")
-        if parsed is None or match[1] != page.timestamp:
-            return _absent()
-        # Only what the browser sent: "%23" is the archived URL's own here.
-        url = _repaired(match[3])
-        modifier = match[2] or PAGE_MODIFIER
-        if not is_web_url(url) or modifier not in _MODIFIERS:
-            return _absent()
+            raise _RefusedError(_at_home(request, page))
+        # As the browser sent it: "%23" is the archived URL's own here.
+        url, modifier = _repaired(match[3]), match[2] or PAGE_MODIFIER
+        is_url = len(url) <= LONGEST_URL and is_web_url(url)
+        if not is_url or match[1] != page.timestamp or modifier not in _MODIFIERS:
+            raise _RefusedError(_absent())
+        if modifier == PAGE_MODIFIER:
+            # A relative address keeps the page's modifier, whatever it is for.
+            modifier = _PARTS.get(request.destination, modifier)
         at = parse_timestamp14(page.timestamp)
         return _Asked(page, at, origin, modifier, url, request)
 
@@ -197,8 +208,9 @@ class Full:
         return best
 
     def _shown(self, asked: _Asked, capture: Capture) -> FullAnswer:
-        etag = _etag(asked, capture)
-        headers = (
+        rules = self._context.permits.state_of_digests()
+        etag = _etag(asked, capture, rules)
+        headers: tuple[tuple[str, str], ...] = (
             ("ETag", etag),
             ("Memento-Datetime", format_datetime(capture.captured_at, usegmt=True)),
         )
@@ -208,7 +220,8 @@ class Full:
         status = capture.status or 200
         if 300 <= status < 400:
             return _redirect(asked, capture, payload)
-        media_type = media_type_of(payload, asked.modifier)
+        use = _PARTS.get(asked.request.destination, asked.modifier)
+        media_type = media_type_of(payload, use if use == "js_" else asked.modifier)
         if media_type in ACTIVE_TYPES and not asked.request.destination:
             # Without knowing what it is for, no document is given out: it might stand in no frame.
             return plain(403, "Scripts run only in browsers that say what they ask for.\n")
@@ -238,8 +251,8 @@ class Full:
             asked.modifier,
             asked.origin,
         )
-        place = (capture.location.filename, capture.location.offset)
-        key = (asked.origin, asked.modifier, place, content_type, FULL_VERSION)
+        place = (capture.digest, capture.url, capture.location.filename, capture.location.offset)
+        key = ("full", place, asked.origin, asked.modifier, content_type, maker_version())
         return self._context.made.get(key, lambda: self._context.make(job))
 
     def _elsewhere(self, asked: _Asked) -> FullAnswer:
@@ -254,8 +267,12 @@ class Full:
 
 def _belongs(asked: _Asked, capture: Capture) -> bool:
     """True when a document is the page, or was captured with it."""
-    own = {urldefrag(asked.page.url).url, urldefrag(asked.page.final_url).url}
-    return capture.page_id == asked.page.page_id or asked.url in own
+    return capture.page_id == asked.page.page_id or _is_page_itself(asked)
+
+
+def _is_page_itself(asked: _Asked) -> bool:
+    page = asked.page
+    return asked.url in {urldefrag(page.url).url, urldefrag(page.final_url).url}
 
 
 def _repaired(url: str) -> str:
@@ -286,10 +303,11 @@ def _to(timestamp: str, modifier: str, url: str) -> FullAnswer:
     return FullAnswer(307, headers=(("Location", address),))
 
 
-def _etag(asked: _Asked, capture: Capture) -> str:
+def _etag(asked: _Asked, capture: Capture, rules: str) -> str:
+    """Changes when the bytes do: with the record, the code, how it is used, and what is taken down."""
     place = f"{capture.location.filename}:{capture.location.offset}"
-    safe = re.sub(r"[^A-Za-z0-9:._-]", "-", place)[-120:]
-    return f'"{FULL_VERSION}:{asked.modifier}:{safe}"'
+    facts = (place, asked.request.destination, asked.modifier, rules, maker_version())
+    return f'"{hashlib.sha256(repr(facts).encode()).hexdigest()[:40]}"'
 
 
 def _with_charset(media_type: str, archived: str) -> str:
@@ -317,9 +335,13 @@ def _ranged(answer: FullAnswer, wanted: str) -> FullAnswer:
 
 def _taken_down(error: TakenDownError) -> FullAnswer:
     if not error.is_told:
-        return plain(404, "There is nothing at this address.\n")
+        return _never()
     text = f"Taken down. {error.takedown.reason}".strip()
     return plain(451, f"{text}\n")
+
+
+def _never() -> FullAnswer:
+    return plain(404, "There is nothing at this address.\n")
 
 
 def _absent() -> FullAnswer:
@@ -329,7 +351,7 @@ def _absent() -> FullAnswer:
 @cache
 def _static(name: str) -> FullAnswer:
     """One of the scripts that are put into pages: ours, and wombat's."""
-    ours = {"full.js": "full.js", "module.js": "full_module.js"}
+    ours = {"full.js": "full.js", "module.js": "full_module.js", "worker.js": "full_worker.js"}
     if name in ours:
         source = resources.files("playback.replay") / ours[name]
     elif name in {"wombat.js", "wombatWorkers.js"}:

@@ -12,19 +12,24 @@ import json
 import re
 from collections.abc import Callable
 from typing import Any
+from urllib.parse import urljoin
 
+# A path that no part of a page has: on these hosts it is ours.
+STATIC_PATH = "/.weboid/"
+MODULE_PATH = f"{STATIC_PATH}module.js"
 # What pages look at to find out where they are; the same names as in pywb's wrapper.
 _WRAPPED = ("window", "self", "document", "location", "top", "parent", "frames", "opener")
-_SPECIFIER = r"[\w$\s{},*]{0,5000}"
+# Names, then maybe a list in braces; bounded, and braces do not nest, so that no text takes long.
+_SPECIFIER = r"[\w$\s,*]{0,80}(?:\{[\w$\s,]{0,20000}\}\s{0,20})?"
 _IS_MODULE = re.compile(
     r"(?:^|[;\n}])\s*(?:"
-    rf"import\s*(?:[\w$]+[\s,]|[{{*])(?:{_SPECIFIER})from\s*[\"']"
+    rf"import(?![\w$]){_SPECIFIER}from\s*[\"']"
     r"|import\s*[\"']"
-    rf"|export\s*[{{*](?:{_SPECIFIER})[;\n]?"
+    rf"|export\s*(?:\*|\{{[\w$\s,]{{0,20000}}\}})"
     r"|export\s+(?:default|const|let|var|function|class|async)\b)"
 )
 _FROM = re.compile(
-    rf"(?P<head>(?:^|[;\n}}\s])(?:import|export)\b\s*{_SPECIFIER}from\s*|(?:^|[;\n}}])\s*import\s*)"
+    rf"(?P<head>(?:^|[;\n}}\s])(?:import|export)\b{_SPECIFIER}from\s*|(?:^|[;\n}}])\s*import\s*)"
     r"(?P<quote>[\"'])(?P<url>[^\"'\n]{1,2000})(?P=quote)"
 )
 _DYNAMIC = re.compile(r"(?<![\w$.])import\s*\((?!\s*\))")
@@ -84,6 +89,16 @@ def rewrite_import_map(text: str, rewrite: Rewrite) -> str:
         }
     # It stands in a script element, which nothing in it may end.
     return json.dumps(made).replace("<", "\\u003c")
+
+
+def script_addresses(urls: Any) -> Rewrite:
+    """Rewrites an address in a script; pywb leaves those relative to the script as they are."""
+
+    def address(url: str) -> str:
+        made: str = urls.rewrite(urljoin(urls.wburl.url, url), "js_")
+        return made
+
+    return address
 
 
 def _map(imports: dict[str, Any], rewrite: Rewrite) -> dict[str, Any]:

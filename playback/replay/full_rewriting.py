@@ -11,20 +11,19 @@ import re
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
-from urllib.parse import urljoin
 
 from core.timestamps import parse_timestamp14
 from playback.replay.full_modules import (
+    MODULE_PATH,
+    STATIC_PATH,
     is_module,
     rewrite_dynamic_imports,
-    rewrite_import_map,
     rewrite_module,
+    script_addresses,
 )
 
-STATIC_PATH = "/.weboid/"  # a path that no part of a page has: what begins with a dot is ours here
 PAGE_MODIFIER = "mp_"
-WORKER_MODIFIERS = frozenset({"wkr_", "wkrm_"})
-FULL_VERSION = "full1"
+SCRIPT_MODIFIERS = frozenset({"js_", "esm_", "wkr_", "wkrm_"})
 
 HTML_TYPES = frozenset({"text/html", "application/xhtml+xml"})
 SCRIPT_TYPES = frozenset(
@@ -43,8 +42,6 @@ _REWRITTEN = {
     "application/x-mpegurl": "application/x-mpegURL",
     "application/dash+xml": "application/dash+xml",
 }
-# Hints that open connections, which no content policy forbids.
-_HINTS = {"preconnect", "dns-prefetch", "prerender"}
 _CHARSET = re.compile(r"charset\s*=\s*[\"']?([A-Za-z0-9_:.-]{1,40})", re.IGNORECASE)
 
 
@@ -71,7 +68,7 @@ class RewriteJob:
 
 def kind_of(media_type: str, modifier: str) -> str:
     """The media type by which a text is rewritten; empty: it is left as it is."""
-    if modifier in WORKER_MODIFIERS or media_type in SCRIPT_TYPES:
+    if modifier in SCRIPT_MODIFIERS - {"js_"} or media_type in SCRIPT_TYPES:
         return "text/javascript"
     if media_type in HTML_TYPES:
         return media_type
@@ -89,7 +86,9 @@ def rewrite(job: RewriteJob) -> bytes:
         f"{job.origin}/c/",
         pywb_static_prefix=f"{job.origin}{STATIC_PATH}",
     )
-    if media_type in SCRIPT_TYPES and job.modifier != "wkr_" and is_module(job.body):
+    if job.modifier == "wkr_":
+        return _worker(job)
+    if media_type in SCRIPT_TYPES and is_module(job.body):
         return _module(job, urls)
     if media_type in SCRIPT_TYPES:
         body = rewrite_dynamic_imports(job.body, "null").encode("latin-1")
@@ -97,7 +96,7 @@ def rewrite(job: RewriteJob) -> bytes:
         _Record(job.content_type, body),
         urls,
         None,
-        head_insert_func=lambda rule, cdx: head_insert(job),
+        head_insert_func=lambda *_: head_insert(job),
         cdx={"url": job.url, "urlkey": "", "timestamp": job.timestamp},
     )
     return b"".join(made)
@@ -108,7 +107,7 @@ def head_insert(job: RewriteJob) -> str:
     moment = parse_timestamp14(job.timestamp)
     scheme, _, rest = job.url.partition("://")
     static = f"{job.origin}{STATIC_PATH}"
-    info = {
+    info: dict[str, object] = {
         "url": job.url,
         "timestamp": job.timestamp,
         "request_ts": job.timestamp,
@@ -130,7 +129,9 @@ def head_insert(job: RewriteJob) -> str:
     # In a script element nothing may look like its end.
     text = json.dumps(info).replace("<", "\\u003c")
     return (
-        f'<script src="{static}full.js"></script><script src="{static}wombat.js"></script>'
+        f'<script src="{static}full.js"></script>'
+        # With CORS, or what it imports for the page would have no base (HTML, 8.1.3.4).
+        f'<script src="{static}wombat.js" crossorigin="anonymous"></script>'
         f"<script>wbinfo={text};"
         "if(window._WBWombatInit)window._WBWombatInit(wbinfo)</script>"
     )
@@ -142,19 +143,25 @@ def charset_of(content_type: str) -> str:
     return match[1] if match else ""
 
 
+def _worker(job: RewriteJob) -> bytes:
+    """A worker with wombat's half for workers before it.
+
+    pywb's own line leaves out the moment, and so asks for the newest capture of each part.
+    """
+    info = {
+        "prefix": f"{job.origin}/c/",
+        "prefixMod": f"{job.origin}/c/{job.timestamp}wkrf_/",
+        "originalURL": job.url,
+    }
+    static = f"{job.origin}{STATIC_PATH}"
+    scripts = ",".join(json.dumps(f"{static}{name}") for name in ("worker.js", "wombatWorkers.js"))
+    line = f"(function(){{self.importScripts({scripts});new WBWombat({json.dumps(info)})}})();"
+    return (line + job.body).encode("latin-1")
+
+
 def _module(job: RewriteJob, urls: Any) -> bytes:
-    text = rewrite_module(job.body, _addresses(urls), f"{STATIC_PATH}module.js")
+    text = rewrite_module(job.body, script_addresses(urls), MODULE_PATH)
     return text.encode("latin-1")
-
-
-def _addresses(urls: Any) -> Any:
-    """Rewrites an address in a script; pywb leaves those relative to the script as they are."""
-
-    def address(url: str) -> str:
-        made: str = urls.rewrite(urljoin(urls.wburl.url, url), "js_")
-        return made
-
-    return address
 
 
 @dataclass
@@ -180,85 +187,6 @@ class _Record:
 @cache
 def _rewriter() -> Any:
     """Pywb's rewriter with our reading of pages, made once in each maker."""
-    from pywb.rewrite.cookie_rewriter import RemoveAllCookiesRewriter
-    from pywb.rewrite.default_rewriter import DefaultRewriter
-    from pywb.rewrite.html_rewriter import HTMLRewriter
-
-    class Pages(HTMLRewriter):  # type: ignore[misc]
-        """Pages with modules, without hints that would open connections elsewhere."""
-
-        _script = ""
-
-        def _rewrite_tag_attrs(
-            self, tag: str, tag_attrs: list[tuple[str, str | None]], *more: Any
-        ) -> bool:
-            values = {name: value or "" for name, value in tag_attrs}
-            if tag == "link":
-                relations = set(values.get("rel", "").lower().split())
-                if relations & _HINTS:
-                    tag_attrs = [each for each in tag_attrs if each[0] not in {"href", "rel"}]
-                elif "modulepreload" in relations:
-                    tag_attrs = [
-                        (name, self._script_address(value) if name == "href" else value)
-                        for name, value in tag_attrs
-                    ]
-            elif tag == "meta" and values.get("http-equiv", "").lower() in _META:
-                tag_attrs = [each for each in tag_attrs if each[0] != "content"]
-            tag_attrs = [each for each in tag_attrs if each[0] not in _DROPPED]
-            done: bool = super()._rewrite_tag_attrs(tag, tag_attrs, *more)
-            return done
-
-        def _script_address(self, url: str | None) -> str:
-            address: str = self._rewrite_url(url or "", "js_", True)  # noqa: FBT003 pywb's
-            return address
-
-        def _set_parse_context(self, tag: str, tag_attrs: Any) -> None:
-            if tag == "script" and not self._wb_parse_context:
-                self._script = (self.get_attr(tag_attrs, "type") or "").lower().strip()
-                if self._script in {"module", "importmap"}:
-                    self._wb_parse_context = "script"
-                    return
-            super()._set_parse_context(tag, tag_attrs)
-
-        def _rewrite_script(self, script_content: str, inline_attr: bool = False) -> str:  # noqa: FBT001, FBT002 pywb's
-            if not inline_attr and self._wb_parse_context == "script":
-                urls = _addresses(self.url_rewriter)
-                if self._script == "importmap":
-                    return rewrite_import_map(script_content, urls)
-                if self._script == "module":
-                    return rewrite_module(script_content, urls, f"{STATIC_PATH}module.js")
-            made: str = super()._rewrite_script(
-                rewrite_dynamic_imports(script_content, "null"), inline_attr
-            )
-            return made
-
-    class Everything(DefaultRewriter):  # type: ignore[misc]
-        """The parts of pywb's rewriting that are used here."""
-
-        DEFAULT_REWRITERS = {  # noqa: RUF012 pywb's
-            **DefaultRewriter.DEFAULT_REWRITERS,
-            "html": Pages,
-            "cookie": RemoveAllCookiesRewriter,
-            "header": _no_headers,
-        }
+    from playback.replay.full_pages import Everything
 
     return Everything(replay_mod=PAGE_MODIFIER)
-
-
-# A page's own policies and redirects: pywb reads some spellings of them, browsers read more.
-_META = {
-    "content-security-policy",
-    "content-security-policy-report-only",
-    "x-dns-prefetch-control",
-    "set-cookie",
-    "origin-trial",
-    "accept-ch",
-    "delegate-ch",
-}
-_DROPPED = {"ping", "nonce", "referrerpolicy", "attributionsrc", "csp", "manifest"}
-
-
-def _no_headers(rewriting: Any) -> Any:
-    """No header of the archive is answered with."""
-    del rewriting
-    return lambda: None

@@ -7,7 +7,7 @@ type of the web may run or show something; what it may do then is the content po
 import re
 
 from playback.replay.archive import Payload
-from playback.replay.full_rewriting import SCRIPT_TYPES, WORKER_MODIFIERS
+from playback.replay.full_rewriting import SCRIPT_MODIFIERS, SCRIPT_TYPES
 
 # What a browser makes a document of that may hold scripts.
 ACTIVE_TYPES = frozenset(
@@ -60,26 +60,28 @@ _MARKUP = re.compile(
     rb"^(?:\xef\xbb\xbf)?\s*(?:<!--.{0,500}?-->\s*)?<(?:!doctype|html|head|body|[a-z])",
     re.IGNORECASE | re.DOTALL,
 )
+_USES = {"js_": "text/javascript", "cs_": "text/css"}
 _GUESSED = frozenset({"", "text/plain", _BINARY, "text/html", "binary/octet-stream"})
 
 
 def media_type_of(payload: Payload, modifier: str) -> str:
     """The type of what was archived, by what it says, how it is asked for, and how it begins."""
     said = payload.content_type.partition(";")[0].strip().lower()
-    if modifier in WORKER_MODIFIERS:
+    if modifier in SCRIPT_MODIFIERS - {"js_"}:
         return "text/javascript"
     is_markup = _MARKUP.match(payload.body[:1024]) is not None
-    # Sites that name no type, or a wrong one, meant what their page uses it for.
-    if said in _GUESSED and not is_markup:
-        if modifier == "js_":
-            return "text/javascript"
-        if modifier == "cs_":
-            return "text/css"
-    if said == "":
-        return "text/html" if is_markup else "text/plain"
+    if said in _GUESSED and not is_markup and modifier in _USES:
+        # Sites that name no type, or a wrong one, meant what their page uses it for.
+        return _USES[modifier]
+    said = said or ("text/html" if is_markup else "text/plain")
     said = _ALIASES.get(said, said)
     if said in _KNOWN or _MEDIA.fullmatch(said):
         return said
-    if said.endswith("+json"):
+    return _like(said)
+
+
+def _like(media_type: str) -> str:
+    """A harmless type in place of one that was not foreseen."""
+    if media_type.endswith("+json"):
         return "application/json"
-    return "text/plain" if said.startswith("text/") else _BINARY
+    return "text/plain" if media_type.startswith("text/") else _BINARY

@@ -228,13 +228,16 @@ def reading_document(text: str, title: str) -> str:
     return _skeleton(title, f"<style>{_PLAIN_STYLE}</style>", body, has_viewport=True)
 
 
-def notice_document(title: str, text: str) -> str:
-    """A document in our own words, for when there is nothing to show."""
+def notice_document(title: str, text: str, *, link: tuple[str, str] | None = None) -> str:
+    """A document in our own words, for when there is nothing to show; `link`: address and words."""
     style = (
         ":root{color-scheme:light dark}body{font:1rem/1.5 system-ui,sans-serif;max-width:34rem;"
         "margin:15vh auto;padding:0 1rem;text-align:center}h1{font-size:1.25rem}"
     )
     body = f"<h1>{escape(title)}</h1><p>{escape(text)}</p>"
+    if link is not None:
+        address, words = link
+        body += f'<p><a href="{escape(address)}" target="_top">{escape(words)}</a></p>'
     return _skeleton(title, f"<style>{style}</style>", body, has_viewport=True)
 
 

@@ -48,6 +48,7 @@ class ReplayServer(StreamServer):  # type: ignore[misc]
     """
 
     policy: Policy
+    application: WSGIApplication
 
     def __init__(
         self, address: "tuple[str, int] | socket.socket", *, most: int = _MOST_CONNECTIONS

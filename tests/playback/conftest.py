@@ -3,21 +3,24 @@
 import asyncio
 import contextlib
 import hashlib
+import html
 import http.client
 import io
 import json
 import os
 import queue
+import re
 import shutil
 import socket
 import sqlite3
 import subprocess
 import tempfile
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
@@ -33,6 +36,10 @@ from core.pages import Outcome, PageInfo
 from core.records import ArtifactKind, RecordType, artifact_uri
 from core.replay_keys import replay_key
 from core.timestamps import timestamp14, to_milliseconds, warc_date
+from playback.decisions.level_book import LevelBook
+from playback.decisions.level_targets import target_of
+from playback.decisions.levels import Actor, Level
+from playback.decisions.store import open_decisions
 from playback.server import serve
 
 ROOT = Path(__file__).parents[2]
@@ -81,7 +88,7 @@ class CollectionBuilder:
         """A `response` record and its row; `is_open` writes to the WARC as not yet closed."""
         lines = [("Content-Type", content_type or mime), *headers]
         location, digest = self._write(
-            url, body, RecordType.RESPONSE, at, warc, is_open, _http(status, lines)
+            url, body, RecordType.RESPONSE, at, warc, is_open, _http(status, lines), _page(page_id)
         )
         return self.index(
             Capture(
@@ -114,6 +121,7 @@ class CollectionBuilder:
                 "WARC-Profile": (
                     "http://netpreserve.org/warc/1.1/revisit/identical-payload-digest"
                 ),
+                **_page(original.page_id),
             },
         )
         return self.index(
@@ -149,7 +157,7 @@ class CollectionBuilder:
             "artifacts-00000.warc.gz",
             False,
             None,
-            {"Content-Type": content_type},
+            {"Content-Type": content_type, **_page(page_id)},
         )
         return self.index(
             Capture(
@@ -263,6 +271,10 @@ class CollectionBuilder:
             return RecordLocation(warc, start, file.tell() - start), digest
 
 
+def _page(page_id: str | None) -> dict[str, str]:
+    return {} if page_id is None else {"WARC-Page-ID": page_id}
+
+
 def _http(status: int, headers: list[tuple[str, str]]) -> StatusAndHeaders:
     return StatusAndHeaders(f"{status} Archived", headers, protocol="HTTP/1.1")
 
@@ -366,7 +378,9 @@ class Served:
 
 
 @contextlib.contextmanager
-def serving(builder: CollectionBuilder, index_url: str = "", full: str = "") -> Iterator[Served]:
+def serving(
+    builder: CollectionBuilder, index_url: str = "", full: str = "", **more: Any
+) -> Iterator[Served]:
     """The real `playback.server.serve` in a loop of its own, until the block ends."""
     ready: queue.Queue[str] = queue.Queue()
     replay_port = free_port()
@@ -378,6 +392,7 @@ def serving(builder: CollectionBuilder, index_url: str = "", full: str = "") -> 
             on_ready=ready.put,
             index_url=index_url,
             full=full,
+            **more,
         )
 
     with asyncio.Runner() as runner:
@@ -405,12 +420,64 @@ def free_port() -> int:
         return port
 
 
+def decide(layout: Layout, level: Level | None, **target: str) -> None:
+    """Give a link, a domain, a wiki or everything a level, as an operator does."""
+    with contextlib.closing(open_decisions(layout)) as decisions:
+        LevelBook(decisions).decide([target_of(**target)], level, actor=Actor("op"), now=NOW)
+
+
+@dataclass
+class FullSite:
+    """A live collection whose copies may be shown in full."""
+
+    builder: CollectionBuilder
+    served: Served
+
+    def page(self, url: str, html: str, *, at: datetime = NOW, mime: str = "text/html") -> str:
+        """A page and its document; its identifier."""
+        page_id = self.builder.page(url, html, at=at)
+        self.builder.response(url, html.encode(), mime=mime, at=at, page_id=page_id)
+        return page_id
+
+    def view(self, url: str, *, at: datetime = NOW, before: str = "") -> str:
+        """The front's address of the page in full."""
+        return f"{self.served.front}{before}/full-view/{timestamp14(at)}/{url}"
+
+    def frame(self, url: str, *, at: datetime = NOW, before: str = "") -> str:
+        """The address of the copy in its frame, as the front gives it."""
+        path = self.view(url, at=at, before=before).removeprefix(self.served.front)
+        found = re.search(r'<iframe[^>]* src="([^"]+)"', self.served.get(path).text)
+        assert found is not None
+        return html.unescape(found[1])
+
+    def ask(self, frame: str, target: str, dest: str = "iframe", **options: Any) -> Reply:
+        """What the origin of that frame answers; `dest` is what the browser says it is for."""
+        headers = {"Host": urlsplit(frame).netloc, **options.pop("headers", {})}
+        if dest:
+            headers["Sec-Fetch-Dest"] = dest
+        return fetch(self.served.replay, target, headers=headers, **options)
+
+    def part(self, frame: str, modifier: str, url: str, dest: str = "", **options: Any) -> Reply:
+        """A part of the page."""
+        moment = frame.split("/c/")[1][:14]
+        return self.ask(frame, f"/c/{moment}{modifier}/{url}", dest, **options)
+
+
 @pytest.fixture(scope="session")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """Front and replay for all tests; each adds what it needs at URLs of its own (`site`)."""
     builder = CollectionBuilder(tmp_path_factory.mktemp("served") / "collection")
     with contextlib.closing(builder), serving(builder) as it:
         yield it
+
+
+@pytest.fixture(scope="session")
+def full(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FullSite]:
+    """Front and replay with copies in full, for all tests; every site below ``.example`` may."""
+    builder = CollectionBuilder(tmp_path_factory.mktemp("full") / "collection")
+    decide(builder.layout, Level.FULL, domain="example")
+    with contextlib.closing(builder), serving(builder, full="local") as it:
+        yield FullSite(builder, it)
 
 
 @pytest.fixture
@@ -490,9 +557,11 @@ class Browser:
 
     home: Path
 
-    def dump_dom(self, address: str, *, leaks: Leaks | None = None) -> str:
+    def dump_dom(
+        self, address: str, *, leaks: Leaks | None = None, options: Sequence[str] = ()
+    ) -> str:
         """The document after it has loaded."""
-        return self._run(address, "--dump-dom", leaks=leaks)
+        return self._run(address, "--dump-dom", *options, leaks=leaks)
 
     def screenshot(
         self, address: str, *, size: tuple[int, int] = (800, 600), dark: bool = False

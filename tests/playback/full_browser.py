@@ -5,12 +5,14 @@ that is not this machine's leads to a listener (P-03).
 """
 
 import asyncio
+import base64
 import contextlib
 import os
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+from core.errors import BrowserUnavailableError
 from render import cdp
 from render.cdp import CdpConnection, CommandError
 from render.executable import find_browser
@@ -30,6 +32,7 @@ class Tab:
         ] = {}  # sessions of frames in other processes, and their addresses
         self._contexts: dict[tuple[str, int], dict[str, Any]] = {}
         self._changed = asyncio.Event()
+        self._tasks: set[asyncio.Task[None]] = set()
         self.said: list[str] = []  # console messages and exceptions
         self.targets: list[str] = []  # every address that was opened in a target of its own
 
@@ -88,8 +91,6 @@ class Tab:
 
     async def picture(self, path: Path, *, width: int = 1280, height: int = 800) -> None:
         """Write a picture of the tab."""
-        import base64
-
         await self._connection.send(
             "Emulation.setDeviceMetricsOverride",
             {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False},
@@ -105,7 +106,7 @@ class Tab:
         async with asyncio.timeout(_PATIENCE_S):
             while True:
                 for (session, identifier), context in reversed(list(self._contexts.items())):
-                    if context["auxData"].get("isDefault"):
+                    if context.get("auxData", {}).get("isDefault"):
                         with contextlib.suppress(CommandError):
                             answer = await self._connection.send(
                                 "Runtime.evaluate",
@@ -131,7 +132,8 @@ class Tab:
                 {"autoAttach": True, "waitForDebuggerOnStart": False, "flatten": True},
             ),
         ):
-            with contextlib.suppress(CommandError):
+            # The frame, or the whole browser, may have gone meanwhile.
+            with contextlib.suppress(CommandError, BrowserUnavailableError):
                 await self._connection.send(method, parameters, session)
 
     def _heard(self, session: str, name: str, told: dict[str, Any]) -> None:
@@ -158,8 +160,6 @@ class Tab:
         elif name == "Log.entryAdded":
             self.said.append(told["entry"]["text"])
         self._changed.set()
-
-    _tasks: set[asyncio.Task[None]] = set()
 
 
 @contextlib.asynccontextmanager

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.errors import ConfigError, UnavailableError
@@ -332,6 +332,7 @@ def test_an_address_is_a_socket_or_a_host(text: str, address: UnixAddress | TcpA
     assert parse_clamd_address(str(address)) == address
 
 
+@settings(deadline=None)
 @given(st.text(max_size=40))
 def test_what_is_no_address_is_refused(text: str) -> None:
     """Whatever is typed is an address or a clear error, and is never tried first."""
