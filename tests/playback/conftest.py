@@ -378,7 +378,9 @@ class Served:
 
 
 @contextlib.contextmanager
-def serving(builder: CollectionBuilder, index_url: str = "", full: str = "") -> Iterator[Served]:
+def serving(
+    builder: CollectionBuilder, index_url: str = "", full: str = "", **more: Any
+) -> Iterator[Served]:
     """The real `playback.server.serve` in a loop of its own, until the block ends."""
     ready: queue.Queue[str] = queue.Queue()
     replay_port = free_port()
@@ -390,6 +392,7 @@ def serving(builder: CollectionBuilder, index_url: str = "", full: str = "") -> 
             on_ready=ready.put,
             index_url=index_url,
             full=full,
+            **more,
         )
 
     with asyncio.Runner() as runner:
