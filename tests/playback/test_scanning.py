@@ -400,6 +400,8 @@ def test_a_scan_that_watches_goes_on(collection: CollectionBuilder, mortal: Clam
         root,
     ]
     collection.response(f"{SITE}/first", b"first")
+    for path in mortal.signatures.iterdir():
+        os.utime(path, (1_700_000_000, 1_700_000_000))
     mortal.kill()
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT,
