@@ -14,7 +14,7 @@ import socket
 from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import uvicorn
@@ -29,6 +29,7 @@ from playback.decisions.store import DecisionStore, open_decisions
 from playback.front.app import Around, create_app
 from playback.front.full import FullCopies
 from playback.front.languages import SOURCE, check_language
+from playback.front.machines import CLOSED, Openness
 from playback.front.records import Records
 from playback.front.standing import Status
 from playback.full_origins import FULL_SECRET, LOCAL, FullOrigins, full_pattern
@@ -68,6 +69,8 @@ async def serve(  # noqa: PLR0913 each is the caller's to say
     status: Status | None = None,
     language: str = SOURCE,
     unscanned: Unscanned = Unscanned.ALLOW,
+    openness: Openness = CLOSED,
+    window_days: float = 30.0,
     captures_index: str = "",
 ) -> None:
     """Serve until cancelled, or until SIGTERM comes; then front and replay have ended.
@@ -92,6 +95,8 @@ async def serve(  # noqa: PLR0913 each is the caller's to say
         unscanned: what becomes of downloads that no scanner has looked into.
         with_replay: False when a replay that somebody else runs serves the copies at its origin.
         workers: how many processes replay has; 0: `default_workers`.
+        openness: what is told to machines.
+        window_days: how far from its page a part of it may be captured (P-10).
 
     Raises:
         ConfigError: the origins are missing or the same, the URL names no index, or the front does
@@ -108,13 +113,14 @@ async def serve(  # noqa: PLR0913 each is the caller's to say
         own_port = listener.getsockname()[1]
         front = origins.front if origins is not None else _origin(host, own_port)
 
-        def app_with(replay_origin: str, copies: str) -> Starlette:
+        def app_with(replay_origin: str, copies: str, inside: str = "") -> Starlette:
             around = Around(
                 records=Records(layout),
                 status=status,
                 language=check_language(language),
                 full=_full_copies(copies, secret, decisions),
                 holds=Holds(decisions, folder_of(layout.decisions_db), unscanned=unscanned),
+                openness=replace(openness, replay_inside=inside),
             )
             return create_app(
                 database, decisions, replay_origin=replay_origin, origin=front, around=around
@@ -132,6 +138,7 @@ async def serve(  # noqa: PLR0913 each is the caller's to say
             command = [
                 *_replay_command(python, layout, host, front, workers or default_workers()),
                 *("--unscanned", unscanned),
+                *("--window-days", str(window_days)),
             ]
             if origins is not None:
                 command += ["--origin", origins.replay]
@@ -139,7 +146,11 @@ async def serve(  # noqa: PLR0913 each is the caller's to say
             if pattern:
                 command += ["--full-origin", pattern]
                 more[FULL_SECRET] = secret
-            app = app_with(origins.replay if origins else _origin(host, replay_at), pattern)
+            app = app_with(
+                origins.replay if origins else _origin(host, replay_at),
+                pattern,
+                inside=_origin(host, replay_at),
+            )
             async with _running_replay(
                 command, replay_listener, more, workers or default_workers()
             ) as replay:

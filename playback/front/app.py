@@ -24,6 +24,7 @@ from playback.front.history import History
 from playback.front.languages import SOURCE
 from playback.front.levels import Offers
 from playback.front.lists import Lists
+from playback.front.machines import CLOSED, Machines, Openness
 from playback.front.pages import PageStore
 from playback.front.reader import VIEWS, Reader
 from playback.front.records import Records
@@ -32,6 +33,7 @@ from playback.front.speaking import Speaking
 from playback.front.standing import Status
 from playback.front.views import HERE, Means, Render
 from playback.holds import Holds
+from playback.link_format import Places
 from playback.permits import Permits, TakenDownError
 
 _LOG = logging.getLogger(__name__)
@@ -47,6 +49,7 @@ class Around:
         language: for readers whose browser asks for none that there is.
         full: which copies may be shown with their scripts; None: none, and no such routes.
         holds: what is held back; None: payloads with a threat, and no list is asked.
+        openness: what is told to machines.
     """
 
     records: Records | None = None
@@ -54,6 +57,7 @@ class Around:
     language: str = SOURCE
     full: FullCopies | None = None
     holds: Holds | None = None
+    openness: Openness = CLOSED
 
 
 _NOTHING = Around()
@@ -83,6 +87,8 @@ def create_app(
     permits = Permits(decisions, database.rows, clock.now, around.holds)
     store = PageStore(database, permits)
     offers = Offers(LevelBook(decisions), around.full)
+    places = Places(origin or "", replay_origin)
+    machines = Machines(database, permits, places, around.openness)
     means = Means(
         store=store,
         search=Search(database, store),
@@ -91,13 +97,17 @@ def create_app(
         clock=clock,
         origin=origin or "",
         replay_origin=replay_origin,
-        render=Render(replay_origin, shows_pictures=offers.shows_pictures),
+        render=Render(
+            replay_origin, shows_pictures=offers.shows_pictures, skew_of=machines.skews.of
+        ),
         offers=offers,
         cautions=Cautions(permits),
-        page_headers=lambda page: {},  # noqa: ARG005 nothing so far
+        page_headers=machines.page_headers,
+        skews=machines.skews_of,
     )
     lists, reader, history = Lists(means), Reader(means), History(means)
     headers = security_headers(replay_origin)
+    headers["X-Robots-Tag"] = around.openness.robots_tag
     errors = _Errors(means, headers)
     return Starlette(
         routes=[
@@ -115,6 +125,7 @@ def create_app(
             Route("/url/{rest:path}", history.captures),
             Route("/changes/{rest:path}", history.changes),
             *(full_routes(store, around.full, replay_origin, means.render) if around.full else ()),
+            *machines.routes(),
             Mount("/static", StaticFiles(directory=HERE / "static"), name="static"),
         ],
         middleware=[

@@ -1,6 +1,6 @@
 """How the front's answers are made: templates, the addresses they hold, and what every view may use."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -25,6 +25,7 @@ from playback.front.languages import spoken
 from playback.front.pages import Page, PageStore
 from playback.front.records import Records
 from playback.front.searching import Search
+from playback.front.skew import Skew, rough
 from playback.front.standing import Status
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ class Means:
         offers: the levels that readers may choose.
         cautions: what readers are warned of.
         page_headers: what the answer with a capture's page says in its headers.
+        skews: how far the parts of copies are from their moments, as far as that is soon known.
     """
 
     store: PageStore
@@ -62,6 +64,7 @@ class Means:
     offers: "Offers"
     cautions: Cautions
     page_headers: Callable[[Page], Mapping[str, str]]
+    skews: Callable[[Sequence[Page]], Sequence[Skew | None]]
 
 
 class Render:
@@ -70,7 +73,7 @@ class Render:
     def __init__(self, replay_origin: str, **functions: Callable[..., object]) -> None:
         """Take where the copies are, and more functions that templates may call."""
         self._templates = _environment(replay_origin)
-        self._templates.globals.update(functions)
+        self._templates.globals.update(rough=rough, **functions)
 
     def __call__(
         self,

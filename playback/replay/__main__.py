@@ -74,6 +74,7 @@ def main() -> None:
         limits=limits,
         make=makers,
         made=MadeCache(limits.cache_bytes, _files(layout, options.cache_bytes)),
+        origin=options.origin or _own_origin(options.host, server.port),
     )
     server.answer_with(
         Replay(context),
@@ -172,6 +173,11 @@ def _origin(text: str) -> str:
     if parts.username is not None or any(character in text for character in " ;,'\""):
         raise argparse.ArgumentTypeError(f"an origin has no such characters: {text!r}")
     return f"{parts.scheme}://{parts.netloc.lower()}"
+
+
+def _own_origin(host: str, port: int) -> str:
+    """Where it is reached when no reverse proxy stands before it."""
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
 def _hosts(host: str, port: int, origin: str | None) -> frozenset[str]:

@@ -75,6 +75,10 @@ TYPES: dict[str, TypePolicy] = {
     "video/webm": _DOWNLOAD,
     "application/ogg": _DOWNLOAD,
 }
+_LINK = (
+    r"<[!#-;=?-\[\]_a-z~]{1,30000}>; rel=\"(?:original|timegate|timemap|(?:(?:first|last|prev|next) )*memento)\""
+    r"(?:; (?:type|datetime)=\"[A-Za-z0-9 ,:/-]{1,40}\")?"
+)
 ALLOWED: dict[str, re.Pattern[str]] = {
     "etag": re.compile(r'"[A-Za-z0-9:._+/=-]{1,200}"'),
     "memento-datetime": re.compile(
@@ -85,8 +89,11 @@ ALLOWED: dict[str, re.Pattern[str]] = {
         r"(?:/w/[A-Za-z0-9][A-Za-z0-9._-]{0,63})?/c/\d{14}(?:[a-z]{2}_)?/[!$-;=?-Z_a-z\[\]~]{1,30000}",
         re.ASCII,
     ),
-    # Who keeps a copy from being shown (RFC 7725).
-    "link": re.compile(r'<https?://[A-Za-z0-9.:\[\]-]{1,300}/>; rel="blocked-by"'),
+    # Who keeps a copy from being shown (RFC 7725), or relations of Memento (RFC 7089); for none of
+    # them is anything fetched (P-17).
+    "link": re.compile(
+        rf'<https?://[A-Za-z0-9.:\[\]-]{{1,300}}/>; rel="blocked-by"|{_LINK}(?:, {_LINK}){{0,9}}'
+    ),
     "content-disposition": re.compile(
         r'attachment; filename="capture-[a-z0-9]{1,64}\.[a-z0-9]{3,4}"'
     ),
@@ -315,6 +322,8 @@ def _inner_environ(environ: WSGIEnvironment) -> WSGIEnvironment:
     for key, pattern in _HEARD.items():
         if key in environ and pattern.fullmatch(environ[key]):
             inner[key] = environ[key]
+    if "HTTP_IF_RANGE" in environ and "HTTP_IF_RANGE" not in inner:
+        inner.pop("HTTP_RANGE", None)  # a condition that is not understood is not met
     return inner
 
 

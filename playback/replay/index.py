@@ -5,7 +5,7 @@ letter case, the scheme, ``#!`` and more are folded, in a ``urn:``, too. A look-
 captures of the very URL asked for.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -101,6 +101,19 @@ class CaptureIndex:
         self._permits = permits
         self._call = call
         self._beyond = beyond
+
+    @property
+    def has_key(self) -> str:
+        """The condition that a row's urlkey is `key`; see `playback.database.Database`."""
+        return self._database.has_key
+
+    def rows(self, query: str, values: Mapping[str, Any]) -> list[Any]:
+        """The answer's rows, for questions of others than this class (`playback.mementos`).
+
+        Raises:
+            TransientError: the index cannot be read.
+        """
+        return self._query(query, dict(values))
 
     def captures(
         self, url: str, at: datetime, *, window: timedelta | None = None

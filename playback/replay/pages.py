@@ -47,8 +47,9 @@ class Pages:
             return missing("Only pages of the web are shown here.")
         page = self._context.index.page(url, request.at)
         if page is not None:
-            if page.timestamp != request.memento.timestamp:
-                return redirect(replace(request.memento, timestamp=page.timestamp))
+            true = replace(request.memento, timestamp=page.timestamp, url=page.url)
+            if memento_path(true) != memento_path(request.memento):
+                return redirect(true)
             notice = warned(self._context, request, page.url, page.final_url)
             return notice or self._shown(request, page)
         return warned(self._context, request, url) or self._source(request, None)

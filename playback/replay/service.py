@@ -20,6 +20,7 @@ from playback.holds import Held
 from playback.permits import TakenDownError
 from playback.replay.answers import (
     NEVER,
+    TEXT,
     Answer,
     Request,
     absent,
@@ -29,8 +30,10 @@ from playback.replay.answers import (
     notice,
 )
 from playback.replay.context import Context, maker_version
+from playback.replay.mementos import as_memento, as_none
 from playback.replay.pages import Pages
 from playback.replay.parts import Parts
+from playback.replay.skew import Skews
 
 _LOG = logging.getLogger(__name__)
 
@@ -38,17 +41,22 @@ Route = Callable[[Request], Answer]
 # What is no page by itself: its reader sees the alternative text.
 _PARTS = (Modifier.IMAGE, Modifier.STYLE, Modifier.PLAIN_STYLE, Modifier.TEXT)
 
+# No copy is ever for search engines (P-23).
+ROBOTS = Answer(HTTPStatus.OK, TEXT, b"User-agent: *\nDisallow: /\n")
+
 
 def routes(context: Context) -> Mapping[Modifier, Route]:
     """What answers for each modifier."""
     pages, parts = Pages(context), Parts(context)
+    skews = Skews(context, pages.page, parts.style)
     return {
-        Modifier.PAGE: pages.page,
-        Modifier.VERY: pages.very_page,
+        Modifier.PAGE: as_memento(context, pages.page),
+        Modifier.VERY: as_none(pages.very_page),
         Modifier.IMAGE: parts.image,
         Modifier.STYLE: parts.style,
         Modifier.PLAIN_STYLE: parts.style,
         Modifier.TEXT: parts.text,
+        Modifier.SKEW: skews.answer,
         **dict.fromkeys(LEVEL_MODIFIERS.values(), pages.page),
     }
 
@@ -65,7 +73,8 @@ class Replay:
 
     def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         """Answer one request (PEP 3333)."""
-        answer = self._answer(environ)
+        is_robots = environ.get("REQUEST_URI", "") == "/robots.txt"
+        answer = ROBOTS if is_robots else self._answer(environ)
         status = f"{answer.status.value} {answer.status.phrase}"
         start_response(status, [("Content-Type", answer.content_type), *answer.headers])
         return [answer.body] if isinstance(answer.body, bytes) else answer.body

@@ -90,7 +90,9 @@ def test_any_text_survives(text: str) -> None:
     is_module(text)
 
 
-@pytest.mark.parametrize("piece", ["import ", "import{a,", "export {", ";", "import a,", "let {", "import*"])
+@pytest.mark.parametrize(
+    "piece", ["import ", "import{a,", "export {", ";", "import a,", "let {", "import*"]
+)
 def test_a_long_hostile_script_is_read_in_time(piece: str) -> None:
     """No pattern takes time that grows with the square of a script (P-21)."""
     text = piece * (100_000 // len(piece))
