@@ -399,7 +399,7 @@ def test_a_scan_that_watches_goes_on(collection: CollectionBuilder, mortal: Clam
         "--collection",
         root,
     ]
-    collection.response(f"{SITE}/first", b"first")
+    collection.response(f"{SITE}/first", b"a body that is first")
     for path in mortal.signatures.iterdir():
         os.utime(path, (1_700_000_000, 1_700_000_000))
     mortal.kill()
@@ -414,7 +414,7 @@ def test_a_scan_that_watches_goes_on(collection: CollectionBuilder, mortal: Clam
         first = json.loads(process.stdout.readline())
         collection.response(f"{SITE}/second", EICAR)
         second = json.loads(process.stdout.readline())
-        mortal.sign("Weboid-First", b"first")
+        mortal.sign("Weboid-First", b"a body that is first")
         mortal.restart()
         third = json.loads(process.stdout.readline())
         process.send_signal(signal.SIGTERM)
