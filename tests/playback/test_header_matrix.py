@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import re
 import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -69,11 +70,15 @@ HTML_POLICY = (
     " frame-ancestors http://front.test"
 )
 # What a response says of itself, by status; each is looked at, too.
+# Relations of RFC 7089 alone, to the page itself, the front and replay.
+_RELATION = r"original|timegate|timemap|(?:(?:first|last|prev|next) )*memento"
+_LINK = rf'<https?://[^<>"\s]+>; rel="(?:{_RELATION})"(?:; (?:type|datetime)="[^"]+")?'
+MEMENTO_LINKS = re.compile(rf"{_LINK}(?:, {_LINK})*")
 OF_ITSELF = {
-    200: {"ETag", "Memento-Datetime", "Content-Disposition", "Accept-Ranges"},
+    200: {"ETag", "Memento-Datetime", "Content-Disposition", "Accept-Ranges", "Link"},
     206: {"ETag", "Memento-Datetime", "Content-Disposition", "Accept-Ranges", "Content-Range"},
-    302: {"Location"},
-    304: {"ETag", "Memento-Datetime"},
+    302: {"Location", "Link"},
+    304: {"ETag", "Memento-Datetime", "Link"},
     405: {"Allow"},
     416: {"Content-Disposition", "Accept-Ranges", "Content-Range"},
     451: {"Link"},
@@ -110,8 +115,10 @@ def check(reply: Reply, content_type: str | None = None) -> None:
     assert set(rest) <= OF_ITSELF.get(reply.status, set()), rest
     if reply.status == 302:
         assert rest["Location"].startswith("/c/2")
-    if "Link" in rest:
+    if reply.status == 451 and "Link" in rest:
         assert rest["Link"] == f'<{FRONT}/>; rel="blocked-by"'
+    elif "Link" in rest:
+        assert MEMENTO_LINKS.fullmatch(rest["Link"])
 
 
 @pytest.fixture(scope="module")
