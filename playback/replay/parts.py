@@ -31,8 +31,10 @@ class Parts:
     def image(self, request: Request) -> Answer:
         """An image of a page, or one of its screenshots."""
         artifact = parse_artifact_uri(request.memento.url)
-        is_known = is_web_url(request.memento.url) if artifact is None else artifact[0] in _PICTURES
-        found = self._part(request, self._context.limits.image_bytes) if is_known else None
+        named = is_web_url(request.memento.url) if artifact is None else artifact[0] in _PICTURES
+        if not named:
+            return absent()
+        found = self._part(request, self._context.limits.image_bytes)
         if found is None:
             return absent()
         capture, load = found
