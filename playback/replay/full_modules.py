@@ -77,8 +77,8 @@ def rewrite_dynamic_imports(text: str, base: str) -> str:
 def share_declarations(text: str) -> str:
     """The script whose top names other scripts still see once pywb has put it into a block.
 
-    >>> share_declarations("const a=1;let b")
-    'const a=1;let b\\n;try{self.a=a}catch(_){}try{self.b=b}catch(_){}'
+    >>> share_declarations("const a=1").splitlines()
+    ['const a=1', ';try{self.a=a}catch(_){}']
     """
     names = list(dict.fromkeys(_DECLARED.findall(text)))[:_MOST_NAMES]
     # A name that stands in a function only is none here, and nothing happens.
