@@ -11,7 +11,7 @@ PYTHON := .venv/bin/python
 SOURCES := bench core crawler links playback proxy render scripts tests wiki
 
 .DEFAULT_GOAL := help
-.PHONY: help setup archive serve test check format demo bench lock fresh clean
+.PHONY: help setup archive serve test check format messages demo bench lock fresh clean
 
 help:  ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -45,6 +45,10 @@ format:  ## put the code in order
 	@scripts/setup dev
 	@.venv/bin/ruff format .
 	@.venv/bin/ruff check --fix .
+
+messages:  ## bring the front's translations in step with its texts: make messages [ARGS='--add fr']
+	@scripts/setup dev
+	@$(PYTHON) -m scripts.messages $(ARGS)
 
 demo:  ## archive a web made of real sites that is served on this machine, into ./demo
 	@scripts/setup test

@@ -23,9 +23,9 @@ def median(values: Sequence[float]) -> float:
     return statistics.median(values)
 
 
-def table(rows: Sequence[tuple[str, str, str, str]]) -> None:
-    """Print (what, ours, baseline, ratio or target) in columns."""
-    widths = [max(len(row[column]) for row in rows) for column in range(4)]
+def table(rows: Sequence[tuple[str, ...]]) -> None:
+    """Print rows of equal length in columns: mostly (what, ours, baseline, ratio or target)."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
         cells = [cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True)]
         print(row[0].ljust(widths[0]), *cells, sep="  ")

@@ -88,12 +88,13 @@ def grow(*, quick: bool) -> dict[str, float]:
     early, pages = (30, 300) if quick else (100, 5000)
     with tempfile.TemporaryDirectory() as folder, TestWeb.start(real=False) as web:
         memory = crawl(Path(folder), web, pages)
-    rows = [("memory in MB", f"after {pages}", f"after {early}", "growth")]
+    points = (early, *(pages * part // 5 for part in range(1, 6)))
+    rows = [("memory in MB after", *map(str, points), "growth")]
     growths = []
     for name in memory.held:
-        late, soon = memory.around(name, pages), memory.around(name, early)
-        growths.append(late / soon - 1)
-        rows.append((name, f"{late / 1e6:.0f}", f"{soon / 1e6:.0f}", f"{growths[-1]:+.2f}"))
+        held = [memory.around(name, point) for point in points]
+        growths.append(held[-1] / held[0] - 1)
+        rows.append((name, *(f"{each / 1e6:.0f}" for each in held), f"{growths[-1]:+.2f}"))
     report.table(rows)
     return {"rss_growth": max(growths)}
 

@@ -50,6 +50,7 @@ class Modifier(StrEnum):
     AS_LIMITED = "rd_"
     AS_HTML = "ni_"
     AS_IMAGES = "wi_"
+    SKEW = "sk_"  # no copy: how far the parts of the page are from its moment
 
 
 # The page at a level; what has scripts has addresses of its own.

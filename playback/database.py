@@ -27,12 +27,17 @@ class Database(Protocol):
         has_key: the condition that a row's urlkey is `key`; see `key_values`.
         key: the beginning of a row's urlkey (`core.index_schema.KEY_CHARACTERS`), which is indexed.
         contains: LIKE, whatever the case of ASCII letters.
+        in_range: the condition that a row's urlkey is from `low` on and below `high`; see
+            `playback.captures_queries`.
+        by_key: the terms by which rows come in the order of their urlkeys, from an index.
     """
 
     shared: bool
     has_key: str
     key: str
     contains: str
+    in_range: str
+    by_key: tuple[str, ...]
 
     def rows(self, query: str, values: Mapping[str, Any]) -> list[Any]:
         """The answer's rows, whose columns are found by name; none when there is no index yet.
@@ -72,6 +77,8 @@ class SqliteDatabase:
     has_key = "urlkey = :key"
     key = "urlkey"
     contains = "LIKE"
+    in_range = "urlkey >= :low AND urlkey < :high"
+    by_key: tuple[str, ...] = ("urlkey",)
 
     def __init__(self, path: Path) -> None:
         self._path = path

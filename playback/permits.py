@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, Protocol
 
 from core.captures import Capture
 from core.errors import PermanentError
+from core.records import ArtifactKind, parse_artifact_uri
 from core.timestamps import timestamp14
 from playback.decisions.store import DecisionStore
 from playback.decisions.takedown_book import LiveTakedowns
@@ -26,11 +27,15 @@ from playback.decisions.takedowns import (
     strictest,
     within,
 )
+from playback.decisions.verdicts import Verdict
+from playback.holds import Holds, held
 
 Rows = Callable[[str, Mapping[str, Any]], Sequence[Any]]
 
 _AT_ONCE = 200  # pages asked about in one question
 _BY_ADDRESS = (TakedownKind.URL, TakedownKind.PREFIX, TakedownKind.HOST)
+# Evidence of what a page looked like; nothing in them can act.
+_PICTURES = (ArtifactKind.VIEW, ArtifactKind.FULL_PAGE, ArtifactKind.THUMBNAIL)
 _ALGORITHMS = ("sha256", "sha1", "md5", "sha512")
 
 
@@ -89,10 +94,15 @@ class Permits:
         decisions: what was decided: a store, which is followed, or take-downs that may never hold.
         rows: asks the captures index.
         now: tells the time.
+        holds: what else is held back; None: payloads with a threat are, and no list is asked.
     """
 
     def __init__(
-        self, decisions: DecisionStore | Takedowns, rows: Rows, now: Callable[[], datetime]
+        self,
+        decisions: DecisionStore | Takedowns,
+        rows: Rows,
+        now: Callable[[], datetime],
+        holds: Holds | None = None,
     ) -> None:
         self._takedowns: Callable[[], Takedowns]
         if isinstance(decisions, Takedowns):
@@ -101,10 +111,12 @@ class Permits:
             self._takedowns = LiveTakedowns(decisions).now
         self._rows = rows
         self._now = now
+        store = None if isinstance(decisions, Takedowns) else decisions
+        self.holds = Holds(store) if holds is None else holds
 
     def state_of_digests(self) -> str:
         """Differs when other payloads are taken down; what is made of payloads is kept by it."""
-        return self._takedowns().state_of_digests
+        return f"{self._takedowns().state_of_digests}{self.holds.state()}"
 
     def are_open(self) -> bool:
         """Whether nothing at all is taken down."""
@@ -121,6 +133,64 @@ class Permits:
             TransientError: decisions or index cannot be read.
         """
         return self.pages((page,)).get(page.page_id)
+
+    def threats(self, page_ids: Sequence[str]) -> dict[str, Verdict]:
+        """The threats in the documents of those pages that have one, by `page_id`.
+
+        Such a page may be listed and its screenshot shown, but not its copy.
+
+        Raises:
+            TransientError: decisions or index cannot be read.
+        """
+        found: dict[str, Verdict] = {}
+        if self.holds.any_threat():
+            for start in range(0, len(page_ids), _AT_ONCE):
+                for row in self._documents(list(page_ids[start : start + _AT_ONCE])):
+                    verdict = self.holds.threat((row["digest"],))
+                    if verdict is not None:
+                        found.setdefault(row["page_id"], verdict)
+        return found
+
+    def scan(self, page_id: str) -> Verdict | None:
+        """What is known of a page's document, a threat before all else; None: not scanned.
+
+        Raises:
+            TransientError: decisions or index cannot be read.
+        """
+        digests = {row["digest"] for row in self._documents([page_id])}
+        found = self.holds.threat(sorted(digests))
+        if found is not None or not digests:
+            return found
+        verdicts = [self.holds.verdict(each) for each in sorted(digests)]
+        known = [each for each in verdicts if each is not None and not each.skipped]
+        return known[0] if len(known) == len(verdicts) else None
+
+    def _held_page(self, page_id: str) -> Takedown | None:
+        """The hold on a page's copy, for a threat in its document."""
+        verdict = self.threats((page_id,)).get(page_id)
+        return None if verdict is None else held(verdict)
+
+    def check_copy(self, page_id: str) -> None:
+        """Let a page's copy be shown; its screenshot may be in any case.
+
+        Raises:
+            TakenDownError: there is a threat in its document.
+            TransientError: decisions or index cannot be read.
+        """
+        hold = self._held_page(page_id)
+        if hold is not None:
+            raise TakenDownError(hold)
+
+    def download(self, capture: Capture) -> None:
+        """Let a capture be handed out as a file.
+
+        Raises:
+            TakenDownError: it must not be.
+            TransientError: the decisions cannot be read.
+        """
+        hold = self.holds.download(capture.digest)
+        if hold is not None:
+            raise TakenDownError(hold)
 
     def pages(self, pages: Iterable[PageLike]) -> dict[str, Takedown]:
         """The take-downs of those pages that have one, by `page_id`.
@@ -157,6 +227,19 @@ class Permits:
         Raises:
             TransientError: decisions or index cannot be read.
         """
+        return strictest((self._taken_down(capture), self._held(capture)))
+
+    def _held(self, capture: Capture) -> Takedown | None:
+        """The hold on a capture, for a threat in it or, of what a page's reader reads, in the page."""
+        if not self.holds.any_threat():
+            return None
+        own = self.holds.payload(capture.digest)
+        artifact = parse_artifact_uri(capture.url)
+        if own is not None or artifact is None or artifact[0] in _PICTURES or not capture.page_id:
+            return own
+        return self._held_page(capture.page_id)
+
+    def _taken_down(self, capture: Capture) -> Takedown | None:
         takedowns = self._takedowns()
         if not takedowns:
             return None
@@ -199,7 +282,7 @@ class Permits:
 
     def depend_on_payloads(self) -> bool:
         """Whether a payload must be read before it is known that it may leave."""
-        return self._takedowns().has(TakedownKind.DIGEST)
+        return self.holds.any_threat() or self._takedowns().has(TakedownKind.DIGEST)
 
     def check_digests(self, digests: Iterable[str]) -> None:
         """Let the bytes leave whose digests these are.
@@ -210,7 +293,7 @@ class Permits:
         """
         takedowns, now = self._takedowns(), self._now()
         for digest in digests:
-            found = _by_digest(takedowns, digest, now)
+            found = _by_digest(takedowns, digest, now) or self.holds.payload(digest)
             if found is not None:
                 raise TakenDownError(found)
 

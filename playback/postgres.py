@@ -35,6 +35,7 @@ _OPTIONS = {
     "tcp_user_timeout": "10000",
 }
 _SESSION = f"-c default_transaction_read_only=on -c statement_timeout={ANSWER_LIMIT_S:.0f}s"
+_NAMES = re.compile(r"'[^']*'|:([a-z_]\w*)")
 _Connection = psycopg.Connection[dict[str, Any]]
 
 
@@ -46,6 +47,11 @@ class PostgresDatabase:
     has_key = f"left(urlkey, {KEY_CHARACTERS}) = :key_start AND urlkey = :key"
     key = f"left(urlkey, {KEY_CHARACTERS})"
     contains = "ILIKE"
+    in_range = (
+        f"left(urlkey, {KEY_CHARACTERS}) >= :low_start AND left(urlkey, {KEY_CHARACTERS}) <= :high_start"
+        " AND urlkey >= :low AND urlkey < :high"
+    )
+    by_key: tuple[str, ...] = (f"left(urlkey, {KEY_CHARACTERS})", "urlkey")
 
     def __init__(
         self, address: IndexAddress, *, monotonic: Callable[[], float] = time.monotonic
@@ -146,8 +152,10 @@ class PostgresDatabase:
 
 @lru_cache(maxsize=64)
 def translated(query: str) -> bytes:
-    """The query with its values' names as the library wants them."""
-    return re.sub(r":([a-z_]\w*)", r"%(\1)s", query.replace("%", "%%")).encode()
+    """The query with its values' names as the library wants them; what is quoted stays as it is."""
+    return _NAMES.sub(
+        lambda found: f"%({found[1]})s" if found[1] else found[0], query.replace("%", "%%")
+    ).encode()
 
 
 def storable(values: Mapping[str, Any]) -> dict[str, Any]:

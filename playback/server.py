@@ -14,7 +14,7 @@ import socket
 from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import uvicorn
@@ -24,14 +24,18 @@ from core.errors import ConfigError, UnavailableError
 from core.layout import Layout
 from playback.database import INDEX_URL, open_database
 from playback.decisions.level_book import LevelBook
+from playback.decisions.lists import folder_of
 from playback.decisions.store import DecisionStore, open_decisions
 from playback.front.app import Around, create_app
 from playback.front.full import FullCopies
 from playback.front.languages import SOURCE, check_language
+from playback.front.machines import CLOSED, Openness
 from playback.front.records import Records
 from playback.front.standing import Status
 from playback.full_origins import FULL_SECRET, LOCAL, FullOrigins, full_pattern
 from playback.full_permission import FullPermission
+from playback.holds import Holds, Unscanned
+from playback.outback import CAPTURES_INDEX, parse_outback_url
 
 _LOG = logging.getLogger(__name__)
 
@@ -64,6 +68,10 @@ async def serve(  # noqa: PLR0913 each is the caller's to say
     full: str = "",
     status: Status | None = None,
     language: str = SOURCE,
+    unscanned: Unscanned = Unscanned.ALLOW,
+    openness: Openness = CLOSED,
+    window_days: float = 30.0,
+    captures_index: str = "",
 ) -> None:
     """Serve until cancelled, or until SIGTERM comes; then front and replay have ended.
 
@@ -82,8 +90,13 @@ async def serve(  # noqa: PLR0913 each is the caller's to say
             machine; empty: none.
         status: knows what is queued; None when nobody does.
         language: for readers whose browser asks for none that there is.
+        captures_index: an OutbackCDX collection, ``cdx+http://…``, with captures that the index does
+            not hold; empty: none.
+        unscanned: what becomes of downloads that no scanner has looked into.
         with_replay: False when a replay that somebody else runs serves the copies at its origin.
         workers: how many processes replay has; 0: `default_workers`.
+        openness: what is told to machines.
+        window_days: how far from its page a part of it may be captured (P-10).
 
     Raises:
         ConfigError: the origins are missing or the same, the URL names no index, or the front does
@@ -100,12 +113,14 @@ async def serve(  # noqa: PLR0913 each is the caller's to say
         own_port = listener.getsockname()[1]
         front = origins.front if origins is not None else _origin(host, own_port)
 
-        def app_with(replay_origin: str, copies: str) -> Starlette:
+        def app_with(replay_origin: str, copies: str, inside: str = "") -> Starlette:
             around = Around(
                 records=Records(layout),
                 status=status,
                 language=check_language(language),
                 full=_full_copies(copies, secret, decisions),
+                holds=Holds(decisions, folder_of(layout.decisions_db), unscanned=unscanned),
+                openness=replace(openness, replay_inside=inside),
             )
             return create_app(
                 database, decisions, replay_origin=replay_origin, origin=front, around=around
@@ -117,21 +132,37 @@ async def serve(  # noqa: PLR0913 each is the caller's to say
             await _serve_both(app, listener, None, lambda: on_ready and on_ready(front))
             return
         python = find_replay_python()
-        more = {INDEX_URL: index_url} if index_url else {}
+        more = _environment(index_url, captures_index)
         with _listener(host, replay_port) as replay_listener:
             replay_at = replay_listener.getsockname()[1]
-            command = _replay_command(python, layout, host, front, workers or default_workers())
+            command = [
+                *_replay_command(python, layout, host, front, workers or default_workers()),
+                *("--unscanned", unscanned),
+                *("--window-days", str(window_days)),
+            ]
             if origins is not None:
                 command += ["--origin", origins.replay]
             pattern = full_pattern(host, replay_at) if full == LOCAL else full
             if pattern:
                 command += ["--full-origin", pattern]
                 more[FULL_SECRET] = secret
-            app = app_with(origins.replay if origins else _origin(host, replay_at), pattern)
+            app = app_with(
+                origins.replay if origins else _origin(host, replay_at),
+                pattern,
+                inside=_origin(host, replay_at),
+            )
             async with _running_replay(
                 command, replay_listener, more, workers or default_workers()
             ) as replay:
                 await _serve_both(app, listener, replay, lambda: on_ready and on_ready(front))
+
+
+def _environment(index_url: str, captures_index: str) -> dict[str, str]:
+    """What replay is told beside its command line, which everyone on the machine may read."""
+    said = {INDEX_URL: index_url, CAPTURES_INDEX: captures_index}
+    if captures_index:
+        parse_outback_url(captures_index)
+    return {name: value for name, value in said.items() if value}
 
 
 def _check(host: str, origins: "Origins | None", full: str, *, with_replay: bool) -> None:
@@ -359,7 +390,11 @@ def _full_copies(pattern: str, secret: str, decisions: DecisionStore) -> FullCop
 def _listener(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        return socket.create_server((host, port), family=family, backlog=256)
+        listener = socket.create_server((host, port), family=family, backlog=256)
+        # Its connections inherit it. Without it a kept-alive one waits 40 ms for each answer, for
+        # asyncio sets it only where a socket names its protocol.
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return listener
     except OSError as error:
         raise UnavailableError(f"Nothing can listen on {host} port {port}: {error}.") from error
 

@@ -15,6 +15,7 @@ from crawler.cli.exits import Exit, exit_for
 _COMMANDS = {
     "alive": "crawler.cli.alive",
     "archive": "crawler.cli.archive",
+    "cache": "crawler.cli.cache",
     "crawl": "crawler.cli.crawl",
     "doctor": "crawler.cli.doctor",
     "enqueue": "crawler.cli.enqueue",
@@ -26,6 +27,7 @@ _COMMANDS = {
     "monitor": "crawler.cli.monitor",
     "pause": "crawler.cli.steer:pause",
     "pause-host": "crawler.cli.hosts:pause_host",
+    "playback": "crawler.cli.score:playback",
     "policy": "crawler.cli.policy",
     "resume": "crawler.cli.steer:resume",
     "resume-host": "crawler.cli.hosts:resume_host",

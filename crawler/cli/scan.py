@@ -19,6 +19,7 @@ from core.timestamps import warc_date
 from crawler.cli.exits import Exit
 from crawler.cli.groups import GroupWithDefault
 from crawler.cli.options import collection_option, database_option, json_option
+from crawler.cli.scan_lists import lists
 from crawler.cli.show import size
 from crawler.cli.tables import clean, table, width
 from crawler.collection import read_collection
@@ -27,12 +28,11 @@ from playback.decisions.store import open_decisions
 from playback.decisions.verdicts import Verdict, threats
 from playback.scanning.clamd import DEFAULT_ADDRESS, Clamd, parse_clamd_address
 from playback.scanning.reading import PayloadReader
-from playback.scanning.scanner import MOST_BYTES, Found, Scan
+from playback.scanning.scanner import MOST_BYTES, UNSETTLED, Found, Scan
 from playback.server import find_replay_python
 
 _CLOCK = SystemClock()
 _ALL_AGAIN_S = 3_600.0  # between looks at the whole index, while watching
-_AWAY_S = 10.0  # between looks for a daemon that is away
 
 
 @click.group("scan", cls=GroupWithDefault, invoke_without_command=True)
@@ -65,6 +65,12 @@ _AWAY_S = 10.0  # between looks for a daemon that is away
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     help="clamd's database folder: signatures of your own count towards their version, too.",
 )
+@click.option(
+    "--settle",
+    default="15m",
+    show_default=True,
+    help="How long clamd may take to read --signatures that have changed.",
+)
 @json_option
 def command(
     *,
@@ -77,6 +83,7 @@ def command(
     jobs: int,
     max_bytes: int,
     signatures: Path | None,
+    settle: str,
     as_json: bool,
 ) -> int:
     """Show payloads to clamd, the newest first, and keep its verdicts.
@@ -91,7 +98,7 @@ def command(
     with ExitStack() as stack:
         database = open_database(layout, database_url)
         stack.callback(database.close)
-        decisions = open_decisions(layout)
+        decisions = open_decisions(layout, database_url)
         stack.callback(decisions.close)
         scan = Scan(
             database,
@@ -102,6 +109,7 @@ def command(
             most_bytes=max_bytes,
             jobs=jobs,
             signatures=signatures,
+            settle=parse_duration(settle),
         )
         stopped = stack.enter_context(_stopped_by_signals())
         if watch:
@@ -114,14 +122,18 @@ def command(
     return Exit.SOME_FAILED if found.threats else Exit.OK
 
 
+command.add_command(lists)
+
+
 @command.command("threats")
 @collection_option
+@database_option
 @json_option
-def threats_command(*, collection: Path, as_json: bool) -> int:
+def threats_command(*, collection: Path, database_url: str, as_json: bool) -> int:
     """Show the payloads in which a threat was found, newest first."""
     layout = read_collection(collection)
     with ExitStack() as stack:
-        decisions = open_decisions(layout)
+        decisions = open_decisions(layout, database_url)
         stack.callback(decisions.close)
         found = threats(decisions)
     if as_json:
@@ -144,7 +156,9 @@ def _watch(scan: Scan, stopped: threading.Event, pause_s: float, *, as_json: boo
         try:
             now = _CLOCK.monotonic()
             current = scan.version()
-            if current != version or now >= due:
+            # What clamd has not read yet is no reason to show it everything again.
+            is_settled = not current.endswith(UNSETTLED) or not version
+            if (current != version and is_settled) or now >= due:
                 highest, version, due = 0, current, now + _ALL_AGAIN_S
             found = scan.run(after=highest, stopped=stopped)
             highest, away = found.highest, False
@@ -155,7 +169,7 @@ def _watch(scan: Scan, stopped: threading.Event, pause_s: float, *, as_json: boo
             if not away:  # once, not every few seconds
                 click.echo(f"weboid: {error} Waiting for it.", err=True)
             away = True
-            stopped.wait(_AWAY_S)
+            stopped.wait(pause_s)
 
 
 def _shown(run: Callable[..., Found], *, quiet: bool) -> Found:

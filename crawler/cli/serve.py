@@ -20,7 +20,9 @@ from crawler.cli.options import (
 from crawler.cli.standings import FrontierStatus
 from crawler.collection import read_collection
 from playback.front.languages import SOURCE
+from playback.front.machines import Indexing, Openness
 from playback.full_origins import LOCAL
+from playback.holds import Unscanned
 from playback.server import Origins, serve
 
 
@@ -48,6 +50,20 @@ from playback.server import Origins, serve
     help="The pages' language for browsers that ask for none that there is.",
 )
 @click.option(
+    "--captures-index",
+    default="",
+    metavar="URL",
+    envvar="WEBOID_CAPTURES_INDEX",
+    help="An OutbackCDX collection with more captures: cdx+http://host:8080/name.",
+)
+@click.option(
+    "--unscanned",
+    type=click.Choice([str(each) for each in Unscanned]),
+    default=str(Unscanned.ALLOW),
+    show_default=True,
+    help="Files to download that no scanner has looked into: handed out, or held back.",
+)
+@click.option(
     "--full", is_flag=True, help="Copies may run their scripts where a level rule says `full`."
 )
 @click.option(
@@ -55,6 +71,21 @@ from playback.server import Origins, serve
     default="",
     help="The same, for readers elsewhere: the origins of such copies, https://*.copies.example.",
 )
+@click.option(
+    "--window-days",
+    type=click.FloatRange(min=0),
+    default=30.0,
+    show_default=True,
+    help="How far from its page a picture or style sheet may be captured.",
+)
+@click.option(
+    "--indexing",
+    type=click.Choice([each.value for each in Indexing]),
+    default=Indexing.NONE.value,
+    show_default=True,
+    help="What search engines may list: nothing, or the pages around the copies; copies never.",
+)
+@click.option("--cdx-hosts", is_flag=True, help="Let CDX queries ask for whole hosts and domains.")
 @click.option("--no-replay", is_flag=True, help="Start no replay: another one serves the copies.")
 def command(
     *,
@@ -71,6 +102,11 @@ def command(
     full: bool,
     full_origin: str,
     no_replay: bool,
+    captures_index: str,
+    unscanned: str,
+    window_days: float,
+    indexing: str,
+    cdx_hosts: bool,
 ) -> int:
     """Show a collection's pages, and play their copies back.
 
@@ -93,8 +129,12 @@ def command(
                     index_url=database_url,
                     origins=_origins(origin, replay_origin, needed=no_replay),
                     with_replay=not no_replay,
+                    captures_index=captures_index,
+                    unscanned=Unscanned(unscanned),
                     workers=workers,
                     full=full_origin or (LOCAL if full else ""),
+                    openness=Openness(Indexing(indexing), cdx_hosts=cdx_hosts),
+                    window_days=window_days,
                 )
             )
     except KeyboardInterrupt:

@@ -2,8 +2,8 @@
 
 import getpass
 import json
-from contextlib import ExitStack, closing
-from dataclasses import dataclass, replace
+from contextlib import ExitStack
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -18,11 +18,13 @@ from core.timestamps import warc_date
 from crawler.cli.exits import Exit
 from crawler.cli.options import collection_option, database_option, json_option
 from crawler.cli.tables import clean, table, width
-from crawler.collection import read_collection
+from crawler.cli.takedown_erase import erase_command
+from crawler.cli.takedown_prove import prove_command
+from crawler.cli.takedown_store import opened
 from playback.coverage import Coverage, aliases
-from playback.database import Database, open_database
+from playback.database import Database
 from playback.decisions import takedown_book as book
-from playback.decisions.store import DecisionStore, open_decisions
+from playback.decisions.store import DecisionStore
 from playback.decisions.takedowns import (
     Effect,
     Subject,
@@ -46,20 +48,8 @@ def command() -> None:
     """
 
 
-@dataclass(frozen=True, slots=True)
-class Opened:
-    """A collection's index and decisions; `close` both by the stack that opened them."""
-
-    database: Database
-    decisions: DecisionStore
-
-
-def opened(stack: ExitStack, collection: Path, database_url: str) -> Opened:
-    """Index and decisions of a collection."""
-    layout = read_collection(collection)
-    database = stack.enter_context(closing(open_database(layout, database_url)))
-    decisions = stack.enter_context(closing(open_decisions(layout, database_url)))
-    return Opened(database, decisions)
+command.add_command(prove_command)
+command.add_command(erase_command)
 
 
 def facts_of(entry: book.Entry, now: datetime) -> dict[str, Any]:

@@ -10,7 +10,7 @@ lowers what its editors had allowed before, and where the right is gone, their r
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 
@@ -182,6 +182,7 @@ class LevelRules:
     def __init__(self, rules: Iterable[Rule] = (), rights: Iterable[Right] = ()) -> None:
         self._rules: Mapping[Target, Rule] = {}
         self._rights: Mapping[tuple[str, str], Right] = {}
+        self._wikis = frozenset[str]()
         self._add(rules, rights)
 
     def after(self, rules: Iterable[Rule], rights: Iterable[Right]) -> "LevelRules":
@@ -200,6 +201,10 @@ class LevelRules:
     def rights(self) -> Collection[Right]:
         """The rights that hold."""
         return self._rights.values()
+
+    def speak_of(self, wiki: str) -> bool:
+        """True when there is a rule for that wiki's readers; else they are shown what everybody is."""
+        return wiki in self._wikis
 
     def of(self, url: str, wiki: str = "") -> Level:
         """The most that a reader of `wiki` (empty: of none) is shown of the URL."""
@@ -242,14 +247,20 @@ class LevelRules:
         return self._rules.get(target)
 
     def most(self, actor: Actor, target: Target) -> Level | None:
-        """The most that the actor may allow there; None: the actor may decide nothing there."""
+        """The most that the actor may allow there; None: the actor may decide nothing there.
+
+        What is decided about the very same thing for everybody, which operators do, no editor exceeds.
+        """
         if actor.is_operator:
             return Level.FULL
         right = self._rights.get((actor.wiki, actor.name)) or self._rights.get((actor.wiki, ""))
-        scopes = {Scope.LINK} if right is None else {Scope.LINK, right.scope}
-        if right is None or target.wiki != actor.wiki or target.scope not in scopes:
+        if right is None or right.most is None or target.wiki != actor.wiki:
             return None
-        return right.most
+        if target.scope not in {Scope.LINK, right.scope}:
+            return None
+        for_all = self._rules.get(replace(target, wiki=""))
+        held = for_all.level if for_all is not None else None
+        return right.most if held is None else least(right.most, held)
 
     def check_right(self, actor: Actor, target: Target, level: Level | None) -> None:
         """Return when the actor may give the target that level, or with None take its rule away.
@@ -269,8 +280,8 @@ class LevelRules:
             )
         if level is not None and not most.covers(level):
             raise InputError(
-                f"{actor} may not show {target} at the level {level}: editors of {actor.wiki} may"
-                f" allow {most} at most. An operator may."
+                f"{actor} may not show {target} at the level {level}: there editors of {actor.wiki}"
+                f" may allow {most} at most. An operator may."
             )
 
     def _refusal(self, actor: Actor, target: Target) -> str:
@@ -316,6 +327,7 @@ class LevelRules:
             if right.most is not None:
                 held_rights[right.wiki, right.editor] = right
         self._rules, self._rights = held_rules, held_rights
+        self._wikis = frozenset(target.wiki for target in held_rules) - {""}
 
 
 def _domains(host: str) -> Iterator[str]:

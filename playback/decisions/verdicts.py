@@ -53,6 +53,10 @@ class Threats:
     def __bool__(self) -> bool:
         return bool(self._by_digest)
 
+    def digests(self) -> list[str]:
+        """Of these payloads, sorted."""
+        return sorted(self._by_digest)
+
     def on(self, digest: str) -> Verdict | None:
         """The verdict that names a threat in the payload of that digest; None when there is none."""
         # Most archives know no threat, and then no digest needs to be read.

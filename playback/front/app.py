@@ -14,13 +14,17 @@ from starlette.staticfiles import StaticFiles
 from core.clock import Clock, SystemClock
 from core.errors import TransientError
 from playback.database import Database
+from playback.decisions.level_book import LevelBook
 from playback.decisions.store import DecisionStore
 from playback.front.asking import url_of
+from playback.front.cautions import Cautions
 from playback.front.full import FullCopies, full_routes
 from playback.front.headers import FixedHeaders, OneOrigin, security_headers
 from playback.front.history import History
 from playback.front.languages import SOURCE
+from playback.front.levels import Offers
 from playback.front.lists import Lists
+from playback.front.machines import CLOSED, Machines, Openness
 from playback.front.pages import PageStore
 from playback.front.reader import VIEWS, Reader
 from playback.front.records import Records
@@ -28,6 +32,8 @@ from playback.front.searching import Search
 from playback.front.speaking import Speaking
 from playback.front.standing import Status
 from playback.front.views import HERE, Means, Render
+from playback.holds import Holds
+from playback.link_format import Places
 from playback.permits import Permits, TakenDownError
 
 _LOG = logging.getLogger(__name__)
@@ -42,12 +48,16 @@ class Around:
         status: knows what is queued; None when nobody does.
         language: for readers whose browser asks for none that there is.
         full: which copies may be shown with their scripts; None: none, and no such routes.
+        holds: what is held back; None: payloads with a threat, and no list is asked.
+        openness: what is told to machines.
     """
 
     records: Records | None = None
     status: Status | None = None
     language: str = SOURCE
     full: FullCopies | None = None
+    holds: Holds | None = None
+    openness: Openness = CLOSED
 
 
 _NOTHING = Around()
@@ -74,8 +84,11 @@ def create_app(
         around: what else there is.
     """
     clock = clock or SystemClock()
-    permits = Permits(decisions, database.rows, clock.now)
+    permits = Permits(decisions, database.rows, clock.now, around.holds)
     store = PageStore(database, permits)
+    offers = Offers(LevelBook(decisions), around.full)
+    places = Places(origin or "", replay_origin)
+    machines = Machines(database, permits, places, around.openness)
     means = Means(
         store=store,
         search=Search(database, store),
@@ -84,11 +97,17 @@ def create_app(
         clock=clock,
         origin=origin or "",
         replay_origin=replay_origin,
-        render=Render(replay_origin),
-        page_headers=lambda page: {},  # noqa: ARG005 nothing so far
+        render=Render(
+            replay_origin, shows_pictures=offers.shows_pictures, skew_of=machines.skews.of
+        ),
+        offers=offers,
+        cautions=Cautions(permits),
+        page_headers=machines.page_headers,
+        skews=machines.skews_of,
     )
     lists, reader, history = Lists(means), Reader(means), History(means)
     headers = security_headers(replay_origin)
+    headers["X-Robots-Tag"] = around.openness.robots_tag
     errors = _Errors(means, headers)
     return Starlette(
         routes=[
@@ -102,9 +121,11 @@ def create_app(
                 for wiki in ("", "/w/{wiki}")
                 for view in (*VIEWS, "latest")
             ),
+            Route("/live/{rest:path}", reader.live),
             Route("/url/{rest:path}", history.captures),
             Route("/changes/{rest:path}", history.changes),
             *(full_routes(store, around.full, replay_origin, means.render) if around.full else ()),
+            *machines.routes(),
             Mount("/static", StaticFiles(directory=HERE / "static"), name="static"),
         ],
         middleware=[

@@ -16,6 +16,7 @@ from playback.front.searching import (
     parse_cursor,
     parse_question,
 )
+from playback.front.skew import SKEWS_UNASKED
 from playback.front.views import Means, here
 
 
@@ -40,9 +41,13 @@ class Lists:
     def api(self, request: Request) -> Response:
         """The same for programs; ``older`` is the address of the next part."""
         found = self._found(request)
+        listed = [as_json(page) for page in found.pages]
+        if request.query_params.get("skew") == "1" or len(listed) <= SKEWS_UNASKED:
+            for each, skew in zip(listed, self._means.skews(found.pages), strict=True):
+                each["skew"] = None if skew is None else skew.as_json()
         return JSONResponse(
             {
-                "pages": [as_json(page) for page in found.pages],
+                "pages": listed,
                 "page_size": PAGE_SIZE,
                 "older": _address("/api/pages", found.question, "before", found.older),
                 "newer": _address("/api/pages", found.question, "after", found.newer),

@@ -19,7 +19,7 @@ from playback.addresses import is_web_url
 from playback.choosing import BEST_FIRST, EXACT_FIRST, OFFERED, twin_of
 from playback.choosing import WITHHELD as WITHHELD_SQL
 from playback.database import Database, key_values
-from playback.decisions.takedowns import Effect, Takedown
+from playback.decisions.takedowns import Effect, Subject, Takedown
 from playback.permits import Permits, TakenDownError
 
 MOST_MOMENTS = 50_000  # of one URL's captures in its calendar, the newest
@@ -180,6 +180,9 @@ class Span:
     end: datetime
 
 
+_KNOWN = ", ".join(_Known._fields)
+
+
 class PageStore:
     """Questions to the captures index of one collection; safe to ask from any thread.
 
@@ -325,13 +328,17 @@ class PageStore:
         if values is None:
             return ()
         rows = self._database.rows(
-            "SELECT url FROM ("  # noqa: S608 constants of ours
-            f"SELECT url, captured_ms FROM pages WHERE {self._database.has_key}"
+            f"SELECT {_KNOWN} FROM ("  # noqa: S608 constants of ours
+            f"SELECT {_KNOWN} FROM pages WHERE {self._database.has_key}"
             " ORDER BY captured_ms DESC LIMIT :most) AS newest"
-            " WHERE url NOT IN (:url, :twin) GROUP BY url ORDER BY url LIMIT :limit",
-            {**values, "most": MOST_MOMENTS, "limit": limit},
+            " WHERE url NOT IN (:url, :twin) ORDER BY url",
+            {**values, "most": MOST_MOMENTS},
         )
-        return tuple(row["url"] for row in rows)
+        known = [_Known(*(row[name] for name in _Known._fields)) for row in rows]
+        taken_down = {} if self._permits is None else self._permits.pages(known)
+        hidden = {key for key, each in taken_down.items() if each.effect is Effect.HIDE}
+        urls = dict.fromkeys(each.url for each in known if each.page_id not in hidden)
+        return tuple(urls)[:limit]
 
     def place(self, page: Page, kind: ArtifactKind) -> Place | None:
         """Where the page's artifact of that kind lies; None when it has none."""
@@ -343,7 +350,12 @@ class PageStore:
             " WHERE page_id = :page_id AND url = :url LIMIT 1",
             {"page_id": page.page_id, "url": uri},
         )
-        return Place(**{name: rows[0][name] for name in Place.__slots__}) if rows else None
+        if not rows:
+            return None
+        place = Place(**{name: rows[0][name] for name in Place.__slots__})
+        subject = Subject(place.url, page.timestamp, place.digest, page.page_id)
+        is_shown = self._permits is None or self._permits.subject(subject) is None
+        return place if is_shown else None
 
     def pages_of(self, rows: Sequence[Any]) -> tuple[Page, ...]:
         """The pages of rows with `COLUMNS`, in the same order, without those that are hidden."""

@@ -10,9 +10,10 @@ from starlette.responses import RedirectResponse, Response
 from core.errors import PermanentError, TransientError
 from core.pages import PageInfo
 from core.records import ArtifactKind
-from playback.addresses import Memento, Modifier, PageAddress, memento_path, page_path
+from playback.addresses import Memento, Modifier, PageAddress, is_web_url, memento_path, page_path
 from playback.front import citing
 from playback.front.asking import asked, moment_of
+from playback.front.cautions import Caution
 from playback.front.pages import Page
 from playback.front.standing import QueueStanding, Standing
 from playback.front.views import Means, here
@@ -38,6 +39,9 @@ class Reader:
         if (page.timestamp, page.url) != (wanted.timestamp, wanted.url):
             # The address that the reader ends on tells the true date and the true URL.
             return RedirectResponse(here(path_of(page, wanted)), 302)
+        if self._means.offers.is_above(page, wanted):
+            return RedirectResponse(here(path_of(page, replace(wanted, level=None))), 302)
+        page = self._means.offers.allowed(page, wanted)
         if wanted.view == "cite":
             return self._cite(page, request)
         siblings = self._means.store.captures(page.url, limit=MOST_SIBLINGS + 1)
@@ -46,13 +50,24 @@ class Reader:
             headers=self._means.page_headers(page),
             page=page,
             asked=wanted,
+            caution=self._means.cautions.of(page),
             view=wanted.view,
+            levels=self._means.offers.choices(page, wanted),
             better=self._means.store.better(page) if not page.is_good else None,
             siblings=siblings[:MOST_SIBLINGS],
             has_more_siblings=len(siblings) > MOST_SIBLINGS,
             standing=standing_of(self._means, page.url) if not has_copy(page) else None,
+            origin=self._means.origin,
             archive=self._means.origin.partition("://")[2],
         )
+
+    def live(self, request: Request) -> Response:
+        """What stands before the link to the live page of an address that is listed."""
+        url = asked(request).url
+        if not is_web_url(url):
+            raise HTTPException(404)
+        caution = Caution(listed=self._means.cautions.of_url(url))
+        return self._means.render("live.html", url=url, caution=caution)
 
     def latest(self, request: Request) -> Response:
         """The way to the newest copy."""

@@ -204,7 +204,7 @@ class Search:
     def _is_few(self, condition: "_Condition") -> bool:
         (row,) = self._database.rows(
             f"SELECT count(*) AS n FROM (SELECT 1 FROM pages WHERE {condition.range} LIMIT :few)"  # noqa: S608 as above
-            " AS some",
+            " AS found",
             {**condition.values, "few": _FEW + 1},
         ) or ({"n": 0},)
         return int(row["n"]) <= _FEW

@@ -1,8 +1,9 @@
 """How the front's answers are made: templates, the addresses they hold, and what every view may use."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.responses import HTMLResponse
@@ -19,11 +20,16 @@ from playback.addresses import (
     page_path,
 )
 from playback.front import languages
+from playback.front.cautions import Cautions
 from playback.front.languages import spoken
 from playback.front.pages import Page, PageStore
 from playback.front.records import Records
 from playback.front.searching import Search
+from playback.front.skew import Skew, rough
 from playback.front.standing import Status
+
+if TYPE_CHECKING:
+    from playback.front.levels import Offers
 
 HERE = Path(__file__).parent
 
@@ -41,7 +47,10 @@ class Means:
         origin: the front's own, for addresses that leave it; empty when every Host is answered.
         replay_origin: where the copies are.
         render: makes a page of a template, with a status code and the template's values.
+        offers: the levels that readers may choose.
+        cautions: what readers are warned of.
         page_headers: what the answer with a capture's page says in its headers.
+        skews: how far the parts of copies are from their moments, as far as that is soon known.
     """
 
     store: PageStore
@@ -52,14 +61,19 @@ class Means:
     origin: str
     replay_origin: str
     render: "Render"
+    offers: "Offers"
+    cautions: Cautions
     page_headers: Callable[[Page], Mapping[str, str]]
+    skews: Callable[[Sequence[Page]], Sequence[Skew | None]]
 
 
 class Render:
     """Makes pages of templates."""
 
-    def __init__(self, replay_origin: str) -> None:
+    def __init__(self, replay_origin: str, **functions: Callable[..., object]) -> None:
+        """Take where the copies are, and more functions that templates may call."""
         self._templates = _environment(replay_origin)
+        self._templates.globals.update(rough=rough, **functions)
 
     def __call__(
         self,
@@ -118,15 +132,15 @@ def _environment(replay_origin: str) -> Environment:
     def replayed(timestamp: str, modifier: Modifier, url: str, wiki: str = "") -> str:
         return replay_origin + memento_path(Memento(timestamp, modifier, url, wiki))
 
-    def image_address(timestamp: str, uri: str) -> str:
-        return replayed(timestamp, Modifier.IMAGE, uri)
+    def image_address(timestamp: str, uri: str, asked: PageAddress | None = None) -> str:
+        return replayed(timestamp, Modifier.IMAGE, uri, asked.wiki if asked is not None else "")
 
     def copy_address(page: Page, asked: PageAddress) -> str:
         modifier = LEVEL_MODIFIERS[asked.level] if asked.level is not None else Modifier.PAGE
         return replayed(page.timestamp, modifier, page.url, asked.wiki)
 
-    def very_address(page: Page) -> str:
-        return replayed(page.timestamp, Modifier.VERY, page.url)
+    def very_address(page: Page, asked: PageAddress) -> str:
+        return replayed(page.timestamp, Modifier.VERY, page.url, asked.wiki)
 
     def text_address(page: Page) -> str:
         return replayed(page.timestamp, Modifier.TEXT, page.artifacts[ArtifactKind.TEXT])

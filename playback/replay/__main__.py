@@ -23,7 +23,10 @@ import gevent
 from core.clock import SystemClock
 from core.layout import Layout
 from playback.database import INDEX_URL, KeptSqliteDatabase, open_database
+from playback.decisions.lists import folder_of
 from playback.decisions.store import CalledStore, open_decisions
+from playback.holds import Holds, Unscanned
+from playback.outback import CAPTURES_INDEX, OutbackCdx, parse_outback_url
 from playback.permits import Permits
 from playback.replay.archive import Archive
 from playback.replay.cache import MadeCache
@@ -31,7 +34,7 @@ from playback.replay.context import Context, Limits
 from playback.replay.files import FileCache
 from playback.replay.full import with_full
 from playback.replay.gate import Policy
-from playback.replay.index import CaptureIndex, call_here
+from playback.replay.index import Beyond, CaptureIndex, call_here
 from playback.replay.making import Makers
 from playback.replay.service import Replay
 from playback.replay.serving import ReplayServer, on_end_of
@@ -53,9 +56,12 @@ def main() -> None:
     if database.shared:
         decisions = CalledStore(decisions, call)
     permits = Permits(
-        decisions, lambda query, values: call(database.rows, (query, values)), SystemClock().now
+        decisions,
+        lambda query, values: call(database.rows, (query, values)),
+        SystemClock().now,
+        Holds(decisions, folder_of(layout.decisions_db), unscanned=options.unscanned),
     )
-    index = CaptureIndex(database, permits=permits, call=call)
+    index = CaptureIndex(database, permits=permits, call=call, beyond=_beyond())
     limits = Limits(window=timedelta(days=options.window_days))
     makers = Makers(options.makers, deadline_s=options.deadline_s)
     server = ReplayServer(_address(options))
@@ -68,6 +74,7 @@ def main() -> None:
         limits=limits,
         make=makers,
         made=MadeCache(limits.cache_bytes, _files(layout, options.cache_bytes)),
+        origin=options.origin or _own_origin(options.host, server.port),
     )
     server.answer_with(
         Replay(context),
@@ -86,6 +93,16 @@ def main() -> None:
         makers.close()
         decisions.close()
         database.close()
+
+
+def _beyond() -> Beyond | None:
+    """What finds captures that the database does not hold, as the environment says."""
+    url = os.environ.get(CAPTURES_INDEX, "")
+    if not url:
+        return None
+    source = OutbackCdx(parse_outback_url(url))
+    apply = gevent.get_hub().threadpool.apply
+    return lambda url, at_ms, limit: apply(source.near, (url, at_ms, limit))
 
 
 def _parse() -> argparse.Namespace:
@@ -115,6 +132,12 @@ def _parse() -> argparse.Namespace:
     )
     parser.add_argument(
         "--full-origin", default="", help="https://*.copies.example: where copies run scripts"
+    )
+    parser.add_argument(
+        "--unscanned",
+        type=Unscanned,
+        default=Unscanned.ALLOW,
+        help="hold-downloads: no file leaves that was not scanned",
     )
     parser.add_argument("--keep-running", action="store_true", help="do not stop when stdin ends")
     return parser.parse_args()
@@ -150,6 +173,11 @@ def _origin(text: str) -> str:
     if parts.username is not None or any(character in text for character in " ;,'\""):
         raise argparse.ArgumentTypeError(f"an origin has no such characters: {text!r}")
     return f"{parts.scheme}://{parts.netloc.lower()}"
+
+
+def _own_origin(host: str, port: int) -> str:
+    """Where it is reached when no reverse proxy stands before it."""
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
 def _hosts(host: str, port: int, origin: str | None) -> frozenset[str]:

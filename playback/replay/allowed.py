@@ -10,6 +10,9 @@ from types import MappingProxyType
 
 from playback.decisions.levels import Level
 
+# Part of every ETag, cache key and score: raise it when any rule of the sanitiser changes.
+SANITISER_VERSION = 4
+
 Attributes = Mapping[str, frozenset[str]]
 
 

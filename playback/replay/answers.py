@@ -50,6 +50,11 @@ class Answer:
     body: bytes | Stream
     headers: Headers = ()
 
+    @property
+    def text(self) -> str:
+        """The body as text; empty when it is made while it is sent."""
+        return self.body.decode() if isinstance(self.body, bytes) else ""
+
 
 @dataclass(frozen=True, slots=True)
 class Request:
@@ -120,6 +125,11 @@ def blocked(reason: str, front: str) -> Answer:
         text += f" {reason}"
     told = notice(HTTPStatus.UNAVAILABLE_FOR_LEGAL_REASONS, "Taken down", text)
     return replace(told, headers=(("Link", f'<{front}/>; rel="blocked-by"'),))
+
+
+def held_back(reason: str) -> Answer:
+    """It was captured and is kept, but does not leave: `reason` says why (C-16)."""
+    return notice(HTTPStatus.FORBIDDEN, "Held back", f"This copy is not handed out. {reason}")
 
 
 def absent() -> Answer:

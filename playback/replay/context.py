@@ -59,6 +59,7 @@ class Context:
         limits: how much is shown.
         make: what makes documents and style sheets safe.
         made: what was made.
+        origin: our own, as readers see it; empty where nobody needs to be told.
         levels: how much of it each reader is shown.
     """
 
@@ -70,6 +71,7 @@ class Context:
     limits: Limits
     make: Make
     made: MadeCache
+    origin: str = ""
     levels: LevelBook = field(init=False)
 
     def __post_init__(self) -> None:

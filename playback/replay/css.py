@@ -8,11 +8,15 @@ fix itself over the window.
 
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Any
 
 import tinycss2
 from tinycss2.ast import AtKeywordToken, FunctionBlock, ParseError, StringToken, URLToken
+from tinycss2.bytes import decode_stylesheet_bytes
 
+from playback.replay.css_quick import Declaration, plain_declarations, plain_rule, split_rules
+from playback.replay.picturing import picture_address
 from playback.replay.rewriting import Rewriter
 
 _DEEPEST = 24  # nested blocks; style sheets of people reach five
@@ -61,28 +65,62 @@ _FUNCTIONS = frozenset(
 _GROUP_RULES = frozenset({"media", "supports", "layer", "container", "keyframes", "scope"})
 _VENDOR = re.compile(r"^-(?:webkit|moz|ms|o)-")
 _IMAGE_SET = {"image-set", "-webkit-image-set"}
-# What an @property rule says: a syntax, a word, and a value that computes without a URL.
-_DESCRIPTORS = {"syntax", "inherits", "initial-value"}
+# Rules of descriptors, none of which may name a URL.
+_DESCRIPTORS = {
+    "property": {"syntax", "inherits", "initial-value"},
+    "counter-style": {"system", "symbols", "additive-symbols", "negative", "prefix", "suffix"}
+    | {"range", "pad", "fallback"},
+}
+# What may be said of a box's place: nothing that another declaration could fill in.
+_POSITIONS = {"static", "relative", "absolute", "sticky", "-webkit-sticky"} | {
+    "inherit", "initial", "unset", "revert", "revert-layer",
+}  # fmt: skip
 _UNQUOTABLE = re.compile(r"[\x00-\x20\"\\<]")
 _MEDIA = re.compile(r"[A-Za-z0-9 ,:()./<>=-]{1,500}")
 
 
 def filter_sheet(data: bytes, charset: str | None, rewriter: Rewriter) -> str:
     """The style sheet as it may be shown, from its stored bytes and their HTTP charset."""
-    rules, _ = tinycss2.parse_stylesheet_bytes(
-        data, protocol_encoding=charset, skip_comments=True, skip_whitespace=True
-    )
-    return _write_rules(rules, rewriter, 0)
+    text, _ = decode_stylesheet_bytes(data, protocol_encoding=charset)
+    return filter_style(text, rewriter)
 
 
 def filter_style(text: str, rewriter: Rewriter) -> str:
     """The text of a style element as it may be shown; it cannot end the element."""
+    written: list[str] = []
+    pending: list[str] = []  # for the parser, which has less to do at once than again and again
+
+    def parse() -> None:
+        if pending:
+            written.append(filter_parsed("".join(pending), rewriter))
+            pending.clear()
+
+    for piece in split_rules(text):
+        plain = plain_rule(piece)
+        if plain is None:
+            pending.append(piece)
+        else:
+            parse()
+            block = _write_plain(plain[1])
+            written.append(f"{plain[0]}{{{block}}}" if block else "")
+    parse()
+    return "\n".join(rules for rules in written if rules)
+
+
+def filter_parsed(text: str, rewriter: Rewriter) -> str:
+    """What `filter_style` says, by the parser alone."""
     rules = tinycss2.parse_stylesheet(text, skip_comments=True, skip_whitespace=True)
     return _write_rules(rules, rewriter, 0)
 
 
 def filter_declarations(text: str, rewriter: Rewriter) -> str:
     """The value of a style attribute as it may be shown; maybe empty."""
+    plain = plain_declarations(text)
+    return _write_plain(plain) if plain is not None else filter_parsed_declarations(text, rewriter)
+
+
+def filter_parsed_declarations(text: str, rewriter: Rewriter) -> str:
+    """What `filter_declarations` says, by the parser alone."""
     nodes = tinycss2.parse_blocks_contents(text, skip_comments=True, skip_whitespace=True)
     return "".join(
         _write_declaration(node, rewriter) for node in nodes if node.type == "declaration"
@@ -110,7 +148,7 @@ def _write_rule(rule: Any, rewriter: Rewriter, depth: int) -> str:
         return _write_import(rule, rewriter) if depth == 0 else ""
     if _is_unfit(rule.prelude, 0):
         return ""
-    if rule.content is None or keyword == "property":
+    if rule.content is None or keyword in _DESCRIPTORS:
         return _write_blockless(rule, keyword)
     if keyword and _VENDOR.sub("", keyword) not in _GROUP_RULES:
         return ""
@@ -150,22 +188,24 @@ def _write_block(content: list[Any], rewriter: Rewriter, depth: int) -> str:
 
 
 def _write_blockless(rule: Any, keyword: str) -> str:
-    """A rule that holds no rules: names of layers, or a custom property."""
+    """A rule that holds no rules: names of layers, or descriptors."""
     if rule.content is not None:
-        return _write_property(rule)
+        return _write_descriptors(rule, keyword)
     return f"@layer{_serialise(rule.prelude)};" if keyword == "layer" else ""
 
 
-def _write_property(rule: Any) -> str:
-    """A registered custom property; one whose first value names a URL is left out."""
+def _write_descriptors(rule: Any, keyword: str) -> str:
+    """A registered custom property or a style of counters; left out when it names a URL."""
     nodes = tinycss2.parse_blocks_contents(rule.content, skip_comments=True, skip_whitespace=True)
     said = [
-        each for each in nodes if each.type == "declaration" and each.lower_name in _DESCRIPTORS
+        each
+        for each in nodes
+        if each.type == "declaration" and each.lower_name in _DESCRIPTORS[keyword]
     ]
     if any(_is_unfit(each.value, 0) for each in said):
         return ""
     block = "".join(f"{each.lower_name}:{_serialise(each.value).strip()};" for each in said)
-    return f"@property{_serialise(rule.prelude)}{{{block}}}"
+    return f"@{keyword}{_serialise(rule.prelude)}{{{block}}}"
 
 
 def _write_import(rule: Any, rewriter: Rewriter) -> str:
@@ -181,22 +221,46 @@ def _write_import(rule: Any, rewriter: Rewriter) -> str:
     return f'@import url("{target}") {condition};'
 
 
+def _write_plain(declarations: Iterable[Declaration]) -> str:
+    return "".join(
+        _as_written(name, name, value, is_important=is_important)
+        for name, value, is_important in declarations
+        if _is_allowed(name)
+    )
+
+
+@lru_cache(maxsize=1024)
+def _is_allowed(name: str) -> bool:
+    return (
+        name.startswith("--")
+        or _VENDOR.sub("", name) in _PROPERTIES
+        or _PROPERTY_FAMILIES.fullmatch(name) is not None
+    )
+
+
 def _write_declaration(node: Any, rewriter: Rewriter) -> str:
     name = node.lower_name
-    is_custom = name.startswith("--")
-    plain = _VENDOR.sub("", name)
-    if not is_custom and plain not in _PROPERTIES and not _PROPERTY_FAMILIES.fullmatch(name):
+    if not _is_allowed(name):
         return ""
     try:
         value = _rewritten(node.value, rewriter, 0, allow_attr=name == "content")
     except _NotAllowedError:
         return ""
-    text = _serialise(value).strip()
-    if plain == "position" and "fixed" in text.lower():
-        return ""  # P-09: it would stand over whatever its reader scrolls to
-    important = " !important" if node.important else ""
     # tinycss2 keeps a custom property's name as written, and its case counts.
-    return f"{_serialise_name(node)}:{text}{important};"
+    text = _serialise(value).strip()
+    return _as_written(name, _serialise_name(node), text, is_important=node.important)
+
+
+def _as_written(name: str, written: str, text: str, *, is_important: bool) -> str:
+    plain = _VENDOR.sub("", name) if name.startswith("-") else name
+    if plain == "position":
+        # P-09: fixed, it would stand over whatever its reader scrolls to.
+        text = "absolute" if text.lower() == "fixed" else text
+        if text.lower() not in _POSITIONS:
+            return ""
+    if plain == "cursor" and "url(" in text:
+        return ""  # a pointer that points elsewhere
+    return f"{written}:{text}{' !important' if is_important else ''};"
 
 
 def _serialise_name(node: Any) -> str:
@@ -223,13 +287,13 @@ def _rewritten_token(token: Any, rewriter: Rewriter, depth: int, allow_attr: boo
     if isinstance(token, ParseError | AtKeywordToken):
         raise _NotAllowedError
     if isinstance(token, URLToken) or _is_url_function(token):
-        target = rewriter.image(_url_of(token) or "")
+        target = picture_address(_url_of(token) or "", rewriter)
         if target is None:
             raise _NotAllowedError
         return _url_token(target)
     if isinstance(token, FunctionBlock) and token.lower_name in _IMAGE_SET:
         # One picture of the set is enough, and its first is the one for every screen.
-        target = rewriter.image(_first_of_set(token) or "")
+        target = picture_address(_first_of_set(token) or "", rewriter)
         if target is None:
             raise _NotAllowedError
         return _url_token(target)
@@ -237,10 +301,18 @@ def _rewritten_token(token: Any, rewriter: Rewriter, depth: int, allow_attr: boo
         allowed = token.lower_name in _FUNCTIONS or (allow_attr and token.lower_name == "attr")
         if not allowed:
             raise _NotAllowedError
+        if token.lower_name == "attr" and not _is_plain_attr(token):
+            raise _NotAllowedError
         token.arguments = _rewritten(token.arguments, rewriter, depth + 1, allow_attr=False)
     elif hasattr(token, "content"):  # a block in parentheses, brackets or braces
         token.content = _rewritten(token.content, rewriter, depth + 1, allow_attr)
     return token
+
+
+def _is_plain_attr(token: Any) -> bool:
+    """True for ``attr(name)``, which is text: of a type, it could become what is fetched."""
+    inside = [each for each in token.arguments if each.type not in {"whitespace", "comment"}]
+    return len(inside) == 1 and inside[0].type == "ident"
 
 
 def _first_of_set(token: Any) -> str | None:

@@ -63,8 +63,10 @@ class Downloads:
         """The capture, or the range of it that is asked for; None when it is none to hand out.
 
         Raises:
+            TakenDownError: it must not be, e.g. because it was not scanned yet.
             PermanentError: it cannot be read, or is too large.
         """
+        self._context.permits.download(capture)
         known = request.answer(capture, PDF, bytes)  # any download: of a 304 no type is sent
         if known.status is HTTPStatus.NOT_MODIFIED:
             return known

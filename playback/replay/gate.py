@@ -75,6 +75,12 @@ TYPES: dict[str, TypePolicy] = {
     "video/webm": _DOWNLOAD,
     "application/ogg": _DOWNLOAD,
 }
+_LINK = (
+    r"<[!#-;=?-\[\]_a-z~]{1,30000}>; rel=\"(?:original|timegate|timemap|(?:(?:first|last|prev|next) )*memento)\""
+    r"(?:; (?:type|datetime)=\"[A-Za-z0-9 ,:/-]{1,40}\")?"
+)
+_LINKED = re.compile(r'<([^>]*)>; rel="([^"]*)"')
+_WEB = ("https", "http")
 ALLOWED: dict[str, re.Pattern[str]] = {
     "etag": re.compile(r'"[A-Za-z0-9:._+/=-]{1,200}"'),
     "memento-datetime": re.compile(
@@ -85,8 +91,11 @@ ALLOWED: dict[str, re.Pattern[str]] = {
         r"(?:/w/[A-Za-z0-9][A-Za-z0-9._-]{0,63})?/c/\d{14}(?:[a-z]{2}_)?/[!$-;=?-Z_a-z\[\]~]{1,30000}",
         re.ASCII,
     ),
-    # Who keeps a copy from being shown (RFC 7725).
-    "link": re.compile(r'<https?://[A-Za-z0-9.:\[\]-]{1,300}/>; rel="blocked-by"'),
+    # Who keeps a copy from being shown (RFC 7725), or relations of Memento (RFC 7089); for none of
+    # them is anything fetched (P-17).
+    "link": re.compile(
+        rf'<https?://[A-Za-z0-9.:\[\]-]{{1,300}}/>; rel="blocked-by"|{_LINK}(?:, {_LINK}){{0,9}}'
+    ),
     "content-disposition": re.compile(
         r'attachment; filename="capture-[a-z0-9]{1,64}\.[a-z0-9]{3,4}"'
     ),
@@ -95,7 +104,9 @@ ALLOWED: dict[str, re.Pattern[str]] = {
     "retry-after": re.compile(r"\d{1,5}", re.ASCII),
 }
 _OF_RANGES = {"accept-ranges", "content-range"}
-_STATUS = re.compile(r"[2-5]\d\d [A-Za-z ]{2,40}", re.ASCII)
+_STATUS = re.compile(
+    r"(200|206|30[123478]|40[034]|410|416|429|451|500|503) [A-Za-z ]{2,40}", re.ASCII
+)
 # What of a request's own words gets in; anything else is as if it had not been said.
 _HEARD: dict[str, re.Pattern[str]] = {
     "HTTP_IF_NONE_MATCH": re.compile(r"[!-~ \t]{1,2000}"),
@@ -210,7 +221,7 @@ class Gate:
         except Exception:  # noqa: BLE001 nothing may pass the gate, a server's own error page neither
             _LOG.exception("replay.request_failed")
             answer, body = _Answer(), [b""]
-        verdict = _allowed(answer, has_body=_size(body) > 0)
+        verdict = _allowed(answer, self._policy, has_body=_size(body) > 0)
         if verdict is None:
             _close(body)
             answer.status, verdict = "500 Internal Server Error", ("", [])
@@ -313,10 +324,28 @@ def _inner_environ(environ: WSGIEnvironment) -> WSGIEnvironment:
     for key, pattern in _HEARD.items():
         if key in environ and pattern.fullmatch(environ[key]):
             inner[key] = environ[key]
+    if "HTTP_IF_RANGE" in environ and "HTTP_IF_RANGE" not in inner:
+        inner.pop("HTTP_RANGE", None)  # a condition that is not understood is not met
     return inner
 
 
-def _allowed(answer: _Answer, *, has_body: bool) -> tuple[str, Headers] | None:
+def _leads_home(value: str, policy: Policy) -> bool:
+    """Whether all that a Link names, but for the page that was archived, is ours."""
+    homes = (
+        policy.front_origin,
+        *(f"{scheme}://{host}" for host in policy.hosts for scheme in _WEB),
+    )
+    for target, relation in _LINKED.findall(value):
+        if relation == "original":
+            ours = target.startswith(("http://", "https://"))
+        else:
+            ours = any(target.startswith(f"{home}/") for home in homes)
+        if not ours:
+            return False
+    return True
+
+
+def _allowed(answer: _Answer, policy: Policy, *, has_body: bool) -> tuple[str, Headers] | None:
     """Content type and headers that may leave; None when all of it must not."""
     status = answer.status
     content_type = next(
@@ -335,6 +364,8 @@ def _allowed(answer: _Answer, *, has_body: bool) -> tuple[str, Headers] | None:
             or (key in _OF_RANGES and not is_attached)
         ):
             continue
+        if key == "link" and not _leads_home(value, policy):
+            continue
         if key != "content-range" or is_partial:
             kept.append((name, value))
             names.add(key)
@@ -342,7 +373,7 @@ def _allowed(answer: _Answer, *, has_body: bool) -> tuple[str, Headers] | None:
     unfit = (
         _STATUS.fullmatch(status) is None
         or (kind is None and has_body)
-        or (is_attached and "content-disposition" not in names)
+        or (is_attached and has_body and "content-disposition" not in names)
         or (is_redirect and "location" not in names)
         or len(names) != len(kept)
         or is_partial != ("content-range" in names)

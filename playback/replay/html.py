@@ -8,20 +8,19 @@ body is ours, and nothing archived stands in it unescaped.
 import re
 from collections.abc import Callable, Collection
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from html import escape
 
 import nh3
 
 from playback.decisions.levels import DEFAULT_LEVEL, Level
 from playback.replay.allowed import BLOCKS, GONE, Allowed, allowed
+from playback.replay.allowed import SANITISER_VERSION as SANITISER_VERSION
 from playback.replay.css import filter_declarations, filter_style, safe_media
+from playback.replay.picturing import picture_address
 from playback.replay.rewriting import Rewriter
 from playback.replay.scan import Attributes, Frame, Scan, Sheet, scan_document
 from playback.replay.wording import break_lines, write_paragraphs
-
-# Part of every ETag and cache key: raise it when any rule of the sanitiser changes.
-SANITISER_VERSION = 3
 
 # Whose values lead somewhere, or may.
 _JUDGED = frozenset({"style", "href", "src", "background"})
@@ -47,8 +46,13 @@ _PLAIN_STYLE = (
     "table{border-collapse:collapse;display:block;overflow-x:auto}"
     "td,th{border:1px solid #8888;padding:.2em .5em;text-align:start;vertical-align:top}"
 )
+# Where no image is shown none is asked for, whatever the sanitiser let through: policies add up.
+_NO_IMAGES = '<meta http-equiv="Content-Security-Policy" content="img-src \'none\'">'
 # In a layer, so that any rule of the page wins: disabled controls keep their colours.
-_BASE_STYLE = "@layer weboid{:disabled{color:fieldtext}img{overflow:hidden}}"
+_BASE_STYLE = (
+    "@layer weboid{:disabled{color:fieldtext;opacity:1}button:disabled{color:buttontext}"
+    "input:disabled,textarea:disabled{background-color:field}img{overflow:hidden}}"
+)
 
 
 def sanitise_document(
@@ -110,8 +114,8 @@ def sanitise_body(text: str, rewriter: Rewriter, *, level: Level = DEFAULT_LEVEL
     shows = allowed(level)
     keep = _Kept(rewriter)
     if shows.has_look:
-        return _settled(text, lambda markup: _clean(markup, shows, keep), keep)
-    return _settled(text, lambda markup: _plain(markup, shows, keep, level), keep)
+        return _settled(text, lambda markup: _clean(markup, shows, keep), keep, _same_again(shows))
+    return _settled(text, lambda markup: _plain(markup, shows, keep, level), keep, lambda _: False)
 
 
 class _Kept:
@@ -121,7 +125,7 @@ class _Kept:
     """
 
     def __init__(self, rewriter: Rewriter) -> None:
-        self._image = rewriter.image
+        self._image = partial(picture_address, rewriter=rewriter)
         self._link = rewriter.link
         self._style = lru_cache(maxsize=4096)(lambda value: filter_declarations(value, rewriter))
         self._made: set[str] = set()
@@ -145,7 +149,14 @@ class _Kept:
         return self._link(value) if name == "href" else self._image(value)
 
 
-def _settled(text: str, clean: Callable[[str], str], keep: _Kept) -> str:
+def _same_again(shows: Allowed) -> Callable[[str], bool]:
+    """Whether what was written is read as it was written; it asks nothing of attributes, which are ours."""
+    return lambda text: _clean(text, shows, None) == text
+
+
+def _settled(
+    text: str, clean: Callable[[str], str], keep: _Kept, is_settled: Callable[[str], bool]
+) -> str:
     """What `clean` makes of the text, and of that again, until nothing changes.
 
     HTML's own rules (13.2.6) move misplaced elements, and what they moved may move once more at
@@ -153,6 +164,8 @@ def _settled(text: str, clean: Callable[[str], str], keep: _Kept) -> str:
     """
     text = clean(text)
     keep.is_settling = True
+    if is_settled(text):
+        return text
     for _ in range(_MOST_READINGS):
         again = clean(text)
         if again == text:
@@ -167,7 +180,7 @@ def _plain(markup: str, shows: Allowed, keep: _Kept, level: Level) -> str:
     return write_paragraphs(marked) if level is Level.TEXT else break_lines(marked, shows.tags)
 
 
-def _clean(text: str, shows: Allowed, keep: _Kept) -> str:
+def _clean(text: str, shows: Allowed, keep: _Kept | None) -> str:
     cleaned: str = nh3.clean(
         text,
         tags={*shows.tags, *(_custom_elements(text) if shows.has_look else ())},
@@ -214,16 +227,19 @@ def reading_document(text: str, title: str) -> str:
     body = "".join(
         f"<p>{escape(each.strip()).replace(chr(10), '<br>')}</p>" for each in paragraphs if each
     )
-    return _skeleton(title, f"<style>{_PLAIN_STYLE}</style>", body, has_viewport=True)
+    return _skeleton(title, f"{_NO_IMAGES}<style>{_PLAIN_STYLE}</style>", body, has_viewport=True)
 
 
-def notice_document(title: str, text: str) -> str:
-    """A document in our own words, for when there is nothing to show."""
+def notice_document(title: str, text: str, *, link: tuple[str, str] | None = None) -> str:
+    """A document in our own words, for when there is nothing to show; `link`: address and words."""
     style = (
         ":root{color-scheme:light dark}body{font:1rem/1.5 system-ui,sans-serif;max-width:34rem;"
         "margin:15vh auto;padding:0 1rem;text-align:center}h1{font-size:1.25rem}"
     )
     body = f"<h1>{escape(title)}</h1><p>{escape(text)}</p>"
+    if link is not None:
+        address, words = link
+        body += f'<p><a href="{escape(address)}" target="_top">{escape(words)}</a></p>'
     return _skeleton(title, f"<style>{style}</style>", body, has_viewport=True)
 
 
@@ -231,7 +247,7 @@ def _plain_document(scan: Scan, body: str) -> str:
     language = {key: scan.html_attributes.get(key, "") for key in ("lang", "dir")}
     return _skeleton(
         scan.title,
-        f"<style>{_PLAIN_STYLE}</style>",
+        f"{_NO_IMAGES}<style>{_PLAIN_STYLE}</style>",
         body,
         has_viewport=True,
         html="".join(f' {key}="{escape(value)}"' for key, value in language.items() if value),
@@ -239,7 +255,8 @@ def _plain_document(scan: Scan, body: str) -> str:
 
 
 def _document(scan: Scan, body: str, rewriter: Rewriter) -> str:
-    head = [f"<style>{_BASE_STYLE}</style>"]
+    head = [] if rewriter.has_images else [_NO_IMAGES]
+    head.append(f"<style>{_BASE_STYLE}</style>")
     head += [_write_sheet(sheet, rewriter) for sheet in scan.sheets]
     return _skeleton(
         scan.title,
@@ -298,7 +315,7 @@ def _safe_attributes(attributes: Attributes, rewriter: Rewriter, names: Collecti
     if "style" in kept:
         kept["style"] = filter_declarations(kept["style"], rewriter)
     if "background" in kept:
-        kept["background"] = rewriter.image(kept["background"]) or ""
+        kept["background"] = picture_address(kept["background"], rewriter) or ""
     return "".join(
         f' {name}="{escape(value)}"' for name, value in kept.items() if value or name == "hidden"
     )

@@ -14,6 +14,7 @@ from playback.replay.downloads import Downloads
 from playback.replay.html import image_document, reading_document, text_document
 from playback.replay.index import FoundPage
 from playback.replay.leveling import leveled
+from playback.replay.listed import warned
 from playback.replay.making import DocumentJob
 from playback.replay.rewriting import Rewriter
 
@@ -46,12 +47,15 @@ class Pages:
             return missing("Only pages of the web are shown here.")
         page = self._context.index.page(url, request.at)
         if page is not None:
-            if page.timestamp != request.memento.timestamp:
-                return redirect(replace(request.memento, timestamp=page.timestamp))
-            return self._shown(request, page)
-        return self._source(request, None)
+            true = replace(request.memento, timestamp=page.timestamp, url=page.url)
+            if memento_path(true) != memento_path(request.memento):
+                return redirect(true)
+            notice = warned(self._context, request, page.url, page.final_url)
+            return notice or self._shown(request, page)
+        return warned(self._context, request, url) or self._source(request, None)
 
     def _shown(self, request: Request, page: FoundPage) -> Answer:
+        self._context.permits.check_copy(page.page_id)
         found = leveled(self._context, request, page.url, page.final_url)
         if isinstance(found, Answer):
             return found

@@ -13,11 +13,12 @@ from hashlib import sha256
 from html import escape, unescape
 from urllib.parse import unquote
 
+from playback.replay.drawings import Drawings, words_of
 from playback.replay.rewriting import Rewriter
 
 _TAG = re.compile(
     r"<(?:(!--)|(/?)(html|head|body|title|style|link|base|meta|script|textarea|noscript|template"
-    r"|img|video|a|area|iframe|frame|object|embed|input|math)(?=[\s/>]))",
+    r"|img|video|a|area|iframe|frame|object|embed|input|math|svg|form)(?=[\s/>]))",
     re.IGNORECASE,
 )
 _ATTRIBUTE = re.compile(
@@ -37,6 +38,9 @@ _LONGEST_FORMULA = 20_000  # characters, as written
 _DATA_SHEET = re.compile(r"data:text/css(;[^,]*)?,(.*)", re.IGNORECASE | re.DOTALL)
 _MARKUP = re.compile(r"<[^>]*>")
 _PICTURE_PATH = re.compile(r"[^?#]+\.(?:png|jpe?g|gif|webp|avif)(?:[?#].*)?", re.IGNORECASE)
+
+# What style sheets may select by class, in place of what sends or loads.
+_STAND_INS = {"object": "span", "form": "div"}
 
 Attributes = dict[str, str]
 
@@ -107,6 +111,7 @@ class _Scanner:
         digest = sha256(text.encode(errors="replace")).hexdigest()[:32]
         self._scan = Scan(has_doctype=_DOCTYPE.match(text) is not None, mark=f"weboid-{digest}-")
         self._parts: list[str] = []
+        self._drawings = Drawings(text)
         self._templates: list[bool] = []  # for each that is open: is it a shadow tree?
 
     def run(self) -> Scan:
@@ -138,6 +143,8 @@ class _Scanner:
             self._parts.append("<div>" if self._templates[-1] else self._text[tag.start() : end])
         elif name in {"link", "meta", "base"}:
             self._head_element(name, attributes)
+        elif name == "svg":
+            return self._drawing(attributes, tag.start(), end)
         elif name == "math":
             return self._formula(attributes, end)
         elif name != "head":
@@ -148,8 +155,8 @@ class _Scanner:
         end = self._text.find(">", tag.end()) + 1 or len(self._text)
         if name == "template" and self._templates and self._templates.pop():
             self._parts.append("</div>")
-        elif name == "object":
-            self._parts.append("</span>")
+        elif name in _STAND_INS:
+            self._parts.append(f"</{_STAND_INS[name]}>")
         elif name not in {"html", "head", "body", "noscript", "math"}:
             self._parts.append(self._text[tag.start() : end])
         return end
@@ -163,6 +170,25 @@ class _Scanner:
         words = " ".join(unescape(_MARKUP.sub(" ", inside)).split())
         self._parts.append(f"{_start_tag('span', attributes)}{escape(words)}</span>")
         return close
+
+    def _drawing(self, attributes: Attributes, start: int, end: int) -> int:
+        """SVG is no language of the sanitiser: it stands as a picture, or as what it says."""
+        close = self._drawings.end_of(start)
+        if close is None:
+            self._parts.append(self._text[start:end])
+            return end
+        words = words_of(self._text[start:close], attributes)
+        if self._rewriter.has_images and self._frame_depth is None and not self._templates_closed():
+            shown = self._drawings.image(start, close, attributes)
+            if shown is not None:
+                self._parts.append(_start_tag("img", shown | {"alt": words}))
+        else:
+            self._parts.append(escape(words))
+        return close
+
+    def _templates_closed(self) -> bool:
+        """True inside a template that is no shadow tree: nothing in it is seen."""
+        return not all(self._templates)
 
     def _raw_text(self, name: str, attributes: Attributes, start: int, end: int) -> int:
         if name == "noscript" and not self._was_scripted:
@@ -204,6 +230,8 @@ class _Scanner:
             self._scan.sheets.append(sheet)
 
     def _body_element(self, name: str, attributes: Attributes) -> str:
+        if name == "form":
+            return _start_tag(_STAND_INS[name], attributes)
         if name in {"a", "area"}:
             stays = self._rewriter.fragment(attributes.get("href", "")) is not None
             attributes["target"] = "_self" if stays else "_top"

@@ -6,6 +6,7 @@ each request a second parse of the record and a rewriter that is no sanitiser; o
 would be kept. The gate (`playback.replay.gate`) must stand around this application.
 """
 
+import hashlib
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
@@ -15,27 +16,47 @@ from wsgiref.types import StartResponse, WSGIEnvironment
 from core.errors import BodyTooLargeError, InputError, PermanentError, TransientError
 from core.timestamps import parse_timestamp14
 from playback.addresses import LEVEL_MODIFIERS, Modifier, parse_memento_path
+from playback.holds import Held
 from playback.permits import TakenDownError
-from playback.replay.answers import NEVER, Answer, Request, absent, blocked, missing, notice
-from playback.replay.context import Context
+from playback.replay.answers import (
+    NEVER,
+    TEXT,
+    Answer,
+    Request,
+    absent,
+    blocked,
+    held_back,
+    missing,
+    notice,
+)
+from playback.replay.context import Context, maker_version
+from playback.replay.mementos import as_memento, as_none
 from playback.replay.pages import Pages
 from playback.replay.parts import Parts
+from playback.replay.skew import Skews
 
 _LOG = logging.getLogger(__name__)
 
 Route = Callable[[Request], Answer]
+# What is no page by itself: its reader sees the alternative text.
+_PARTS = (Modifier.IMAGE, Modifier.STYLE, Modifier.PLAIN_STYLE, Modifier.TEXT)
+
+# No copy is ever for search engines (P-23).
+ROBOTS = Answer(HTTPStatus.OK, TEXT, b"User-agent: *\nDisallow: /\n")
 
 
 def routes(context: Context) -> Mapping[Modifier, Route]:
     """What answers for each modifier."""
     pages, parts = Pages(context), Parts(context)
+    skews = Skews(context, pages.page, parts.style)
     return {
-        Modifier.PAGE: pages.page,
-        Modifier.VERY: pages.very_page,
+        Modifier.PAGE: as_memento(context, pages.page),
+        Modifier.VERY: as_none(pages.very_page),
         Modifier.IMAGE: parts.image,
         Modifier.STYLE: parts.style,
         Modifier.PLAIN_STYLE: parts.style,
         Modifier.TEXT: parts.text,
+        Modifier.SKEW: skews.answer,
         **dict.fromkeys(LEVEL_MODIFIERS.values(), pages.page),
     }
 
@@ -46,10 +67,14 @@ class Replay:
     def __init__(self, context: Context) -> None:
         self._context = context
         self._routes = routes(context)
+        # Copies that a reader's browser keeps lead to the front, and are as safe as what made them.
+        made = hashlib.sha256(f"{maker_version()} {context.front}".encode())
+        self._made = made.hexdigest()[:8]
 
     def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         """Answer one request (PEP 3333)."""
-        answer = self._answer(environ)
+        is_robots = environ.get("REQUEST_URI", "") == "/robots.txt"
+        answer = ROBOTS if is_robots else self._answer(environ)
         status = f"{answer.status.value} {answer.status.phrase}"
         start_response(status, [("Content-Type", answer.content_type), *answer.headers])
         return [answer.body] if isinstance(answer.body, bytes) else answer.body
@@ -65,7 +90,7 @@ class Replay:
                 environ.get("HTTP_IF_NONE_MATCH", ""),
                 range=environ.get("HTTP_RANGE", ""),
                 if_range=environ.get("HTTP_IF_RANGE", ""),
-                rules=self._context.permits.state_of_digests(),
+                rules=f"{self._made}{self._context.permits.state_of_digests()}",
                 # The gate lets in no other destination than an image's.
                 is_embedded="HTTP_SEC_FETCH_DEST" in environ,
             )
@@ -87,6 +112,8 @@ class Replay:
         try:
             return self._routes[modifier](request)
         except TakenDownError as error:
+            if isinstance(error.takedown, Held):
+                return absent() if modifier in _PARTS else held_back(error.takedown.reason)
             if error.is_told:
                 return blocked(error.takedown.reason, self._context.front)
             if modifier in (Modifier.PAGE, Modifier.VERY, *LEVEL_MODIFIERS.values()):

@@ -11,6 +11,7 @@ import zlib
 from base64 import b64decode
 from binascii import Error as Base64Error
 from dataclasses import dataclass
+from functools import cache
 from xml.etree import ElementTree
 
 # In the replay environment only, where mypy does not run.
@@ -35,7 +36,7 @@ _ENTITY = re.compile(
 )
 _REFERENCE = re.compile(r"&([A-Za-z_][\w.-]{0,60});")
 _PREDEFINED = {"amp", "lt", "gt", "quot", "apos"}
-_NAMESPACE = "http://www.w3.org/2000/svg"
+NAMESPACE = "http://www.w3.org/2000/svg"
 _GONE = frozenset(
     {"script", "foreignObject", "iframe", "audio", "video", "canvas", "handler", "listener"}
     | {"animate", "animateMotion", "animateTransform", "animateColor", "set", "metadata"}
@@ -55,6 +56,12 @@ _UNITS = {
 }
 _PICTURE = re.compile(r"\s*data:image/(?:png|jpe?g|gif|webp);base64,([A-Za-z0-9+/=\s]+)")
 _URL = re.compile(r"url\(\s*[\"']?#([^\s\"')]{1,200})")
+_PROBE = "mW"
+_TYPEFACES = {
+    "sans_serif": ("Arial", "Liberation Sans", "DejaVu Sans", "Noto Sans", "FreeSans"),
+    "serif": ("Times New Roman", "Liberation Serif", "DejaVu Serif", "Noto Serif", "FreeSerif"),
+    "monospace": ("Courier New", "Liberation Mono", "DejaVu Sans Mono", "Noto Sans Mono"),
+}
 _COLOUR = re.compile(r"[A-Za-z0-9#(),.%/ -]{1,60}")
 
 
@@ -81,34 +88,52 @@ def raster_svg(data: bytes, drawing: Drawing | None = None) -> bytes:
     """
     if data.startswith(b"\x1f\x8b"):
         data = _inflated(data)
-    return raster_svg_text(decoded(data), drawing or Drawing())
+    return draw(parse_svg(decoded(data)), drawing or Drawing())
 
 
-def raster_svg_text(text: str, drawing: Drawing) -> bytes:
-    """The same for a document that is text already.
+def draw(root: ElementTree.Element, drawing: Drawing) -> bytes:
+    """The parsed document as a PNG image; the tree is cut down on the way.
 
     Raises:
         PermanentError: as `raster_svg`.
     """
-    root = _parsed(text)
     _cut_down(root, 0)
     if _weight(root) > _MOST_SHAPES:
         raise PermanentError("A drawing of more shapes than can be drawn.")
-    width, height = drawing.size or _natural_size(root)
+    width, height = drawing.size or natural_size(root)
     if "viewBox" not in root.attrib:
-        own = _natural_size(root)
+        own = natural_size(root)
         root.set("viewBox", f"0 0 {own[0]:g} {own[1]:g}")
     scale = _fitting(width, height, drawing.scale)
     root.set("width", f"{max(1.0, width * scale):.3f}")
     root.set("height", f"{max(1.0, height * scale):.3f}")
-    if drawing.colour and _COLOUR.fullmatch(drawing.colour) and "color" not in root.attrib:
+    if drawing.colour and _COLOUR.fullmatch(drawing.colour):
         root.set("color", drawing.colour)
     written = ElementTree.tostring(root, encoding="unicode")
     try:
-        made: bytes = resvg_py.svg_to_bytes(svg_string=written)
+        made: bytes = resvg_py.svg_to_bytes(svg_string=written, **_typefaces())
     except ValueError as error:
         raise PermanentError("A drawing that cannot be drawn.") from error
     return made
+
+
+@cache
+def _typefaces() -> dict[str, str]:
+    """Families of this machine for CSS's generic ones; without them resvg writes no text at all."""
+    found = {}
+    for generic, candidates in _TYPEFACES.items():
+        for family in candidates:
+            text = f'<svg xmlns="{NAMESPACE}" width="20" height="20"><text y="15">{_PROBE}</text></svg>'
+            option = {"serif_family": family, "font_family": family}
+            blank = resvg_py.svg_to_bytes(svg_string=text.replace(_PROBE, ""))
+            if resvg_py.svg_to_bytes(svg_string=text, **option) != blank:
+                found[f"{generic}_family"] = family
+                break
+    # What names a family that is not there is written in this one.
+    if "sans_serif_family" in found:
+        found["font_family"] = found["sans_serif_family"]
+        found.setdefault("serif_family", found["sans_serif_family"])
+    return found
 
 
 def _inflated(data: bytes) -> bytes:
@@ -120,7 +145,7 @@ def _inflated(data: bytes) -> bytes:
     return inflated
 
 
-def _parsed(text: str) -> ElementTree.Element:
+def parse_svg(text: str) -> ElementTree.Element:
     """The document as a tree, its plain entities resolved.
 
     Raises:
@@ -152,7 +177,7 @@ def _parsed(text: str) -> ElementTree.Element:
         raise PermanentError("A drawing that is not well-formed.") from error
     if root.tag == "svg":  # resvg wants the namespace; browsers read it without within HTML
         _name_all(root)
-    if root.tag != f"{{{_NAMESPACE}}}svg":
+    if root.tag != f"{{{NAMESPACE}}}svg":
         raise PermanentError("This is no drawing.")
     return root
 
@@ -160,7 +185,7 @@ def _parsed(text: str) -> ElementTree.Element:
 def _name_all(root: ElementTree.Element) -> None:
     for each in root.iter():
         if not each.tag.startswith("{"):
-            each.tag = f"{{{_NAMESPACE}}}{each.tag}"
+            each.tag = f"{{{NAMESPACE}}}{each.tag}"
 
 
 def _cut_down(element: ElementTree.Element, depth: int) -> None:
@@ -176,7 +201,7 @@ def _cut_down(element: ElementTree.Element, depth: int) -> None:
         element.text = ""
     kept: list[ElementTree.Element] = []
     for child in element:
-        if str(child.tag).startswith(f"{{{_NAMESPACE}}}") and _local(child) not in _GONE:
+        if str(child.tag).startswith(f"{{{NAMESPACE}}}") and _local(child) not in _GONE:
             _cut_down(child, depth + 1)
             kept.append(child)
         elif child.tail and child.tail.strip():  # text goes on behind what is taken out
@@ -227,7 +252,7 @@ def _weight(root: ElementTree.Element) -> int:
     return weigh(root, 0)
 
 
-def _natural_size(root: ElementTree.Element) -> tuple[float, float]:
+def natural_size(root: ElementTree.Element) -> tuple[float, float]:
     """Its own size in CSS pixels (SVG 2, 8.12 and CSS Images 3, 5.3)."""
     box = re.split(r"[\s,]+", root.get("viewBox", "").strip())
     try:

@@ -334,6 +334,23 @@
       if (box.width < 1 || box.height < 1 || box.width * box.height > 4000000) return null;
       return [box.x + scrollX, box.y + scrollY, box.width, box.height];
     }, null);
+  const LOOK = "width height color fill stroke stroke-width display".split(" ");
+  const PLACE = "vertical-align position float opacity margin-top margin-right margin-bottom margin-left transform".split(" ");
+  const INSETS = "top right bottom left".split(" ");
+  const PLAIN = new Set(["auto", "none", "0px", "baseline", "static", "1"]);
+  let looks = 0;
+  const lookOf = (node) =>
+    // How a drawing looked: a script-free reader shows it as an image, which no rule for it selects.
+    attempt(() => {
+      const parent = reader(Node, "parentNode")(node);
+      if ((parent && nameOf(parent) === "svg") || (looks += 1) > 1000) return "";
+      const style = getComputedStyle(node);
+      const value = (key) => CSSStyleDeclaration.prototype.getPropertyValue.call(style, key);
+      const places = value("position") === "static" ? PLACE : [...PLACE, ...INSETS];
+      const placed = places.filter((key) => INSETS.includes(key) || !PLAIN.has(value(key)));
+      const said = [...LOOK, ...placed].filter((key) => !/[;:"]/.test(value(key)));
+      return attribute("data-weboid-look", said.map((key) => `${key}:${value(key)}`).join(";"));
+    }, "");
   const writeElement = (node, depth, scope) => {
     const html = namespaceOf(node) === HTML;
     const name = nameOf(node);
@@ -343,7 +360,8 @@
       return;
     }
     if (!html) {
-      put(`<${name}${attributesText(node, name, null)}>`);
+      const look = name === "svg" ? lookOf(node) : "";
+      put(`<${name}${attributesText(node, name, null)}${look}>`);
       children(node, depth + 1, scope, false);
       put(`</${name}>`);
       return;

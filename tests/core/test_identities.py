@@ -41,7 +41,9 @@ def test_what_a_person_spelled_mostly_has(host: str, port: str, rest: str) -> No
     assert spelled_identity(url) == identity_and_host(url)
 
 
-@pytest.mark.parametrize("url", ["", "ftp://a.example/", "https://", "http:///x", "urn:dom:http://a/"])
+@pytest.mark.parametrize(
+    "url", ["", "ftp://a.example/", "https://", "http:///x", "urn:dom:http://a/"]
+)
 def test_what_is_no_url_of_the_web_has_none(url: str) -> None:
     """An error, not an identity that something else could have."""
     with pytest.raises(BadUrlError):

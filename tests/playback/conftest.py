@@ -16,7 +16,7 @@ import sqlite3
 import subprocess
 import tempfile
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -88,7 +88,7 @@ class CollectionBuilder:
         """A `response` record and its row; `is_open` writes to the WARC as not yet closed."""
         lines = [("Content-Type", content_type or mime), *headers]
         location, digest = self._write(
-            url, body, RecordType.RESPONSE, at, warc, is_open, _http(status, lines)
+            url, body, RecordType.RESPONSE, at, warc, is_open, _http(status, lines), _page(page_id)
         )
         return self.index(
             Capture(
@@ -121,6 +121,7 @@ class CollectionBuilder:
                 "WARC-Profile": (
                     "http://netpreserve.org/warc/1.1/revisit/identical-payload-digest"
                 ),
+                **_page(original.page_id),
             },
         )
         return self.index(
@@ -156,7 +157,7 @@ class CollectionBuilder:
             "artifacts-00000.warc.gz",
             False,
             None,
-            {"Content-Type": content_type},
+            {"Content-Type": content_type, **_page(page_id)},
         )
         return self.index(
             Capture(
@@ -270,6 +271,10 @@ class CollectionBuilder:
             return RecordLocation(warc, start, file.tell() - start), digest
 
 
+def _page(page_id: str | None) -> dict[str, str]:
+    return {} if page_id is None else {"WARC-Page-ID": page_id}
+
+
 def _http(status: int, headers: list[tuple[str, str]]) -> StatusAndHeaders:
     return StatusAndHeaders(f"{status} Archived", headers, protocol="HTTP/1.1")
 
@@ -373,7 +378,9 @@ class Served:
 
 
 @contextlib.contextmanager
-def serving(builder: CollectionBuilder, index_url: str = "", full: str = "") -> Iterator[Served]:
+def serving(
+    builder: CollectionBuilder, index_url: str = "", full: str = "", **more: Any
+) -> Iterator[Served]:
     """The real `playback.server.serve` in a loop of its own, until the block ends."""
     ready: queue.Queue[str] = queue.Queue()
     replay_port = free_port()
@@ -385,6 +392,7 @@ def serving(builder: CollectionBuilder, index_url: str = "", full: str = "") -> 
             on_ready=ready.put,
             index_url=index_url,
             full=full,
+            **more,
         )
 
     with asyncio.Runner() as runner:
@@ -549,9 +557,11 @@ class Browser:
 
     home: Path
 
-    def dump_dom(self, address: str, *, leaks: Leaks | None = None) -> str:
+    def dump_dom(
+        self, address: str, *, leaks: Leaks | None = None, options: Sequence[str] = ()
+    ) -> str:
         """The document after it has loaded."""
-        return self._run(address, "--dump-dom", leaks=leaks)
+        return self._run(address, "--dump-dom", *options, leaks=leaks)
 
     def screenshot(
         self, address: str, *, size: tuple[int, int] = (800, 600), dark: bool = False

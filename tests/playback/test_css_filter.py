@@ -1,8 +1,10 @@
 """Style sheets: the look stays, everything that reaches out goes."""
 
 import re
+from base64 import b64encode
 from collections.abc import Callable
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -55,10 +57,20 @@ def test_the_look_stays(in_replay: Call, css: str, expected: str) -> None:
         "p{-moz-binding:url(x.xml#y)}",
         "p{-o-link:'javascript:alert(1)'}",
         "p{filter:progid:DXImageTransform.Microsoft.AlphaImageLoader(src='x')}",
-        "p{position:fixed}",
-        "p{position:FIXED !important}",
+        "p{position:var(--p)}",
+        "p{position:env(x,fixed)}",
+        "p{position:f/**/ixed}",
+        "p{cursor:url(x.cur),auto}",
+        "p{filter:url(#f)}",
+        "p{content:attr(data-u type(<url>))}",
+        "p{content:attr(data-u url)}",
+        "@counter-style c{system:cyclic;symbols:url(x.png)}",
+        "p{background:image-set(var(--u) 1x)}",
+        "p{background:-moz-element(#x)}",
+        "p{background:image('x')}",
+        "p{src:url(x)}",
         "p{background:url(javascript:alert(1))}",
-        "p{background:url('data:image/svg+xml,<svg/>')}",
+        "p{background:url('data:image/svg+xml,<svgx/>')}",
         "p{cursor:url(file:///etc/passwd),auto}",
         "p{unknown:1}",
         "@font-face{font-family:x;src:url(//evil.example/f)}",
@@ -77,6 +89,39 @@ def test_the_look_stays(in_replay: Call, css: str, expected: str) -> None:
 def test_what_reaches_out_goes(in_replay: Call, css: str) -> None:
     """One forbidden token costs its declaration or rule, and nothing else (P-13)."""
     assert in_replay("style", [css + "\nb{color:red}"]).strip() in {"b{color:red;}", ""}
+
+
+def test_what_was_fixed_stands_where_it_first_stood(in_replay: Call) -> None:
+    """Over the page's first screen, as when it was captured, and never over what is scrolled to (P-09)."""
+    assert in_replay("style", ["p{position:fixed}b{position:F\\49 XED !important}"]) == (
+        "p{position:absolute;}\nb{position:absolute !important;}"
+    )
+
+
+def test_a_drawing_within_a_sheet_is_drawn(in_replay: Call) -> None:
+    """SVG in a data URL becomes a PNG in one, whatever its coding; one that is none goes."""
+    svg = "<svg xmlns='http://www.w3.org/2000/svg' width='4' height='4'/>"
+    plain, coded = quote(svg), b64encode(svg.encode()).decode()
+    for url in (f"data:image/svg+xml,{plain}", f"data:image/svg+xml;base64,{coded}"):
+        assert 'url("data:image/png;base64,' in in_replay(
+            "style", [f'p{{background:url("{url}")}}']
+        )
+    assert in_replay("style", ["p{mask:url('data:image/svg+xml,<svg')}"]) == ""
+
+
+@pytest.mark.parametrize(
+    "css",
+    ["(" * 15_000, "a{" * 15_000, "}" * 75_000, "@media x{" * 7_000, "p{--x:" + "[" * 15_000,
+     "\\" * 75_000, "/*" * 37_000, "'" * 75_001, "url(" * 15_000, "a," * 25_000 + "{color:red}",
+     "p{color:red" + "!important" * 7_000 + "}", "@import " * 7_000, "p{" + "color:red;" * 7_000 + "}",
+     "<!--" * 15_000, "p{background:" + "url(x)," * 5_000 + "red}", "#" * 75_000, "-" * 75_000,
+     "p{color:" + "var(--x," * 3_000, "U+" + "?" * 75_000, "." * 75_000 + "{a:b}"],
+    ids=range(20),
+)  # fmt: skip
+@pytest.mark.timeout(60)
+def test_a_sheet_made_to_be_slow_is_not(in_replay: Call, css: str) -> None:
+    """Time grows with its length; a maker would be ended after ten seconds (P-21)."""
+    assert isinstance(in_replay("style", [css]), str)
 
 
 def test_urls_lead_to_the_image_route_and_imports_to_the_style_route(in_replay: Call) -> None:
@@ -134,8 +179,8 @@ def test_whatever_comes_in_only_our_addresses_come_out(in_replay: Call, css: str
 
 def test_a_style_attribute_holds_declarations_only(in_replay: Call) -> None:
     """Rules have no place in an attribute."""
-    assert in_replay("declarations", ["color:red;p{color:blue};position:fixed;top:0"]) == (
-        "color:red;top:0;"
+    assert in_replay("declarations", ["color:red;p{color:blue};position:FIXED;top:0"]) == (
+        "color:red;position:absolute;top:0;"
     )
 
 

@@ -27,7 +27,8 @@ from core.settings import IndexSettings
 from core.timestamps import timestamp14, warc_date
 from playback import postgres as playback_postgres
 from playback.database import Database, KeptSqliteDatabase, SqliteDatabase, open_database
-from playback.front.pages import PageStore
+from playback.front.pages import Page, PageStore
+from playback.front.searching import Search, parse_question
 from playback.postgres import PostgresDatabase
 from playback.replay.index import CaptureIndex
 from proxy.index.postgres import PostgresCaptureIndex
@@ -81,6 +82,11 @@ def page(page_id: str, url: str = URLS[0], **changes: Any) -> PageInfo:
     return replace(about, **changes)
 
 
+def searched(database: Database, words: str) -> tuple[Page, ...]:
+    """The pages that have the words, the first part of them."""
+    return Search(database, PageStore(database)).find(parse_question(words)).pages
+
+
 @pytest.fixture(params=["sqlite", "kept sqlite", "postgresql"])
 def both(
     request: pytest.FixtureRequest, tmp_path: Path
@@ -112,7 +118,7 @@ Both = tuple[Callable[[], Writer], Database]
 def test_an_index_that_is_not_there_yet_is_empty(both: Both) -> None:
     """Playback may be started first; what is written then is found."""
     make, database = both
-    assert PageStore(database).search("", number=1).pages == ()
+    assert searched(database, "") == ()
     assert list(CaptureIndex(database).captures(URLS[0], NOW)) == []
     make().add_captures([capture()])
 
@@ -202,7 +208,7 @@ def test_a_challenge_is_never_offered(both: Both) -> None:
     purposely = index.page(URLS[0], NOW, on_purpose=True)
     assert purposely is not None
     assert purposely.page_id == "wall"
-    (told,) = store.all_of(URLS[0])
+    (told,) = store.captures(URLS[0], limit=5)
     assert (told.evidence, told.class_score, told.has_copy) == (list(evidence), 0.9, False)
     writer.add_page(page("parked", second=5_000_000, page_class=PageClass.PARKED))
     assert shown(database, NOW + timedelta(seconds=5)) == "parked"
@@ -291,7 +297,7 @@ def test_words_are_searched_as_they_are(words: str, found: set[str], both: Both)
     for page_id, title in (("one", "On bread"), ("two", "100%_ sure"), ("three", "A nul\0 here")):
         writer.add_page(page(page_id, title=title))
 
-    pages = PageStore(database).search(words, number=1).pages
+    pages = searched(database, words)
     assert {each.page_id for each in pages} == found
 
 
@@ -302,12 +308,87 @@ def test_lists_go_on_where_they_stop(both: Both) -> None:
     with writer.transaction():
         for number in range(53):
             writer.add_page(page(f"{number:02}", second=number))
-    store = PageStore(database)
-    first, second = (store.search("", number=number) for number in (1, 2))
+    search = Search(database, PageStore(database))
+    first = search.find(parse_question(""))
+    second = search.find(parse_question(""), before=first.older)
 
-    assert (len(first.pages), first.has_more) == (50, True)
+    assert len(first.pages) == 50
+    assert first.newer is None
     assert [each.page_id for each in second.pages] == ["02", "01", "00"]
-    assert not second.has_more
+    assert second.older is None
+    assert search.find(parse_question(""), after=second.newer).pages == first.pages
+
+
+SITES = (
+    "https://example.org/",
+    "http://www.example.org/A",
+    "https://sub.example.org/a/b",
+    "https://example.org:8443/a",
+    "https://example.org-other.net/",
+    "https://notexample.org/",
+    "https://example.org/a%20b?z=1&y=2",
+    "http://192.0.2.7/x",
+    f"https://example.org/{'long' * 300}",
+)
+
+
+FOUND = {
+    "host:example.org": {0, 1, 2, 3, 6, 8},
+    "site: HTTPS://WWW.Example.org/whatever": {0, 1, 2, 3, 6, 8},
+    "host:*.sub.example.org": {2},
+    "host:192.0.2.7": {7},
+    "host:org": {0, 1, 2, 3, 5, 6, 8},
+    "host:nowhere.example": set(),
+    "host:///": set(),
+    "url:example.org/a": {1, 6},
+    "url:https://example.org/a%20b?z": {6},
+    "url:http://sub.example.org/a/": {2},
+    "url:https://example.org/" + "long" * 290: {8},
+    "url:https://example.org": {0, 6, 8},
+    "url:://": set(),
+    "title:page-7": {7},
+    "title:PAGE 7": {7},
+    "title:example.org": set(),
+    "192.0.2.7 page": {7},
+}
+
+
+@pytest.mark.parametrize("few", [10_000, 3], ids=["few", "many"])
+def test_pages_are_found_by_site_by_address_and_by_title(
+    few: int, both: Both, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same whether a range of the index is read whole or the newest pages are looked through."""
+    monkeypatch.setattr("playback.front.searching._FEW", few)
+    make, database = both
+    writer = make()
+    with writer.transaction():
+        for number, url in enumerate(SITES):
+            writer.add_page(page(str(number), url, second=number, title=f"Page-{number}"))
+
+    for words, found in FOUND.items():
+        told = [each.page_id for each in searched(database, words)]
+        assert told == [str(each) for each in sorted(found, reverse=True)], words
+
+
+def test_a_long_search_says_how_far_it_went_and_goes_on(both: Both) -> None:
+    """No question reads more than it may; nothing is lost or told twice between its parts."""
+    make, database = both
+    writer = make()
+    with writer.transaction():
+        for number in range(100):
+            title = "needle" if number in (3, 4, 97) else "hay"
+            writer.add_page(page(f"{number:02}", second=number, title=title))
+    search = Search(database, PageStore(database), most_read=30)
+    question = parse_question("title:needle")
+    parts = [search.find(question)]
+    while parts[-1].older is not None:
+        parts.append(search.find(question, before=parts[-1].older))
+
+    told = [[each.page_id for each in part.pages] for part in parts]
+    assert told == [["97"], [], [], ["04", "03"]]
+    assert [part.read_to for part in parts] == [
+        NOW.replace(microsecond=250_000) + timedelta(seconds=second) for second in (70, 40, 10)
+    ] + [None]
 
 
 # ------------------------------------------------------------------------------- the same, always
@@ -387,8 +468,10 @@ def _answers(database: Database, url: str, at: datetime) -> Iterator[object]:
     if found is not None:
         yield index.artifact(found, ArtifactKind.DOM)
     yield list(index.documents(url, at))
-    yield store.search("bre", number=1)
-    yield store.all_of(url)
+    yield searched(database, "bre")
+    yield store.moments(url)
+    yield store.spellings(url, limit=9)
+    yield store.captures(url, limit=50)
     yield store.nearest(url, at)
     yield store.nearest(url, None)
 

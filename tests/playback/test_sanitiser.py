@@ -293,7 +293,7 @@ def test_the_title_and_the_root_attributes_are_escaped(in_replay: Call) -> None:
 
     assert "<script>" not in text
     assert "onload" not in text
-    assert 'style="color:red;"' in text
+    assert 'style="position:absolute;color:red;"' in text
     assert faults_of(text, frozenset({"style", "link", "meta", "title"})) == []
 
 
@@ -455,3 +455,61 @@ def test_a_style_sheet_within_a_data_url_holds(in_replay: Call) -> None:
 
     assert "p{color:red;}" in text
     assert "behavior" not in text
+
+
+_ICON = (
+    '<svg class="i" viewBox="0 0 4 4" aria-label="Home" data-weboid-look="width:20px;height:10px;'
+    'color:rgb(0, 128, 0);display:block;position:absolute;top:3px"><path d="M0 0h4v4H0z"'
+    ' fill="currentColor"></path></svg>'
+)
+
+
+def test_a_drawing_in_a_document_stands_as_an_image(in_replay: Call) -> None:
+    """Of its size, at its place, with what it says as the alternative text; nothing of it is markup."""
+    text = in_replay("document", [f"<p>a {_ICON} b</p>"])
+
+    assert "<svg" not in text
+    image = re.search(r"<img[^>]*>", text)
+    assert image is not None
+    assert 'class="i"' in image[0]
+    assert 'alt="Home"' in image[0]
+    assert 'style="width:20px;height:10px;display:block;position:absolute;top:3px;"' in image[0]
+    assert 'src="data:image/png;base64,' in image[0]
+    assert "weboid" not in image[0]
+    assert "<p>a Home b</p>" in in_replay("document", [f"<p>a {_ICON} b</p>", True, "html"])
+
+
+def test_a_drawing_borrows_shapes_from_others_in_its_document(in_replay: Call) -> None:
+    """As sprites do: one hidden drawing holds the icons that the others show."""
+    sprite = (
+        '<svg data-weboid-look="display:none"><symbol id="s" viewBox="0 0 4 4">'
+        '<path d="M0 0h4v4H0z"></path></symbol></svg>'
+    )
+    icon = '<svg viewBox="0 0 4 4" width="8" height="8"><use xlink:href="#{}"></use></svg>'
+    with_shape = in_replay("document", [sprite + icon.format("s")])
+    without = in_replay("document", [sprite + icon.format("none")])
+
+    assert with_shape.count("<img") == without.count("<img") == 1
+    assert with_shape != without.replace("none", "s")
+
+
+@pytest.mark.parametrize(
+    "svg",
+    [
+        "<svg><script>alert(1)</script><image href='/etc/passwd'></svg>",
+        "<svg viewBox='0 0 1 1'><p>out</p></svg>",
+        "<svg" + " x=1" * 5_000 + ">",
+        "<svg>" * 3_000,
+        '<svg width="1" height="1"></svg>' * 3_000,
+        '<svg width="4000" height="4000"></svg>' * 9,
+        '<svg data-weboid-look="width:9px;height:9px;color:red;x:url(//evil.example/x);fill:url(//evil.example/y)"'
+        ' width="9" height="9"></svg>',
+    ],
+    ids=range(7),
+)
+def test_a_hostile_drawing_brings_nothing_but_a_picture(in_replay: Call, svg: str) -> None:
+    """Whatever is in it, however often, however large (P-02, P-21)."""
+    text = in_replay("document", [svg])
+
+    assert faults_of(text, _WHOLE) == []
+    assert text.count("<img") <= 400

@@ -1,15 +1,19 @@
 """Lists of bad addresses: canonical URLs, expressions, prefixes, and what is found on them (C-16)."""
 
 import hashlib
+import json
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from click.testing import CliRunner, Result
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.errors import InputError, TransientError
+from core.layout import Layout
+from crawler.cli import weboid
 from playback.decisions.lists import (
     ListEffect,
     UrlList,
@@ -30,7 +34,7 @@ from playback.decisions.url_hashes import canonical, expressions, full_hashes
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 
 # The vectors that Safe Browsing v4 publishes in "URLs and Hashing".
-CANONICAL = [
+CANONICAL: list[tuple[str | bytes, str]] = [
     ("http://host/%25%32%35", "http://host/%25"),
     ("http://host/%25%32%35%25%32%35", "http://host/%25%25"),
     ("http://host/%2525252525252525", "http://host/%25"),
@@ -79,7 +83,7 @@ CANONICAL = [
     ("http://host.com//twoslashes?more//slashes", "http://host.com/twoslashes?more//slashes"),
 ]
 # Ours, after the rules' words.
-MORE = [
+MORE: list[tuple[str | bytes, str]] = [
     ("http://a.example/b/./c/../d/", "http://a.example/b/d/"),
     ("http://a.example/../../x", "http://a.example/x"),
     ("http://user:p%40ss@a.example/", "http://a.example/"),
@@ -105,6 +109,7 @@ def test_a_url_has_one_canonical_form(url: str | bytes, expected: str) -> None:
     assert canonical(canonical(url)) == canonical(url)
 
 
+@settings(deadline=None)
 @given(st.text(max_size=60) | st.binary(max_size=60))
 def test_whatever_is_asked_for_has_expressions(url: str | bytes) -> None:
     """Never an error, at most thirty, each of printable ASCII; escapes do not change them."""
@@ -115,6 +120,7 @@ def test_whatever_is_asked_for_has_expressions(url: str | bytes) -> None:
     assert len(set(found)) == len(found)
 
 
+@settings(deadline=None)
 @given(st.text(st.characters(codec="ascii", exclude_characters="\t\r\n#% "), max_size=12))
 def test_escapes_hide_nothing(path: str) -> None:
     """However often a path is escaped, it is the same address."""
@@ -165,6 +171,7 @@ def test_hashes_are_sha256() -> None:
 _prefixes = st.lists(st.binary(min_size=4, max_size=32), min_size=1, max_size=60)
 
 
+@settings(deadline=None)
 @given(_prefixes, st.lists(st.binary(min_size=32, max_size=32), max_size=10), st.data())
 def test_a_file_finds_what_begins_with_an_entry_and_nothing_else(
     tmp_path_factory: pytest.TempPathFactory,
@@ -183,6 +190,7 @@ def test_a_file_finds_what_begins_with_an_entry_and_nothing_else(
         assert file.find(full) == expected
 
 
+@settings(deadline=None)
 @given(_prefixes)
 def test_hexadecimal_and_binary_say_the_same(prefixes: list[bytes]) -> None:
     """Comments, empty lines and letter case do not matter."""
@@ -268,3 +276,48 @@ def test_a_list_whose_file_is_gone_is_an_error(tmp_path: Path) -> None:
         (tmp_path / made.file).unlink()
         with pytest.raises(TransientError, match="cannot be read"):
             load_lists(store, tmp_path)
+
+
+# ------------------------------------------------------------------------------- the command
+
+
+def run(root: Path, *arguments: str, given: str | bytes = "") -> Result:
+    """`weboid scan lists` on the collection at `root`."""
+    Layout(root).databases.mkdir(parents=True, exist_ok=True)
+    Layout(root).marker.write_text("version = 1\n")
+    command = ["scan", "lists", *arguments, "--collection", str(root)]
+    return CliRunner().invoke(weboid, command, input=given, standalone_mode=False)
+
+
+@pytest.mark.parametrize("form", ["hex", "binary", "urls"])
+def test_a_list_is_added_checked_shown_and_removed(tmp_path: Path, form: str) -> None:
+    """From hashes or from addresses; what is below a listed host is on the list."""
+    full = full_hashes("http://evil.example/")[0]
+    given = {"hex": full.hex().encode(), "binary": full, "urls": b"# hosts\nevil.example\n"}[form]
+    added = run(
+        tmp_path, "add", "bad", "-", "--format", form, "--width", "32", "--reason", "why",
+        given=given,
+    )  # fmt: skip
+    bad = run(tmp_path, "check", "https://www.evil.example/x", "http://good.example/", "--json")
+    good = run(tmp_path, "check", "http://good.example/")
+    shown = run(tmp_path, "show", "--json")
+    removed = run(tmp_path, "remove", "bad")
+
+    assert "1 entries are on the list bad" in added.output
+    found = json.loads(bad.output)["urls"]
+    assert [[each["name"] for each in one["lists"]] for one in found] == [["bad"], []]
+    assert (bad.return_value, good.return_value, removed.return_value) == (1, 0, 0)
+    assert "on no list" in good.output
+    assert json.loads(shown.output)["lists"][0]["reason"] == "why"
+    assert json.loads(run(tmp_path, "show", "--json").output) == {"lists": []}
+
+
+def test_a_dry_run_and_a_bad_file_change_nothing(tmp_path: Path) -> None:
+    """The count is told; the fault is told with its line."""
+    tried = run(tmp_path, "add", "x", "-", "--dry-run", given="00112233\n00112233\n44556677\n")
+    bad = run(tmp_path, "add", "x", "-", given="00112233\nnonsense\n")
+
+    assert "2 entries would be" in tried.output
+    assert isinstance(bad.exception, InputError)
+    assert "Line 2" in str(bad.exception)
+    assert json.loads(run(tmp_path, "show", "--json").output) == {"lists": []}

@@ -1,0 +1,172 @@
+"""SVG that stands in a document: drawn, and put in its place as an image (P-02).
+
+Our DOM artifact notes at each drawing how it looked (``data-weboid-look``: size, colours, place),
+because what styles said of an ``svg`` element does not reach an image. To be called in a maker only.
+"""
+
+import re
+from copy import deepcopy
+from html import escape, unescape
+from xml.etree.ElementTree import Element
+
+from core.errors import PermanentError
+from playback.replay.picturing import data_url
+from playback.replay.svg import NAMESPACE, Drawing, draw, natural_size, parse_svg
+
+_TAG = re.compile(r"<(/?)svg(?=[\s/>])", re.IGNORECASE)
+_LONGEST = 500_000  # characters of one drawing
+_MOST = 400  # drawings of a document
+_MOST_PIXELS = 24_000_000  # of all of them
+_SHARP_PIXELS = 400_000  # up to here one pixel becomes four
+_MOST_COPIED = 200  # shapes that one drawing borrows from others
+
+_START_TAG = re.compile(r"<svg((?:\s+[^\s=>/]+(?:=\"[^\"]*\")?)*)\s*(/?)>", re.IGNORECASE)
+_XMLNS = re.compile(r"\sxmlns(?::[\w.-]+)?=\"[^\"]*\"")
+_PREFIX = re.compile(r"[\s</]([A-Za-z_][\w.-]*):[A-Za-z_]")
+_VARIABLE = re.compile(r"var\(\s*--[\w-]+\s*(?:,\s*([^()\"]*(?:\([^()\"]*\))?[^()\"]*))?\)")
+_WORDS = re.compile(r"&(?!(?:amp|lt|gt|quot|apos|#\d{1,7}|#x[0-9a-fA-F]{1,6});)\w{1,30};")
+_DECLARATION = re.compile(r"([a-z-]+):([^;:]+)")
+_PIXELS = re.compile(r"(\d{1,5}(?:\.\d+)?)px")
+_PAINT = ("fill", "stroke", "stroke-width")
+_HREF = {"href", "{http://www.w3.org/1999/xlink}href"}
+
+
+class Drawings:
+    """The drawings of one document, which may borrow shapes from each other."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._shared: dict[str, Element] | None = None
+        self._count = 0
+        self._pixels = 0
+        self._known: dict[tuple[str, str], str] = {}
+
+    def end_of(self, start: int) -> int | None:
+        """Where the drawing that starts there ends; None when it does not soon enough."""
+        depth = 0
+        for tag in _TAG.finditer(self._text, start, start + _LONGEST):
+            depth += -1 if tag[1] else 1
+            if depth <= 0:
+                return self._text.find(">", tag.end()) + 1 or None
+        return None
+
+    def image(self, start: int, end: int, attributes: dict[str, str]) -> dict[str, str] | None:
+        """The attributes of an image of that drawing; None when it is not seen, or cannot be drawn."""
+        look = dict(_DECLARATION.findall(attributes.get("data-weboid-look", "")))
+        self._count += 1
+        if look.get("display") == "none" or self._count > _MOST:
+            return None
+        markup = self._text[start:end]
+        key = (markup[markup.find(">") :], repr(sorted(attributes.items())))
+        if key not in self._known:
+            try:
+                self._known[key] = self._drawn(markup, look)
+            except PermanentError:
+                self._known[key] = ""
+        address = self._known[key]
+        return _image_attributes(attributes, look, address) if address else None
+
+    def _drawn(self, markup: str, look: dict[str, str]) -> str:
+        root = parse_svg(_as_xml(markup))
+        self._borrow(root)
+        for name in _PAINT:
+            if name in look:
+                root.set(name, look[name])
+                root.attrib.pop("style", None)
+        size = _size(look) or natural_size(root)
+        area = size[0] * size[1]
+        self._pixels += int(area)
+        if area < 1 or self._pixels > _MOST_PIXELS:
+            return ""
+        scale = 2.0 if area <= _SHARP_PIXELS else 1.0
+        return data_url(draw(root, Drawing(scale, size, look.get("color", ""))))
+
+    def _borrow(self, root: Element) -> None:
+        """Put in what the drawing uses of other drawings in the document."""
+        own = {each.get("id") for each in root.iter()}
+        wanted = [root]
+        for _ in range(_MOST_COPIED):
+            if not wanted:
+                return
+            for each in wanted.pop().iter(f"{{{NAMESPACE}}}use"):
+                names = [value[1:] for key, value in each.attrib.items() if key in _HREF]
+                for name in names:
+                    shape = None if name in own else self._shapes().get(name)
+                    if shape is not None:
+                        own.add(name)
+                        hidden = Element(f"{{{NAMESPACE}}}defs")
+                        hidden.append(deepcopy(shape))
+                        root.append(hidden)
+                        wanted.append(hidden)
+
+    def _shapes(self) -> dict[str, Element]:
+        if self._shared is None:
+            self._shared = {}
+            at = count = 0
+            while (tag := _TAG.search(self._text, at)) is not None and count < _MOST:
+                at = tag.end()
+                end = None if tag[1] else self.end_of(tag.start())
+                if end is not None:
+                    count += 1
+                    self._note(self._text[tag.start() : end])
+                    at = end
+        return self._shared
+
+    def _note(self, markup: str) -> None:
+        if ' id="' not in markup or self._shared is None:
+            return
+        try:
+            root = parse_svg(_as_xml(markup))
+        except PermanentError:
+            return
+        for each in root.iter():
+            if each.get("id"):
+                self._shared.setdefault(each.attrib["id"], each)
+
+
+def words_of(markup: str, attributes: dict[str, str]) -> str:
+    """What a drawing says to those who do not see it."""
+    if said := attributes.get("aria-label"):
+        return said
+    title = re.search(r"<title[^>]*>([^<]{1,300})</title", markup, re.IGNORECASE)
+    return unescape(title[1]).strip() if title else ""
+
+
+def _as_xml(markup: str) -> str:
+    """Markup as our DOM artifact writes it, with the names that XML wants declared."""
+    found = _START_TAG.match(markup)
+    if found is None:
+        raise PermanentError("A drawing that does not begin as one.")
+    body = _XMLNS.sub("", markup[found.end() :])
+    body = _WORDS.sub(lambda word: escape(unescape(word[0])), body)
+    said = _XMLNS.sub("", found[1])
+    used = set(_PREFIX.findall(said + body)) - {"xml", "xlink", "xmlns"}
+    declared = "".join(f' xmlns:{prefix}="urn:{prefix}"' for prefix in sorted(used)[:50])
+    text = (
+        f'<svg xmlns="{NAMESPACE}" xmlns:xlink="http://www.w3.org/1999/xlink"{declared}{said}'
+        f"{found[2]}>{body}"
+    )
+    return _VARIABLE.sub(lambda each: (each[1] or "currentColor").strip(), text)
+
+
+def _size(look: dict[str, str]) -> tuple[float, float] | None:
+    width = _PIXELS.fullmatch(look.get("width", ""))
+    height = _PIXELS.fullmatch(look.get("height", ""))
+    return (float(width[1]), float(height[1])) if width and height else None
+
+
+def _image_attributes(
+    attributes: dict[str, str], look: dict[str, str], address: str
+) -> dict[str, str]:
+    style = "".join(
+        f"{name}:{value};" for name, value in look.items() if name not in {*_PAINT, "color"}
+    )
+    kept = {
+        key: value
+        for key, value in attributes.items()
+        if key in {"class", "id", "width", "height", "title", "role", "hidden"}
+        or key.startswith(("aria-", "data-"))
+    }
+    own = attributes.get("style", "").rstrip("; \n")
+    kept["style"] = f"{own};{style}" if own else style
+    return kept | {"src": address}

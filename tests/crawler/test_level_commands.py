@@ -1,0 +1,185 @@
+"""`weboid level`: what operators and editors decide, see, and are refused."""
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from core.layout import COLLECTION_VERSION, Layout
+from crawler.cli import main
+from crawler.cli.exits import Exit
+
+LINK = "https://a.example.org/page"
+Level = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def level(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Level:
+    """Runs `weboid level` on a collection, as `main` does: exit code, stdout and stderr."""
+    Layout(tmp_path).marker.write_text(f"version = {COLLECTION_VERSION}\n")
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        command = ["weboid", "level", *arguments, "--collection", str(tmp_path)]
+        monkeypatch.setattr(sys, "argv", command)
+        with pytest.raises(SystemExit) as ended:
+            main()
+        told = capsys.readouterr()
+        assert isinstance(ended.value.code, int)
+        return ended.value.code, told.out, told.err
+
+    return run
+
+
+def facts(ran: tuple[int, str, str]) -> Any:
+    """The command's JSON."""
+    code, out, err = ran
+    assert code == Exit.OK, err
+    return json.loads(out)
+
+
+def test_show_explains_which_rule_decides(level: Level) -> None:
+    """The rule that goes before the others, and those that stand behind it."""
+    level("set", "limited", "--default", "--actor", "root")
+    level("set", "text", "--domain", "example.org", "--actor", "ann", "--reason", "shock images")
+    level("set", "full", "--link", LINK, "--wiki", "w", "--actor", "root")
+
+    plain = facts(level("show", f"{LINK}#part", "--json"))
+    of_wiki = facts(level("show", LINK, "--wiki", "w", "--json"))
+
+    assert (plain["url"], plain["level"], plain["wiki"]) == (LINK, "text", "")
+    assert plain["rule"]["actor"] == "ann"
+    assert plain["rule"]["reason"] == "shock images"
+    assert (of_wiki["level"], of_wiki["rule"]["scope"]) == ("full", "link")
+    assert [each["scope"] for each in of_wiki["rules"]] == ["link", "domain", "default"]
+    _, told, _ = level("show", LINK, "--wiki", "w")
+    assert "is shown to readers of w at the level full" in told
+    assert "root set link" in told
+    assert "shock images" in told
+    assert "No rule speaks of it" not in told
+
+
+def test_without_rules_everything_is_shown_with_images(level: Level) -> None:
+    """And the command says that nothing decided it."""
+    code, told, _ = level("show", LINK)
+
+    assert (code, "at the level images" in told, "No rule" in told) == (Exit.OK, True, True)
+    assert "There is no rule" in level("list")[1]
+    assert "No editor" in level("rights")[1]
+    assert "Nothing was decided" in level("history")[1]
+
+
+def test_history_keeps_what_was_replaced_and_cleared(level: Level) -> None:
+    """Who, when and why, the oldest first; the list has what holds."""
+    level("set", "text", "--link", LINK, "--actor", "ann", "--reason", "one")
+    level("set", "html", "--link", LINK, "--actor", "bob", "--reason", "two")
+    level("set", "text", "--domain", "other.example", "--actor", "bob")
+    level("clear", "--link", LINK, "--actor", "eve", "--reason", "three")
+
+    told = facts(level("history", "--link", LINK, "--json"))["decisions"]
+
+    assert [(each["level"], each["actor"], each["reason"]) for each in told] == [
+        ("text", "ann", "one"),
+        ("html", "bob", "two"),
+        (None, "eve", "three"),
+    ]
+    assert all(each["decided_at"].endswith("Z") for each in told)
+    assert len(facts(level("history", "--json"))["decisions"]) == 4
+    assert [each["what"] for each in facts(level("list", "--json"))["rules"]] == ["other.example"]
+    assert "(cleared)" in level("history")[1]
+
+
+def test_editors_do_what_they_were_allowed_and_are_told_what_not(level: Level) -> None:
+    """Refusals say what would be allowed, or who may; nothing is changed by them."""
+    ask = ("--link", LINK, "--wiki", "w", "--actor", "Ann Lee@w")
+    code, _, told = level("set", "text", *ask)
+    assert (code, "no right" in told, "rights allow --wiki w" in told) == (Exit.INPUT, True, True)
+
+    assert level("rights", "allow", "--wiki", "w", "--most", "html")[0] == Exit.OK
+    assert level("set", "html", *ask)[0] == Exit.OK
+    for arguments, reason in (
+        (("set", "images", *ask), "html at most"),
+        (("set", "text", "--domain", "a.example", "--wiki", "w", "--actor", "Ann Lee@w"), "links"),
+        (("set", "text", "--wiki", "w", "--actor", "Ann Lee@w"), "links"),
+        (("set", "text", "--link", LINK, "--actor", "Ann Lee@w"), "their own wiki"),
+        (("rights", "allow", "--wiki", "w", "--most", "full", "--actor", "Ann@w"), "an operator"),
+    ):
+        code, _, told = level(*arguments)
+        assert (code, reason in told) == (Exit.INPUT, True), told
+    assert facts(level("show", LINK, "--wiki", "w", "--json"))["level"] == "html"
+
+    level("rights", "allow", "--wiki", "w", "--editor", "Ann Lee", "--most", "full", "--domains")
+    assert level("set", "full", "--domain", "a.example", *ask[2:])[0] == Exit.OK
+    rights = facts(level("rights", "--json"))["rights"]
+    assert [(each["editor"], each["scope"], each["most"]) for each in rights] == [
+        (None, "link", "html"),
+        ("Ann Lee", "domain", "full"),
+    ]
+
+
+def test_lowered_rights_show_in_what_counts(level: Level) -> None:
+    """`show` says that a rule counts no further than editors may go now."""
+    level("rights", "allow", "--wiki", "w", "--most", "full")
+    level("set", "full", "--link", LINK, "--wiki", "w", "--actor", "ann@w")
+    level("rights", "allow", "--wiki", "w", "--most", "limited")
+
+    told = facts(level("show", LINK, "--wiki", "w", "--json"))
+
+    assert (told["level"], told["is_capped"], told["rule"]["level"]) == ("limited", True, "full")
+    assert "more than editors" in level("show", LINK, "--wiki", "w")[1]
+    assert level("rights", "withdraw", "--wiki", "w")[0] == Exit.OK
+    assert facts(level("show", LINK, "--wiki", "w", "--json"))["level"] == "images"
+    assert len(facts(level("rights", "--history", "--json"))["rights"]) == 3
+
+
+def test_several_change_together_and_a_dry_run_changes_nothing(level: Level) -> None:
+    """It refuses what the real one would refuse."""
+    both = ("--link", LINK, "--domain", "b.example", "--domain", "*.B.example")
+    told = facts(level("set", "html", *both, "--dry-run", "--json"))
+    assert [each["what"] for each in told["changes"]] == [LINK, "b.example"]
+    assert (told["dry_run"], facts(level("list", "--json"))["rules"]) == (True, [])
+
+    facts(level("set", "html", *both, "--json"))
+    changes = facts(level("set", "text", *both, "--json"))["changes"]
+
+    assert [(each["before"], each["level"]) for each in changes] == [("html", "text")] * 2
+    assert level("clear", *both, "--domain", "c.example", "--dry-run")[0] == Exit.INPUT
+    assert level("clear", *both, "--domain", "c.example")[0] == Exit.INPUT
+    assert len(facts(level("list", "--json"))["rules"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        (("set", "text"), "Say about what"),
+        (("set", "most", "--default"), "most"),
+        (("set", "text", "--default", "--wiki", "w"), "--default"),
+        (("set", "text", "--wiki", "../w"), "no name for a wiki"),
+        (("set", "text", "--domain", "http://a.example/"), "without scheme"),
+        (("set", "text", "--link", "javascript:alert(1)"), "no URL"),
+        (("set", "text", "--default", "--actor", "a@b@c"), "no name for a wiki"),
+        (("clear", "--default"), "no rule"),
+        (("show", "javascript:alert(1)"), "no URL"),
+        (("rights", "withdraw", "--wiki", "w"), "no right"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
+)
+def test_what_cannot_be_meant_is_refused(
+    level: Level, arguments: tuple[str, ...], reason: str
+) -> None:
+    """With a sentence, and the exit code for what must be mended."""
+    code, _, told = level(*arguments)
+
+    assert (code, reason in told) == (Exit.INPUT, True), told
+
+
+def test_a_name_cannot_steer_the_terminal(level: Level) -> None:
+    """What comes from a wiki is shown, never obeyed."""
+    level("set", "text", "--default", "--reason", "a\x1b[2Jb", "--actor", "root")
+
+    for command in (("history",), ("list",), ("show", LINK)):
+        assert "\x1b" not in level(*command)[1]

@@ -1,0 +1,122 @@
+"""A window of the real browser, steered over DevTools: what a reader sees, hears and can reach."""
+
+import base64
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import axe_core_python  # type: ignore[import-untyped]
+
+from core.clock import SystemClock
+from core.settings import BrowserSettings
+from render.browser import Browser
+from render.executable import find_browser
+
+_AXE = Path(axe_core_python.__file__).parent / "axe.min.js"
+_SERIOUS = ("serious", "critical")
+
+
+@dataclass
+class Screen:
+    """One window. `open` leads it somewhere; scripts of the page's own stay as forbidden as ever."""
+
+    browser: Browser
+    session: str
+
+    async def send(self, method: str, **params: Any) -> dict[str, Any]:
+        """A DevTools command to the window."""
+        return await self.browser.connection.send(method, params, self.session)
+
+    async def open(
+        self, address: str, *, size: tuple[int, int] = (1200, 900), dark: bool = False
+    ) -> None:
+        """Load an address, and wait until it has loaded with its frames and pictures."""
+        await self.send(
+            "Emulation.setDeviceMetricsOverride",
+            width=size[0], height=size[1], deviceScaleFactor=1, mobile=False,
+        )  # fmt: skip
+        features = [{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}]
+        await self.send("Emulation.setEmulatedMedia", features=features)
+        await self.send("Page.navigate", url="about:blank")
+        await self.send("Page.navigate", url=address)
+        await self.value("""new Promise(done => {
+            const look = () => document.readyState === 'complete' && location.href !== 'about:blank'
+                ? done(true) : setTimeout(look, 10);
+            look();
+        })""")
+
+    async def value(self, expression: str) -> Any:
+        """What JavaScript in the page's world says; promises are waited for."""
+        for _ in range(20):  # the document may change under the first ones
+            try:
+                answer = await self.send(
+                    "Runtime.evaluate",
+                    expression=expression, awaitPromise=True, returnByValue=True,
+                )  # fmt: skip
+            except Exception as error:
+                if "context" not in str(error).lower() and "navigat" not in str(error).lower():
+                    raise
+                continue
+            assert "exceptionDetails" not in answer, answer["exceptionDetails"]
+            return answer["result"].get("value")
+        raise AssertionError("The document does not come to rest.")
+
+    async def press(self, key: str, code: int) -> None:
+        """Press and release a key."""
+        for kind in ("rawKeyDown", "keyUp"):
+            await self.send(
+                "Input.dispatchKeyEvent", type=kind, key=key, code=key, windowsVirtualKeyCode=code
+            )
+
+    async def findings(self) -> list[str]:
+        """What axe finds against the document, serious or critical: rule and place."""
+        await self.value(_AXE.read_text() + ";0")
+        found = await self.value(
+            "axe.run(document, {iframes: false, resultTypes: ['violations']})"
+            ".then(found => JSON.stringify(found.violations))"
+        )
+        return [
+            f"{each['id']}: {node['html'][:200]} {node.get('failureSummary', '')[:300]}"
+            for each in json.loads(found)
+            if each["impact"] in _SERIOUS
+            for node in each["nodes"]
+        ]
+
+    async def picture(self) -> bytes:
+        """The window as PNG."""
+        answer = await self.send("Page.captureScreenshot", format="png")
+        return base64.b64decode(answer["data"])
+
+    async def pdf(self) -> bytes:
+        """The page as it is printed."""
+        answer = await self.send("Page.printToPDF")
+        return base64.b64decode(answer["data"])
+
+
+@asynccontextmanager
+async def open_screen() -> AsyncIterator[Screen]:
+    """A window of a browser of its own."""
+    async with (
+        await Browser.launch(
+            BrowserSettings(), find_browser(), hosts={"127.0.0.1": "127.0.0.1"}, clock=SystemClock()
+        ) as browser,
+        browser.context() as context,
+    ):
+        sessions: list[str] = []
+        context.on_target = lambda session, info: sessions.append(session)
+        send = browser.connection.send
+        made = await send(
+            "Target.createTarget", {"url": "about:blank", "browserContextId": context.id}
+        )
+        attached = await send(
+            "Target.attachToTarget", {"targetId": made["targetId"], "flatten": True}
+        )
+        screen = Screen(browser, attached["sessionId"])
+        await screen.send("Page.enable")
+        await screen.send("Runtime.runIfWaitingForDebugger")
+        for session in sessions:
+            browser.connection.post("Runtime.runIfWaitingForDebugger", session_id=session)
+        yield screen

@@ -1,0 +1,187 @@
+"""Files of what was made: whole or not there, bounded, and nobody else's to read."""
+
+import os
+import stat
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from playback.replay.files import FileCache, Kept, clear, kept, sweep
+
+NAME, OTHER = "a" * 64, "b" * 64
+NOW = 1_800_000_000.0
+
+
+def cache_in(folder: Path, *, limit: int = 100_000, now: float = NOW) -> FileCache:
+    """A cache that sweeps at once, and never waits."""
+
+    def refuse(seconds: float) -> None:
+        raise AssertionError(f"It waited {seconds} s.")
+
+    return FileCache(
+        folder, limit=limit, wait=refuse, later=lambda call, *values: call(*values), now=lambda: now
+    )
+
+
+def test_what_is_kept_is_found_by_another_process(tmp_path: Path) -> None:
+    """It survives whoever made it."""
+    cache_in(tmp_path / "cache").keep(NAME, b"value")
+
+    assert cache_in(tmp_path / "cache").find(NAME) == b"value"
+    assert cache_in(tmp_path / "cache").find(OTHER) is None
+
+
+def test_only_the_owner_may_read_it(tmp_path: Path) -> None:
+    """Copies of what a wiki cites are nobody else's business on a shared machine."""
+    cache_in(tmp_path / "cache").keep(NAME, b"value")
+
+    for path in (tmp_path / "cache").rglob("*"):
+        mode = stat.S_IMODE(path.stat().st_mode)
+        assert mode == (0o700 if path.is_dir() else 0o600)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(st.data())
+def test_a_damaged_file_is_as_if_it_were_not_there(tmp_path: Path, data: st.DataObject) -> None:
+    """Cut short or changed anywhere, it is deleted and made again."""
+    folder = tmp_path / "cache"
+    cache = cache_in(folder)
+    cache.keep(NAME, b"a value of some length")
+    (path,) = folder.glob("??/*")
+    whole = path.read_bytes()
+    at = data.draw(st.integers(0, len(whole) - 1))
+    damaged = data.draw(st.sampled_from(["cut", "changed", "longer"]))
+    path.write_bytes(
+        whole[:at] if damaged == "cut"
+        else whole + b"x" if damaged == "longer"
+        else whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :]
+    )  # fmt: skip
+
+    assert cache.find(NAME) is None
+    assert not path.exists()
+
+
+def test_one_values_file_is_not_anothers(tmp_path: Path) -> None:
+    """A file that is put under another name is damaged there."""
+    cache = cache_in(tmp_path)
+    cache.keep(NAME, b"value")
+    (path,) = tmp_path.glob("??/*")
+    (tmp_path / OTHER[:2]).mkdir()
+    path.rename(tmp_path / OTHER[:2] / OTHER)
+
+    assert cache.find(OTHER) is None
+
+
+def test_the_least_recently_used_go_first(tmp_path: Path) -> None:
+    """What was read lately stays, up to nine tenths of the limit."""
+    for number in range(20):
+        cache_in(tmp_path, limit=10**9, now=NOW + 100 * number).keep(f"{number:064x}", bytes(5_000))
+    for number, path in enumerate(sorted(tmp_path.glob("??/*"))):
+        os.utime(path, (NOW + 100 * number, NOW + 100 * number))
+    cache_in(tmp_path, now=NOW + 9_999).find(f"{0:064x}")
+
+    sweep(tmp_path, 50_000, NOW + 9_999)
+
+    left = {int(path.name, 16) for path in tmp_path.glob("??/*")}
+    assert left == {0, *range(13, 20)}
+
+
+def test_the_limit_holds_while_values_are_kept(tmp_path: Path) -> None:
+    """Nobody has to start a sweep."""
+    cache = cache_in(tmp_path, limit=50_000)
+    for number in range(100):
+        cache.keep(f"{number:064x}", bytes(4_000))
+
+    assert kept(tmp_path).size <= 60_000
+    assert cache.find(f"{99:064x}") is not None
+
+
+def test_a_value_that_is_a_large_part_of_all_is_not_kept(tmp_path: Path) -> None:
+    """It would drive out everything else."""
+    cache_in(tmp_path, limit=100).keep(NAME, bytes(99))
+
+    assert kept(tmp_path) == Kept(0, 0)
+
+
+def test_a_disk_that_takes_nothing_only_costs_time(tmp_path: Path) -> None:
+    """Full, read-only or no folder at all: nothing is kept, nothing is raised, nothing is left."""
+    in_the_way = tmp_path / "file"
+    in_the_way.write_bytes(b"")
+    nowhere = cache_in(in_the_way / "cache")
+    nowhere.keep(NAME, b"value")
+    assert nowhere.find(NAME) is None
+    with nowhere.alone(NAME) as is_first:
+        assert is_first
+    full = cache_in(Path("/dev/full"))
+    full.keep(NAME, b"value")
+    assert (kept(Path("/dev/full")), clear(Path("/dev/full"))) == (Kept(0, 0), Kept(0, 0))
+
+
+def test_leftovers_of_the_dead_are_swept(tmp_path: Path) -> None:
+    """A process that was killed while it wrote leaves a file without end, which is no value."""
+    cache_in(tmp_path).keep(NAME, b"value")
+    leftover = tmp_path / NAME[:2] / f"{NAME}.x.new"
+    leftover.write_bytes(b"half")
+    os.utime(leftover, (NOW, NOW))
+    assert kept(tmp_path).values == 1
+
+    sweep(tmp_path, 10**9, NOW + 60)
+    assert leftover.exists()
+    sweep(tmp_path, 10**9, NOW + 7_200)
+    assert not leftover.exists()
+
+
+def test_what_is_no_file_of_ours_is_left_alone(tmp_path: Path) -> None:
+    """Links and strange folders are neither followed nor counted."""
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "precious").write_bytes(b"x")
+    folder = tmp_path / "cache"
+    (folder / "ab").mkdir(parents=True)
+    (folder / "cd").symlink_to(outside, target_is_directory=True)
+    (folder / "ab" / "link").symlink_to(outside / "precious")
+    (folder / "strange").mkdir()
+    (folder / "strange" / "file").write_bytes(b"x")
+
+    assert clear(folder) == Kept(0, 0)
+    assert (outside / "precious").exists()
+    assert (folder / "strange" / "file").exists()
+
+
+def test_processes_take_turns_at_a_value(tmp_path: Path) -> None:
+    """While another process holds its lock, a value is waited for; another value is not."""
+    waited: list[float] = []
+    cache_in(tmp_path).keep(NAME, b"")
+    ready, done = os.pipe(), os.pipe()
+    child = os.fork()
+    if child == 0:  # holds the lock until it is told to stop
+        with cache_in(tmp_path).alone(NAME):
+            os.write(ready[1], b"x")
+            os.read(done[0], 1)
+        os._exit(0)
+    os.read(ready[0], 1)
+
+    def wait(seconds: float) -> None:
+        waited.append(seconds)
+        os.write(done[1], b"x")
+        os.waitpid(child, 0)
+
+    cache = FileCache(tmp_path, limit=10**6, wait=wait, later=lambda *_: None, now=lambda: NOW)
+    with cache.alone(OTHER) as is_first:
+        assert is_first
+    with cache.alone(NAME) as is_first:
+        assert not is_first
+    assert len(waited) == 1
+    for each in (*ready, *done):
+        os.close(each)
+
+
+@pytest.mark.parametrize("verb", ["show", "clear"])
+def test_a_cache_that_was_never_made_is_empty(tmp_path: Path, verb: str) -> None:
+    """Asking makes no folder."""
+    folder = tmp_path / "cache"
+
+    assert {"show": kept, "clear": clear}[verb](folder) == Kept(0, 0)
+    assert not folder.exists()
