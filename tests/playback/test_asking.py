@@ -18,15 +18,18 @@ class Counted:
         self.meanwhile: Callable[[], object] = lambda: None
 
     def version(self) -> int:
+        """The current one, as it was when it was asked."""
         self.asked += 1
         version = self.current
         self.meanwhile()
         return version
 
     def rows(self, query: str, values: object) -> list[Any]:
+        """Not asked here."""
         raise NotImplementedError
 
     def change(self, changes: Iterable[object]) -> None:
+        """One more version."""
         del changes
         self.current += 1
 
