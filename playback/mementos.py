@@ -15,6 +15,7 @@ from itertools import islice
 from typing import Any, NamedTuple, Protocol
 
 from core.errors import BadUrlError, InputError
+from core.records import ArtifactKind, artifact_uri
 from core.replay_keys import replay_key
 from core.timestamps import milliseconds, parse_timestamp14, timestamp14
 from playback.choosing import BEST_FIRST, EXACT_FIRST, OFFERED, WITHHELD, twin_of
@@ -41,7 +42,7 @@ _LATEST_MS = 2**53
 _CHUNKS = (8, 500, 5_000)  # rows asked for at first, then, and from then on
 _TYPES = ", ".join(f"'{each}'" for each in SHOWN_TYPES)
 _HAS_DOM = """EXISTS (SELECT 1 FROM captures AS artifact
-    WHERE artifact.page_id = pages.page_id AND substr(artifact.url, 1, 8) = 'urn:dom:')"""
+    WHERE artifact.page_id = pages.page_id AND substr(artifact.url, 1, 8) = :dom)"""
 _IS_MEMENTO = f"{OFFERED} AND NOT {WITHHELD} AND (mime IN ({_TYPES}) OR {_HAS_DOM})"
 _COLUMNS = "page_id, url, timestamp, final_url, captured_ms"
 _WHOSE = ("url IN (:url, :twin)", "url NOT IN (:url, :twin)")
@@ -207,6 +208,7 @@ class Mementos:
 def _values(url: str) -> dict[str, Any] | None:
     """The values that every query needs; None when nothing can be filed under the URL."""
     try:
-        return {**key_values(replay_key(url)), "url": url, "twin": twin_of(url)}
+        keys = key_values(replay_key(url))
+        return {**keys, "url": url, "twin": twin_of(url), "dom": artifact_uri(ArtifactKind.DOM, "")}
     except BadUrlError:
         return None

@@ -35,6 +35,7 @@ _OPTIONS = {
     "tcp_user_timeout": "10000",
 }
 _SESSION = f"-c default_transaction_read_only=on -c statement_timeout={ANSWER_LIMIT_S:.0f}s"
+_NAMES = re.compile(r"'[^']*'|:([a-z_]\w*)")
 _Connection = psycopg.Connection[dict[str, Any]]
 
 
@@ -151,8 +152,10 @@ class PostgresDatabase:
 
 @lru_cache(maxsize=64)
 def translated(query: str) -> bytes:
-    """The query with its values' names as the library wants them."""
-    return re.sub(r":([a-z_]\w*)", r"%(\1)s", query.replace("%", "%%")).encode()
+    """The query with its values' names as the library wants them; what is quoted stays as it is."""
+    return _NAMES.sub(
+        lambda found: f"%({found[1]})s" if found[1] else found[0], query.replace("%", "%%")
+    ).encode()
 
 
 def storable(values: Mapping[str, Any]) -> dict[str, Any]:
