@@ -298,7 +298,7 @@ def test_questions_read_ranges_of_an_index_and_sort_nothing(tmp_path: Path) -> N
     class Explained(KeptSqliteDatabase):
         def rows(self, query: str, values: object) -> list[object]:
             with closing(sqlite3.connect(path)) as connection:
-                found = connection.execute(f"EXPLAIN QUERY PLAN {query}", values)  # type: ignore[call-overload]
+                found = connection.execute(f"EXPLAIN QUERY PLAN {query}", values)  # type: ignore[arg-type]
                 plans.extend(row[3] for row in found)
             return super().rows(query, values)  # type: ignore[arg-type]
 
