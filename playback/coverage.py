@@ -112,6 +112,31 @@ class Coverage:
                 return "urlkey >= :first AND urlkey < :end", {"first": key, "end": end}
 
 
+def revisits_of(database: Database, captures: list[Capture]) -> list[Capture]:
+    """The revisits of the captures' payloads that are not among the captures.
+
+    Raises:
+        TransientError: the index cannot be read.
+    """
+    places = {(each.location.filename, each.location.offset) for each in captures}
+    found: dict[tuple[str, int], Capture] = {}
+    for part in _parts(sorted({each.digest for each in captures})):
+        marks, values = _marks(part)
+        query = (
+            f"SELECT {CAPTURE_COLUMNS} FROM captures WHERE record_type = 'revisit'"  # noqa: S608 names of values
+            f" AND digest IN ({marks})"
+        )
+        for row in database.rows(query, values):
+            each = capture_of(row)
+            if each is None or each.original is None:
+                continue
+            place = (each.location.filename, each.location.offset)
+            original = (each.original.filename, each.original.offset)
+            if original in places and place not in places:
+                found[place] = each
+    return list(found.values())
+
+
 def aliases(database: Database, digest: str) -> list[str]:
     """What records call the same payload: a chunked one's is of the bytes as they were sent.
 

@@ -52,17 +52,18 @@ def compare(seen: bytes, shown: bytes) -> Likeness:
     height = min(first.height, second.height) / max(first.height, second.height)
     tall = min(max(first.height, second.height), _TALLEST_PX)
     one, other = _Blocks(first, tall), _Blocks(second, tall)
-    colour = ink = weights = 0.0
+    both = colour = ink = weights = 0.0
     for place in range(one.count):
         weight = max(one.weight(place), other.weight(place))
         weights += weight
         if one.is_there(place) and other.is_there(place):
-            colour += weight * _colour_likeness(one.colours[place], other.colours[place])
-            ink += weight * _ink_likeness(one.ink[place], other.ink[place])
-    colour, ink = colour / weights, ink / weights
-    return Likeness(
-        round(0.5 * colour + 0.5 * ink, 4), round(colour, 4), round(ink, 4), round(height, 4)
-    )
+            of_colour = _colour_likeness(one.colours[place], other.colours[place])
+            of_ink = _ink_likeness(one.ink[place], other.ink[place])
+            colour += weight * of_colour
+            ink += weight * of_ink
+            both += weight * of_colour * of_ink
+    score, colour, ink = both / weights, colour / weights, ink / weights
+    return Likeness(round(score, 4), round(colour, 4), round(ink, 4), round(height, 4))
 
 
 def _opened(data: bytes) -> Image.Image:

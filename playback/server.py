@@ -35,6 +35,7 @@ from playback.front.standing import Status
 from playback.full_origins import FULL_SECRET, LOCAL, FullOrigins, full_pattern
 from playback.full_permission import FullPermission
 from playback.holds import Holds, Unscanned
+from playback.outback import CAPTURES_INDEX, parse_outback_url
 
 _LOG = logging.getLogger(__name__)
 
@@ -70,6 +71,7 @@ async def serve(  # noqa: PLR0913 each is the caller's to say
     unscanned: Unscanned = Unscanned.ALLOW,
     openness: Openness = CLOSED,
     window_days: float = 30.0,
+    captures_index: str = "",
 ) -> None:
     """Serve until cancelled, or until SIGTERM comes; then front and replay have ended.
 
@@ -88,6 +90,8 @@ async def serve(  # noqa: PLR0913 each is the caller's to say
             machine; empty: none.
         status: knows what is queued; None when nobody does.
         language: for readers whose browser asks for none that there is.
+        captures_index: an OutbackCDX collection, ``cdx+http://…``, with captures that the index does
+            not hold; empty: none.
         unscanned: what becomes of downloads that no scanner has looked into.
         with_replay: False when a replay that somebody else runs serves the copies at its origin.
         workers: how many processes replay has; 0: `default_workers`.
@@ -128,12 +132,14 @@ async def serve(  # noqa: PLR0913 each is the caller's to say
             await _serve_both(app, listener, None, lambda: on_ready and on_ready(front))
             return
         python = find_replay_python()
-        more = {INDEX_URL: index_url} if index_url else {}
+        more = _environment(index_url, captures_index)
         with _listener(host, replay_port) as replay_listener:
             replay_at = replay_listener.getsockname()[1]
-            command = _replay_command(python, layout, host, front, workers or default_workers())
-            command += ["--unscanned", unscanned]
-            command += ["--window-days", str(window_days)]
+            command = [
+                *_replay_command(python, layout, host, front, workers or default_workers()),
+                *("--unscanned", unscanned),
+                *("--window-days", str(window_days)),
+            ]
             if origins is not None:
                 command += ["--origin", origins.replay]
             pattern = full_pattern(host, replay_at) if full == LOCAL else full
@@ -149,6 +155,14 @@ async def serve(  # noqa: PLR0913 each is the caller's to say
                 command, replay_listener, more, workers or default_workers()
             ) as replay:
                 await _serve_both(app, listener, replay, lambda: on_ready and on_ready(front))
+
+
+def _environment(index_url: str, captures_index: str) -> dict[str, str]:
+    """What replay is told beside its command line, which everyone on the machine may read."""
+    said = {INDEX_URL: index_url, CAPTURES_INDEX: captures_index}
+    if captures_index:
+        parse_outback_url(captures_index)
+    return {name: value for name, value in said.items() if value}
 
 
 def _check(host: str, origins: "Origins | None", full: str, *, with_replay: bool) -> None:

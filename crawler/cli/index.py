@@ -12,6 +12,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from core.clock import SystemClock
 from core.settings import Settings
 from crawler.cli.exits import Exit
+from crawler.cli.index_push import push
 from crawler.cli.options import (
     collection_option,
     database_option,
@@ -56,6 +57,9 @@ def rebuild_command(
             f" in {counts['files']} WARCs indexed."
         )
     return Exit.OK
+
+
+command.add_command(push)
 
 
 async def _rebuild(collection: Path, settings: Settings, *, quiet: bool) -> dict[str, int]:

@@ -50,6 +50,13 @@ from playback.server import Origins, serve
     help="The pages' language for browsers that ask for none that there is.",
 )
 @click.option(
+    "--captures-index",
+    default="",
+    metavar="URL",
+    envvar="WEBOID_CAPTURES_INDEX",
+    help="An OutbackCDX collection with more captures: cdx+http://host:8080/name.",
+)
+@click.option(
     "--unscanned",
     type=click.Choice([str(each) for each in Unscanned]),
     default=str(Unscanned.ALLOW),
@@ -95,6 +102,7 @@ def command(
     full: bool,
     full_origin: str,
     no_replay: bool,
+    captures_index: str,
     unscanned: str,
     window_days: float,
     indexing: str,
@@ -121,6 +129,7 @@ def command(
                     index_url=database_url,
                     origins=_origins(origin, replay_origin, needed=no_replay),
                     with_replay=not no_replay,
+                    captures_index=captures_index,
                     unscanned=Unscanned(unscanned),
                     workers=workers,
                     full=full_origin or (LOCAL if full else ""),

@@ -27,12 +27,21 @@ class FrontierStatus:
     """The standing of URLs in one frontier. From any thread; `close` it.
 
     The collection's own frontier is opened when it is first asked and there is one.
+
+    Args:
+        layout: the collection.
+        settings: which frontier it is.
+        clock: the time.
+        server_time: let a shared frontier reckon in its server's time.
     """
 
-    def __init__(self, layout: Layout, settings: Settings, *, clock: Clock) -> None:
+    def __init__(
+        self, layout: Layout, settings: Settings, *, clock: Clock, server_time: bool = True
+    ) -> None:
         self._layout = layout
         self._settings = settings
         self._clock = clock
+        self._server_time = server_time
         self._lock = threading.Lock()
         self._frontier: Frontier | None = None
         self._entries = Entries()
@@ -71,7 +80,10 @@ class FrontierStatus:
         is_shared = bool(self._settings.frontier.url)
         if self._frontier is None and (is_shared or self._layout.frontier_db.exists()):
             self._frontier = open_frontier(
-                self._layout, self._settings.frontier, self._settings.politeness
+                self._layout,
+                self._settings.frontier,
+                self._settings.politeness,
+                server_time=self._server_time,
             )
         return self._frontier
 

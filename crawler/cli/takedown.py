@@ -18,6 +18,7 @@ from core.timestamps import warc_date
 from crawler.cli.exits import Exit
 from crawler.cli.options import collection_option, database_option, json_option
 from crawler.cli.tables import clean, table, width
+from crawler.cli.takedown_erase import erase_command
 from crawler.cli.takedown_prove import prove_command
 from crawler.cli.takedown_store import opened
 from playback.coverage import Coverage, aliases
@@ -48,6 +49,7 @@ def command() -> None:
 
 
 command.add_command(prove_command)
+command.add_command(erase_command)
 
 
 def facts_of(entry: book.Entry, now: datetime) -> dict[str, Any]:

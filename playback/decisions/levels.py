@@ -182,6 +182,7 @@ class LevelRules:
     def __init__(self, rules: Iterable[Rule] = (), rights: Iterable[Right] = ()) -> None:
         self._rules: Mapping[Target, Rule] = {}
         self._rights: Mapping[tuple[str, str], Right] = {}
+        self._wikis = frozenset[str]()
         self._add(rules, rights)
 
     def after(self, rules: Iterable[Rule], rights: Iterable[Right]) -> "LevelRules":
@@ -200,6 +201,10 @@ class LevelRules:
     def rights(self) -> Collection[Right]:
         """The rights that hold."""
         return self._rights.values()
+
+    def speak_of(self, wiki: str) -> bool:
+        """True when there is a rule for that wiki's readers; else they are shown what everybody is."""
+        return wiki in self._wikis
 
     def of(self, url: str, wiki: str = "") -> Level:
         """The most that a reader of `wiki` (empty: of none) is shown of the URL."""
@@ -322,6 +327,7 @@ class LevelRules:
             if right.most is not None:
                 held_rights[right.wiki, right.editor] = right
         self._rules, self._rights = held_rules, held_rights
+        self._wikis = frozenset(target.wiki for target in held_rules) - {""}
 
 
 def _domains(host: str) -> Iterator[str]:

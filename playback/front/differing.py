@@ -249,7 +249,8 @@ def _shortened(pieces: list[Piece]) -> tuple[Piece, ...]:
     found: list[Piece] = []
     for place, piece in enumerate(pieces):
         words = _WORDS.findall(piece.text)
-        heads, tails = place > 0, place < len(pieces) - 1
+        # What stands at a change: the end of what comes before it, the beginning of what follows.
+        tails, heads = place < len(pieces) - 1, place > 0 or len(pieces) == 1
         if piece.is_changed or len(words) <= 2 * (heads + tails) * _CONTEXT_WORDS:
             found.append(piece)
             continue

@@ -26,6 +26,7 @@ from playback.database import INDEX_URL, KeptSqliteDatabase, open_database
 from playback.decisions.lists import folder_of
 from playback.decisions.store import CalledStore, open_decisions
 from playback.holds import Holds, Unscanned
+from playback.outback import CAPTURES_INDEX, OutbackCdx, parse_outback_url
 from playback.permits import Permits
 from playback.replay.archive import Archive
 from playback.replay.cache import MadeCache
@@ -33,7 +34,7 @@ from playback.replay.context import Context, Limits
 from playback.replay.files import FileCache
 from playback.replay.full import with_full
 from playback.replay.gate import Policy
-from playback.replay.index import CaptureIndex, call_here
+from playback.replay.index import Beyond, CaptureIndex, call_here
 from playback.replay.making import Makers
 from playback.replay.service import Replay
 from playback.replay.serving import ReplayServer, on_end_of
@@ -60,7 +61,7 @@ def main() -> None:
         SystemClock().now,
         Holds(decisions, folder_of(layout.decisions_db), unscanned=options.unscanned),
     )
-    index = CaptureIndex(database, permits=permits, call=call)
+    index = CaptureIndex(database, permits=permits, call=call, beyond=_beyond())
     limits = Limits(window=timedelta(days=options.window_days))
     makers = Makers(options.makers, deadline_s=options.deadline_s)
     server = ReplayServer(_address(options))
@@ -92,6 +93,16 @@ def main() -> None:
         makers.close()
         decisions.close()
         database.close()
+
+
+def _beyond() -> Beyond | None:
+    """What finds captures that the database does not hold, as the environment says."""
+    url = os.environ.get(CAPTURES_INDEX, "")
+    if not url:
+        return None
+    source = OutbackCdx(parse_outback_url(url))
+    apply = gevent.get_hub().threadpool.apply
+    return lambda url, at_ms, limit: apply(source.near, (url, at_ms, limit))
 
 
 def _parse() -> argparse.Namespace:

@@ -40,7 +40,7 @@ _ALLOWED: dict[str, re.Pattern[str]] = {
         r"(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun), \d\d [A-Z][a-z]{2} \d{4} \d\d:\d\d:\d\d GMT"
     ),
     # To the same origin, so that no redirect leaves the capture (P-14).
-    "location": re.compile(r"/c/\d{14}[a-z]{2,4}_/https?://[!$-;=?-Z_a-z\[\]~]{1,30000}"),
+    "location": re.compile(r"/c/\d{14}[a-z]{2,4}_/https?://[!#-;=?-Z_a-z\[\]~]{1,30000}"),
     "content-range": re.compile(r"bytes (?:\d{1,12}-\d{1,12}|\*)/\d{1,12}"),
     "accept-ranges": re.compile(r"bytes"),
     "content-disposition": re.compile(r'attachment; filename="capture-[a-z0-9]{1,64}\.[a-z]{3}"'),

@@ -46,8 +46,13 @@ _PLAIN_STYLE = (
     "table{border-collapse:collapse;display:block;overflow-x:auto}"
     "td,th{border:1px solid #8888;padding:.2em .5em;text-align:start;vertical-align:top}"
 )
+# Where no image is shown none is asked for, whatever the sanitiser let through: policies add up.
+_NO_IMAGES = '<meta http-equiv="Content-Security-Policy" content="img-src \'none\'">'
 # In a layer, so that any rule of the page wins: disabled controls keep their colours.
-_BASE_STYLE = "@layer weboid{:disabled{color:fieldtext}img{overflow:hidden}}"
+_BASE_STYLE = (
+    "@layer weboid{:disabled{color:fieldtext;opacity:1}button:disabled{color:buttontext}"
+    "input:disabled,textarea:disabled{background-color:field}img{overflow:hidden}}"
+)
 
 
 def sanitise_document(
@@ -109,8 +114,8 @@ def sanitise_body(text: str, rewriter: Rewriter, *, level: Level = DEFAULT_LEVEL
     shows = allowed(level)
     keep = _Kept(rewriter)
     if shows.has_look:
-        return _settled(text, lambda markup: _clean(markup, shows, keep), keep)
-    return _settled(text, lambda markup: _plain(markup, shows, keep, level), keep)
+        return _settled(text, lambda markup: _clean(markup, shows, keep), keep, _same_again(shows))
+    return _settled(text, lambda markup: _plain(markup, shows, keep, level), keep, lambda _: False)
 
 
 class _Kept:
@@ -144,7 +149,14 @@ class _Kept:
         return self._link(value) if name == "href" else self._image(value)
 
 
-def _settled(text: str, clean: Callable[[str], str], keep: _Kept) -> str:
+def _same_again(shows: Allowed) -> Callable[[str], bool]:
+    """Whether what was written is read as it was written; it asks nothing of attributes, which are ours."""
+    return lambda text: _clean(text, shows, None) == text
+
+
+def _settled(
+    text: str, clean: Callable[[str], str], keep: _Kept, is_settled: Callable[[str], bool]
+) -> str:
     """What `clean` makes of the text, and of that again, until nothing changes.
 
     HTML's own rules (13.2.6) move misplaced elements, and what they moved may move once more at
@@ -152,6 +164,8 @@ def _settled(text: str, clean: Callable[[str], str], keep: _Kept) -> str:
     """
     text = clean(text)
     keep.is_settling = True
+    if is_settled(text):
+        return text
     for _ in range(_MOST_READINGS):
         again = clean(text)
         if again == text:
@@ -166,7 +180,7 @@ def _plain(markup: str, shows: Allowed, keep: _Kept, level: Level) -> str:
     return write_paragraphs(marked) if level is Level.TEXT else break_lines(marked, shows.tags)
 
 
-def _clean(text: str, shows: Allowed, keep: _Kept) -> str:
+def _clean(text: str, shows: Allowed, keep: _Kept | None) -> str:
     cleaned: str = nh3.clean(
         text,
         tags={*shows.tags, *(_custom_elements(text) if shows.has_look else ())},
@@ -213,7 +227,7 @@ def reading_document(text: str, title: str) -> str:
     body = "".join(
         f"<p>{escape(each.strip()).replace(chr(10), '<br>')}</p>" for each in paragraphs if each
     )
-    return _skeleton(title, f"<style>{_PLAIN_STYLE}</style>", body, has_viewport=True)
+    return _skeleton(title, f"{_NO_IMAGES}<style>{_PLAIN_STYLE}</style>", body, has_viewport=True)
 
 
 def notice_document(title: str, text: str, *, link: tuple[str, str] | None = None) -> str:
@@ -233,7 +247,7 @@ def _plain_document(scan: Scan, body: str) -> str:
     language = {key: scan.html_attributes.get(key, "") for key in ("lang", "dir")}
     return _skeleton(
         scan.title,
-        f"<style>{_PLAIN_STYLE}</style>",
+        f"{_NO_IMAGES}<style>{_PLAIN_STYLE}</style>",
         body,
         has_viewport=True,
         html="".join(f' {key}="{escape(value)}"' for key, value in language.items() if value),
@@ -241,7 +255,8 @@ def _plain_document(scan: Scan, body: str) -> str:
 
 
 def _document(scan: Scan, body: str, rewriter: Rewriter) -> str:
-    head = [f"<style>{_BASE_STYLE}</style>"]
+    head = [] if rewriter.has_images else [_NO_IMAGES]
+    head.append(f"<style>{_BASE_STYLE}</style>")
     head += [_write_sheet(sheet, rewriter) for sheet in scan.sheets]
     return _skeleton(
         scan.title,

@@ -6,7 +6,7 @@ captures of the very URL asked for.
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -15,14 +15,17 @@ from core.classes import rank
 from core.errors import BadUrlError
 from core.records import ArtifactKind, RecordType, artifact_uri
 from core.replay_keys import replay_key
-from core.timestamps import timestamp14
+from core.timestamps import milliseconds, parse_timestamp14, timestamp14
 from playback.best_pages import Wanted, best_pages
 from playback.choosing import OFFERED, WITHHELD
 from playback.database import Database, key_values
+from playback.decisions.takedowns import within
 from playback.permits import Permits, TakenDownError
 
 _NEAREST = 16  # rows looked at on either side of the moment asked for
 _REACH = 128  # times as many are read to find equals among them
+_BEYOND = 8  # times as many are asked for where the URL's equals cannot be told apart
+_VISIT_MS = 600_000  # a capture further from a page's moment is not the page's
 _MOST_NEAREST = 4_096  # when those are all taken down
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -48,6 +51,9 @@ CAPTURE_COLUMNS = (
     " orig_filename, orig_offset, orig_length, page_id, truncated"
 )
 _PAGE_COLUMNS = "page_id, url, timestamp, captured_ms, final_url, page_class"
+
+
+Beyond = Callable[[str, int, int], list[dict[str, Any]]]
 
 
 def call_here(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
@@ -79,17 +85,22 @@ class CaptureIndex:
         *,
         permits: Permits | None = None,
         call: Callable[..., Any] = call_here,
+        beyond: Beyond | None = None,
     ) -> None:
         """Take the database.
 
         Args:
             database: the index.
+            beyond: finds captures that the database does not hold (`playback.outback`): of a URL, near
+                a moment in milliseconds, so many at most. What it finds belongs to no page, but to the
+                one whose URL and moment it has.
             permits: what may be found; None: everything, for whoever shows nothing.
             call: calls a function with arguments, maybe where waiting holds up nobody else.
         """
         self._database = database
         self._permits = permits
         self._call = call
+        self._beyond = beyond
 
     @property
     def has_key(self) -> str:
@@ -123,7 +134,7 @@ class CaptureIndex:
                 "captures", CAPTURE_COLUMNS, url, at, window=window, limit=limit
             ):
                 seen += 1
-                capture = capture_of(row)
+                capture = self._adopted(capture_of(row))
                 error = self._refusal(capture)
                 if capture is not None and error is None:
                     shown += 1
@@ -134,6 +145,25 @@ class CaptureIndex:
             limit *= 16
         if blocked is not None and blocked.is_told:
             raise blocked
+
+    def _adopted(self, capture: Capture | None) -> Capture | None:
+        """The capture with its page, when it came from where no pages are known."""
+        if capture is None or self._beyond is None or capture.page_id is not None:
+            return capture
+        url, at = within(capture.url), milliseconds(capture.captured_at)
+        try:
+            key = key_values(replay_key(url))
+        except BadUrlError:
+            return capture
+        values = {**key, "url": url, "at": at, "first": at - _VISIT_MS, "last": at + _VISIT_MS}
+        for row in self._query(
+            f"SELECT page_id FROM pages WHERE {self._database.has_key}"  # noqa: S608 constants of ours
+            " AND captured_ms BETWEEN :first AND :last AND (url = :url OR final_url = :url)"
+            " ORDER BY abs(captured_ms - :at) LIMIT 1",
+            values,
+        ):
+            return replace(capture, page_id=row["page_id"])
+        return capture
 
     def _refusal(self, capture: Capture | None) -> TakenDownError | None:
         """Why the capture must not be found."""
@@ -238,7 +268,28 @@ class CaptureIndex:
             if error is not None and error.is_told:
                 raise error
             return capture if error is None else None
-        return None
+        return self._artifact_beyond(page, kind)
+
+    def _artifact_beyond(self, page: FoundPage, kind: ArtifactKind) -> Capture | None:
+        """The same where no pages are known: by its URL, near the page's moment."""
+        if self._beyond is None:
+            return None
+        at = milliseconds(parse_timestamp14(page.timestamp))
+        found: list[Capture] = []
+        for url in {page.url, page.final_url}:
+            uri = artifact_uri(kind, url)
+            rows = [row for row in self._beyond(uri, at, _NEAREST) if row["url"] == uri]
+            captures = (
+                capture_of(row) for row in rows if abs(row["captured_ms"] - at) <= _VISIT_MS
+            )
+            found += [replace(each, page_id=page.page_id) for each in captures if each is not None]
+        if not found:
+            return None
+        nearest = min(found, key=lambda each: abs(milliseconds(each.captured_at) - at))
+        error = self._refusal(nearest)
+        if error is not None and error.is_told:
+            raise error
+        return nearest if error is None else None
 
     def _nearest(
         self,
@@ -269,7 +320,21 @@ class CaptureIndex:
             if form is _OF_EQUALS:
                 values["reach"] = _REACH * limit
             found = self._query(query, values)
+            if self._beyond is not None:
+                found = [*found, *self._rows_beyond(values, found, own=form is _OF_THE_URL)]
             yield from sorted(found, key=lambda row: abs(row["captured_ms"] - moment))
+
+    def _rows_beyond(
+        self, values: dict[str, Any], found: list[Any], *, own: bool
+    ) -> Iterator[dict[str, Any]]:
+        """What lies beyond the database, and was not found in it."""
+        assert self._beyond is not None
+        places = {(row["filename"], row["offset"]) for row in found}
+        for row in self._beyond(values["url"], values["at"], _BEYOND * values["limit"]):
+            is_in = values["first"] <= row["captured_ms"] <= values["last"]
+            is_known = (row["filename"], row["offset"]) in places
+            if is_in and not is_known and (row["url"] == values["url"]) is own:
+                yield row
 
     def _query(self, query: str, values: dict[str, Any]) -> list[Any]:
         found: list[Any] = self._call(self._database.rows, (query, values))

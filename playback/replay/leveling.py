@@ -18,6 +18,9 @@ from playback.replay.context import Context
 def leveled(context: Context, request: Request, *urls: str) -> tuple[Request, Level] | Answer:
     """The request and the level to answer it at; or the way to what is allowed.
 
+    A wiki that no rule speaks of is forgotten: whoever invents names must not have a copy made and kept for
+    each of them (P-21).
+
     Args:
         context: where the rules are.
         request: for a page.
@@ -26,13 +29,15 @@ def leveled(context: Context, request: Request, *urls: str) -> tuple[Request, Le
     Raises:
         TransientError: the rules cannot be read.
     """
-    most = context.levels.now().of_page(urls, request.memento.wiki)
-    asked = request.memento.level
+    rules, address = context.levels.now(), request.memento
+    most, asked = rules.of_page(urls, address.wiki), address.level
     if asked is not None and not most.covers(asked):
-        return redirect(replace(request.memento, modifier=Modifier.PAGE))
+        return redirect(replace(address, modifier=Modifier.PAGE))
+    if not rules.speak_of(address.wiki):
+        address = replace(address, wiki="")
     # What has scripts has addresses of its own.
     level = asked if asked is not None else least(most, Level.IMAGES)
-    return replace(request, variant=level.value), level
+    return replace(request, memento=address, variant=level.value), level
 
 
 def shows_image(

@@ -88,7 +88,7 @@ class CollectionBuilder:
         """A `response` record and its row; `is_open` writes to the WARC as not yet closed."""
         lines = [("Content-Type", content_type or mime), *headers]
         location, digest = self._write(
-            url, body, RecordType.RESPONSE, at, warc, is_open, _http(status, lines)
+            url, body, RecordType.RESPONSE, at, warc, is_open, _http(status, lines), _page(page_id)
         )
         return self.index(
             Capture(
@@ -121,6 +121,7 @@ class CollectionBuilder:
                 "WARC-Profile": (
                     "http://netpreserve.org/warc/1.1/revisit/identical-payload-digest"
                 ),
+                **_page(original.page_id),
             },
         )
         return self.index(
@@ -156,7 +157,7 @@ class CollectionBuilder:
             "artifacts-00000.warc.gz",
             False,
             None,
-            {"Content-Type": content_type},
+            {"Content-Type": content_type, **_page(page_id)},
         )
         return self.index(
             Capture(
@@ -268,6 +269,10 @@ class CollectionBuilder:
             start = file.tell()
             writer.write_record(record)
             return RecordLocation(warc, start, file.tell() - start), digest
+
+
+def _page(page_id: str | None) -> dict[str, str]:
+    return {} if page_id is None else {"WARC-Page-ID": page_id}
 
 
 def _http(status: int, headers: list[tuple[str, str]]) -> StatusAndHeaders:

@@ -22,6 +22,7 @@ from tests.playback.conftest import (
     Served,
     png,
     running_replay,
+    serving,
 )
 
 pytestmark = pytest.mark.playback
@@ -83,6 +84,8 @@ def test_each_level_shows_more_than_the_one_before(archived: Archived, site: str
     assert found[Level.IMAGES] == found[Level.HTML] | {"image", "background"}
     assert all("One" in text and "cell" in text for text in texts.values())
     assert "im_/" not in "".join(texts[level] for level in list(MODIFIERS)[:3])
+    policy = 'Content-Security-Policy" content="img-src \'none\'"'  # and if one were: a second wall
+    assert [policy in text for text in texts.values()] == [True, True, True, False]
 
 
 def test_the_text_is_the_one_that_the_browser_saw(archived: Archived, site: str) -> None:
@@ -167,6 +170,8 @@ def test_a_rule_is_about_what_is_shown_and_not_about_how_it_was_asked_for(
         f"http://{host_of(site)}/Page",
     ):
         reply = archived.replay.get(f"/c/{TS}/{url}")
+        if reply.status == 302:  # to how it was captured
+            reply = archived.replay.get(reply["Location"])
         assert (reply.status, shown(reply.text)) == (200, {"paragraph"}), url
 
 
@@ -188,6 +193,7 @@ def test_an_archived_redirect_keeps_level_and_wiki(
     headers = (("Location", "/b"),)
     archived.builder.response(f"{site}/a", b"", status=302, headers=headers, mime="unk")
     archived.builder.page(f"{site}/p", "<p>x</p>")
+    decide(archived.builder, Level.IMAGES, wiki=wiki)
 
     led = archived.replay.get(f"/w/{wiki}/c/{TS}tx_/{site}/a")
     dated = archived.replay.get(f"/w/{wiki}/c/20200101000000rd_/{site}/p")
@@ -201,6 +207,7 @@ def test_links_and_parts_keep_the_reader_s_level_and_wiki(
 ) -> None:
     """A link goes on at the level that was chosen; parts are asked for by the same wiki."""
     archived.builder.page(f"{site}/", RICH.format(site=site))
+    decide(archived.builder, Level.IMAGES, wiki=wiki)
 
     chosen = archived.replay.get(f"/w/{wiki}/c/{TS}rd_/{site}/").text
     usual = archived.replay.get(f"/w/{wiki}/c/{TS}/{site}/").text
@@ -240,6 +247,34 @@ def test_a_wiki_in_the_address_gives_what_that_wiki_allows_and_no_more(
         assert (above.status, above["Location"]) == (302, address)
     for name in ("..", "a%2Fb", "a b".replace(" ", "%20"), "x" * 65):
         assert archived.replay.get(f"/w/{name}/c/{TS}/{site}/").status == 404
+
+
+def test_nothing_is_made_for_a_wiki_that_somebody_invents(
+    archived: Archived, site: str, wiki: str
+) -> None:
+    """What is shown to its readers is what is shown to all, and kept once (P-21)."""
+    archived.builder.page(f"{site}/", RICH.format(site=site))
+
+    everybody = archived.replay.get(f"/c/{TS}/{site}/")
+    invented = archived.replay.get(f"/w/{wiki}/c/{TS}/{site}/")
+
+    assert (invented["ETag"], invented.body) == (everybody["ETag"], everybody.body)
+    decide(archived.builder, Level.TEXT, wiki=wiki)
+    known = {"If-None-Match": invented["ETag"]}
+    assert archived.replay.get(f"/w/{wiki}/c/{TS}/{site}/", headers=known).status == 200
+
+
+def test_the_longest_names_leave_room_for_an_etag(archived: Archived, site: str, wiki: str) -> None:
+    """It has a place in every answer, or nothing could be asked for anew."""
+    longest = wiki.ljust(64, "-")
+    warc = f"{'w' * 240}.warc.gz"
+    archived.builder.response(f"{site}/", b"<p>x</p>", warc=warc)
+    decide(archived.builder, Level.LIMITED, wiki=longest)
+
+    first = archived.replay.get(f"/w/{longest}/c/{TS}/{site}/")
+    again = {"If-None-Match": first["ETag"]}
+
+    assert archived.replay.get(f"/w/{longest}/c/{TS}/{site}/", headers=again).status == 304
 
 
 def test_an_image_by_itself_is_shown_where_images_are(archived: Archived, site: str) -> None:
@@ -352,6 +387,30 @@ def test_the_front_leads_down_to_what_is_allowed(served: Served, site: str, wiki
     assert choices(served.get(f"{here}/{site}/").text) == []
     decide(served.builder, Level.FULL, link=f"{site}/", wiki=wiki)
     assert len(choices(served.get(f"{here}/{site}/").text)) == 4  # scripts are not served here
+
+
+def test_everything_is_offered_where_it_is_served_and_allowed(
+    collection: CollectionBuilder, site: str
+) -> None:
+    """And only there; by its ordinary address such a page is shown with images."""
+    for path in ("/app", "/other"):
+        collection.page(f"{site}{path}", RICH.format(site=site))
+    decide(collection, Level.FULL, link=f"{site}/app", wiki="handbook")
+
+    with serving(collection, full="local") as served:
+        page = served.get(f"/w/handbook/page/{TS}/{site}/app").text
+        offered = {
+            address: [label for label, _, _ in choices(served.get(address).text)]
+            for address in (f"/page/{TS}/{site}/app", f"/w/handbook/page/{TS}/{site}/other")
+        }
+        everything = served.get(choices(page)[-1][1])
+
+    assert choices(page)[-1] == (
+        "Everything (scripts)", f"/w/handbook/full/{TS}/{site}/app", False
+    )  # fmt: skip
+    assert [label for label, _, current in choices(page) if current] == ["With images"]
+    assert everything.status == 200
+    assert {labels[-1] for labels in offered.values()} == {"With images"}
 
 
 def test_no_picture_of_a_page_without_images_is_shown_on_the_front(
