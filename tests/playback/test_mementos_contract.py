@@ -93,7 +93,10 @@ class Both:
 
     def __init__(self, stack: ExitStack, folder: Path, url: str) -> None:
         address, path = parse_index_url(url), folder / "captures.sqlite"
-        self.writers = [SqliteCaptureIndex(path), PostgresCaptureIndex(address)]
+        self.writers: list[SqliteCaptureIndex | PostgresCaptureIndex] = [
+            SqliteCaptureIndex(path),
+            PostgresCaptureIndex(address),
+        ]
         self.readers: list[Database] = [KeptSqliteDatabase(path), PostgresDatabase(address)]
         for each in (*self.writers, *self.readers):
             stack.callback(each.close)
