@@ -24,7 +24,7 @@ from playback.captures_queries import Between, CaptureRows, KeyRange, Position
 from playback.database import Database, KeptSqliteDatabase
 from playback.decisions.takedowns import Effect, Takedown, TakedownKind
 from playback.front.pages import _PDF, _SHOWN_TYPES
-from playback.mementos import SHOWN_TYPES, Mementos, Visit
+from playback.mementos import SHOWN_TYPES, Mementos, Visit, _values
 from playback.postgres import PostgresDatabase
 from proxy.index.postgres import PostgresCaptureIndex
 from proxy.index.sqlite import SqliteCaptureIndex
@@ -244,6 +244,11 @@ def test_mementos_are_the_same_in_both_and_agree_with_a_model(
         nearest = mementos.nearest(url, NOW + timedelta(seconds=second))
         assert (nearest is None) == (not mine)
         assert nearest is None or (nearest.timestamp, nearest.url) in mine
+        moment = NOW + timedelta(seconds=second)
+        shortcut = mementos._best(
+            {**_values(url), "at": milliseconds(moment), "timestamp": at}  # type: ignore[dict-item]
+        )
+        assert nearest == shortcut
         around = mementos.around(url, at)
         moments = [
             each and each.timestamp
