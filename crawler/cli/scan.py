@@ -28,12 +28,11 @@ from playback.decisions.store import open_decisions
 from playback.decisions.verdicts import Verdict, threats
 from playback.scanning.clamd import DEFAULT_ADDRESS, Clamd, parse_clamd_address
 from playback.scanning.reading import PayloadReader
-from playback.scanning.scanner import MOST_BYTES, Found, Scan
+from playback.scanning.scanner import MOST_BYTES, UNSETTLED, Found, Scan
 from playback.server import find_replay_python
 
 _CLOCK = SystemClock()
 _ALL_AGAIN_S = 3_600.0  # between looks at the whole index, while watching
-_AWAY_S = 10.0  # between looks for a daemon that is away
 
 
 @click.group("scan", cls=GroupWithDefault, invoke_without_command=True)
@@ -66,6 +65,12 @@ _AWAY_S = 10.0  # between looks for a daemon that is away
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     help="clamd's database folder: signatures of your own count towards their version, too.",
 )
+@click.option(
+    "--settle",
+    default="15m",
+    show_default=True,
+    help="How long clamd may take to read --signatures that have changed.",
+)
 @json_option
 def command(
     *,
@@ -78,6 +83,7 @@ def command(
     jobs: int,
     max_bytes: int,
     signatures: Path | None,
+    settle: str,
     as_json: bool,
 ) -> int:
     """Show payloads to clamd, the newest first, and keep its verdicts.
@@ -103,6 +109,7 @@ def command(
             most_bytes=max_bytes,
             jobs=jobs,
             signatures=signatures,
+            settle=parse_duration(settle),
         )
         stopped = stack.enter_context(_stopped_by_signals())
         if watch:
@@ -149,7 +156,9 @@ def _watch(scan: Scan, stopped: threading.Event, pause_s: float, *, as_json: boo
         try:
             now = _CLOCK.monotonic()
             current = scan.version()
-            if current != version or now >= due:
+            # What clamd has not read yet is no reason to show it everything again.
+            is_settled = not current.endswith(UNSETTLED) or not version
+            if (current != version and is_settled) or now >= due:
                 highest, version, due = 0, current, now + _ALL_AGAIN_S
             found = scan.run(after=highest, stopped=stopped)
             highest, away = found.highest, False
@@ -160,7 +169,7 @@ def _watch(scan: Scan, stopped: threading.Event, pause_s: float, *, as_json: boo
             if not away:  # once, not every few seconds
                 click.echo(f"weboid: {error} Waiting for it.", err=True)
             away = True
-            stopped.wait(_AWAY_S)
+            stopped.wait(pause_s)
 
 
 def _shown(run: Callable[..., Found], *, quiet: bool) -> Found:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -27,6 +27,7 @@ from playback.scanning.clamd import TooLargeToScanError
 
 MOST_BYTES = 25_000_000  # a payload's; clamd's own StreamMaxLength is 25 MB or more
 _ROWS = 500  # of the index at a time
+UNSETTLED = "unsettled"  # in place of signatures that clamd may not have read yet
 _BATCH = 100  # verdicts a transaction
 _TRIES = 3
 # Made by our own browser or by us, of bytes that were scanned themselves.
@@ -94,6 +95,7 @@ class Scan:
         jobs: how many payloads are scanned at once.
         signatures: the daemon's database folder, whose files count towards the version: the number
             that clamd tells is of ClamAV's own signatures only. None: that number is all.
+        settle: how long after a file has changed clamd may still go by what was there before.
     """
 
     database: Database
@@ -104,6 +106,7 @@ class Scan:
     most_bytes: int = MOST_BYTES
     jobs: int = 2
     signatures: Path | None = None
+    settle: timedelta = timedelta()
 
     def version(self) -> str:
         """The scanner as verdicts name it.
@@ -113,7 +116,11 @@ class Scan:
             ConfigError: the signatures' folder cannot be read.
         """
         version = self.scanner.version()
-        return version if self.signatures is None else f"{version}+{_files_of(self.signatures)}"
+        if self.signatures is None:
+            return version
+        changed, digest = _files_of(self.signatures)
+        is_young = self.settle and self.now().timestamp() - changed < self.settle.total_seconds()
+        return f"{version}+{UNSETTLED if is_young else digest}"
 
     def run(
         self,
@@ -258,8 +265,8 @@ def _capture(row: Any) -> Capture | None:
     )
 
 
-def _files_of(folder: Path) -> str:
-    """A short digest of the folder's files: their names, sizes and times.
+def _files_of(folder: Path) -> tuple[float, str]:
+    """When one of the folder's files last changed, and a short digest of names, sizes and times.
 
     Raises:
         ConfigError: it cannot be read.
@@ -269,4 +276,5 @@ def _files_of(folder: Path) -> str:
     except OSError as error:
         raise ConfigError(f"The signatures' folder cannot be read: {error}.") from error
     lines = [f"{name} {stat.st_size} {stat.st_mtime_ns}" for name, stat in files]
-    return hashlib.sha256("\n".join(lines).encode(errors="replace")).hexdigest()[:12]
+    digest = hashlib.sha256("\n".join(lines).encode(errors="replace")).hexdigest()[:12]
+    return max((stat.st_mtime for _, stat in files), default=0.0), digest

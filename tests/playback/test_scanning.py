@@ -4,7 +4,10 @@ import base64
 import gzip
 import io
 import json
+import os
+import signal
 import subprocess
+import sys
 import zipfile
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
@@ -19,6 +22,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.errors import ConfigError, UnavailableError
+from core.timestamps import timestamp14
 from crawler.cli import weboid
 from playback.database import open_database
 from playback.decisions.store import SqliteDecisionStore, open_decisions
@@ -41,7 +45,7 @@ from playback.scanning.clamd import (
 )
 from playback.scanning.reading import PayloadReader
 from playback.scanning.scanner import Found, Scan
-from tests.playback.conftest import NOW, REPLAY_PYTHON, CollectionBuilder
+from tests.playback.conftest import NOW, REPLAY_PYTHON, ROOT, CollectionBuilder, running_replay
 from tests.services.clamav import EICAR, ClamdServer
 
 pytestmark = pytest.mark.playback
@@ -351,3 +355,71 @@ def test_the_limit_is_clamds_own(clamd: ClamdServer) -> None:
         with pytest.raises(TooLargeToScanError):
             client.scan(b"a" * more)
     assert client.scan(EICAR) == "Weboid-Eicar.UNOFFICIAL"
+
+
+def test_what_a_scan_found_readers_do_not_get(
+    collection: CollectionBuilder, clamd: ClamdServer
+) -> None:
+    """From the next request on, in a replay that was running before."""
+    collection.response(f"{SITE}/bad", b"<p>" + EICAR)
+    collection.response(f"{SITE}/good", b"<p>good")
+    at = timestamp14(NOW)
+    with running_replay(collection.layout.root) as replay:
+        assert replay.get(f"/c/{at}/{SITE}/bad").status == 200
+        scanned(collection, clamd)
+        bad = replay.get(f"/c/{at}/{SITE}/bad")
+        assert (bad.status, "Weboid-Eicar.UNOFFICIAL" in bad.text) == (403, True)
+        assert EICAR not in bad.body
+        assert replay.get(f"/c/{at}/{SITE}/good").status == 200
+
+
+def test_a_scan_that_watches_goes_on(collection: CollectionBuilder, mortal: ClamdServer) -> None:
+    """It finds what comes, waits for a daemon that is away, and scans all when signatures change."""
+    collection.layout.marker.write_text("version = 1\n")
+    root, address = str(collection.layout.root), mortal.address
+    code = "from crawler.cli import main; main()"
+    options = [
+        "--watch",
+        "--every",
+        "1s",
+        "--settle",
+        "2s",
+        "--json",
+        "--signatures",
+        str(mortal.signatures),
+    ]
+    command = [
+        sys.executable,
+        "-c",
+        code,
+        "scan",
+        *options,
+        "--clamd",
+        address,
+        "--collection",
+        root,
+    ]
+    collection.response(f"{SITE}/first", b"a body that is first")
+    for path in mortal.signatures.iterdir():
+        os.utime(path, (1_700_000_000, 1_700_000_000))
+    mortal.kill()
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT,
+        env={**os.environ, "WEBOID_REPLAY_PYTHON": str(REPLAY_PYTHON)},
+    ) as process:  # fmt: skip
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert "cannot be reached" in process.stderr.readline()
+        mortal.start()
+        first = json.loads(process.stdout.readline())
+        collection.response(f"{SITE}/second", EICAR)
+        second = json.loads(process.stdout.readline())
+        mortal.sign("Weboid-First", b"a body that is first")
+        mortal.restart()
+        third = json.loads(process.stdout.readline())
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(30) == 6
+
+    assert (first["scanned"], second["scanned"], third["scanned"]) == (1, 1, 2)
+    assert [each["url"] for each in second["threats"]] == [f"{SITE}/second"]
+    assert {each["url"] for each in third["threats"]} == {f"{SITE}/first", f"{SITE}/second"}
