@@ -166,7 +166,7 @@ def _listed(house: House, url: str) -> list[dict[str, Any]]:
 
 def test_a_hidden_page_was_never_captured(house: House, site: str) -> None:
     """Its answers are, byte by byte, those of a page that nobody ever asked for."""
-    url, never = f"{site}/hidden", f"{site}/nevers"
+    url, never = f"{site}/secret", f"{site}/unseen"
     whole_page(house.builder, url, "numbat", "olive")
     house.take_down(url, effect=Effect.HIDE)
 
