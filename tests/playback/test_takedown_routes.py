@@ -4,6 +4,7 @@ import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,6 +21,7 @@ from playback.permits import Permits
 from playback.probes import front_paths, front_probes
 from playback.proving import Proof, Prover, Warm, cases_of, every_route, needles_of
 from tests.playback.conftest import NOW, CollectionBuilder, Reply, Served, fetch, png, serving
+from tests.playback.test_index_contract import copy
 
 pytestmark = pytest.mark.playback
 
@@ -375,3 +377,35 @@ def test_wider_ones_cover_what_lies_below(
     assert statuses(house, *(f"/c/{AT}im_/urn:view:{url}" for url in urls)) == covered
     house.lift(number)
     assert statuses(house, *(f"/c/{AT}/{url}" for url in urls)) == [200] * 4
+
+
+def test_decisions_beside_a_shared_index_hold_on_every_machine(
+    tmp_path: Path, database_url: str
+) -> None:
+    """Front and replay of an index in PostgreSQL follow what another process decides there."""
+    url = "https://shared.example/p"
+    with contextlib.closing(CollectionBuilder(tmp_path / "collection")) as builder:
+        whole_page(builder, url, "shared", "teal")
+        copy(builder, database_url)
+        with (
+            serving(builder, database_url) as served,
+            contextlib.closing(open_decisions(builder.layout, database_url)) as store,
+        ):
+            targets = {served.front: f"/page/{AT}/{url}", served.replay: f"/c/{AT}/{url}"}
+
+            def answers() -> set[int]:
+                return {fetch(origin, target).status for origin, target in targets.items()}
+
+            def become(wanted: int) -> bool:
+                """Within so many questions as fit into the tenth of a second that a version counts."""
+                return any(answers() == {wanted} for _ in range(500))
+
+            assert answers() == {200}
+            decided = Takedown(
+                0, TakedownKind.URL, url, "", Effect.BLOCK, "", "", "anna", _CLOCK.now(), None
+            )
+            book.add(store, [decided])
+            assert become(451)
+            book.lift(store, [1], actor="anna", reason="done", now=_CLOCK.now())
+            assert become(200)
+    assert not builder.layout.decisions_db.exists()
