@@ -68,9 +68,9 @@ def build(folder: Path, images: int, pages: int) -> None:
             body = png() + noise.randbytes(IMAGE_BYTES)
             builder.response(f"{SITE}/i{number}.png", body, mime="image/png", at=AT)
         for number in range(pages):
-            url, body = f"{SITE}/p{number}", page_of(noise, number)
-            builder.response(url, body.encode(), at=AT)
-            builder.page(url, body, at=AT)
+            url, page = f"{SITE}/p{number}", page_of(noise, number)
+            builder.response(url, page.encode(), at=AT)
+            builder.page(url, page, at=AT)
     with closing(sqlite3.connect(folder / "db" / "captures.sqlite")) as database:
         rows = database.execute(
             "SELECT urlkey, timestamp, url, mime, status, digest, length, offset, filename"

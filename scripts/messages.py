@@ -43,7 +43,7 @@ def extracted() -> Catalog:
     )
     for filename, _line, message, comments, context in found:
         # Without the line: else every edit of a template would change every catalogue.
-        catalog.add(message, None, [(filename, None)], auto_comments=comments, context=context)
+        catalog.add(message, None, [(filename, 0)], auto_comments=comments, context=context)
     return catalog
 
 
@@ -84,7 +84,15 @@ def text_of(catalog: Catalog) -> bytes:
         )
         text = file.getvalue()
     # What says when and by which program it was written would differ at every run.
-    unsettled = (b'"Report-Msgid', b'"Language-Team', b'"Project-Id', b'"POT-Creation-Date', b'"PO-Revision-Date', b'"Generated-By', b'"Last-Translator')
+    unsettled = (
+        b'"Report-Msgid',
+        b'"Language-Team',
+        b'"Project-Id',
+        b'"POT-Creation-Date',
+        b'"PO-Revision-Date',
+        b'"Generated-By',
+        b'"Last-Translator',
+    )
     lines = [line for line in text.splitlines(keepends=True) if not line.startswith(unsettled)]
     return b"".join(lines)
 

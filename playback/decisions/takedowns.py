@@ -111,6 +111,7 @@ class Takedowns:
         self._by_number: dict[int, Takedown] = {}
         self._count: Counter[TakedownKind] = Counter()
         self._digests = 0
+        self._longest = 0  # of the keys of prefixes
         for each in takedowns:
             self.put(each)
 
@@ -183,7 +184,7 @@ class Takedowns:
         if count[TakedownKind.CAPTURE] and subject.timestamp:
             yield TakedownKind.CAPTURE, f"{subject.timestamp} {key}"
         if count[TakedownKind.PREFIX]:
-            for prefix in _prefixes(key):
+            for prefix in _prefixes(key, self._longest):
                 yield TakedownKind.PREFIX, prefix
         if count[TakedownKind.HOST]:
             for host in _hosts(key, url):
@@ -191,6 +192,8 @@ class Takedowns:
 
     def _note(self, takedown: Takedown, count: int) -> None:
         self._count[takedown.kind] += count
+        if takedown.kind is TakedownKind.PREFIX:
+            self._longest = max(self._longest, len(key_of(takedown)))
         if takedown.kind is TakedownKind.DIGEST:
             self._digests ^= zlib.crc32(f"{takedown.number} {takedown.what}".encode())
 
@@ -276,8 +279,8 @@ def _url_key(url: str) -> str:
         return url  # no index has a key for it either; its own text stands for it
 
 
-def _prefixes(key: str) -> Iterator[str]:
-    """The key and all that it lies below, at boundaries of segments."""
+def _prefixes(key: str, longest: int) -> Iterator[str]:
+    """The key and all that it lies below, at boundaries of segments, up to `longest` characters."""
     yield key
     at = key.find(")") + 1
     if at == 0:
@@ -285,7 +288,7 @@ def _prefixes(key: str) -> Iterator[str]:
     yield key[: at + 1]
     query = key.find("?", at)
     end = len(key) if query < 0 else query
-    while (at := key.find("/", at + 1, end)) > 0:
+    while 0 < (at := key.find("/", at + 1, end)) <= longest:
         yield key[:at]
     if query >= 0:
         yield key[:query]

@@ -147,7 +147,7 @@ def _json(query: Query, walk: Walk, told: Iterable[list[Row]]) -> Iterator[str]:
         yield from _archive_json(query, walk, told)
         return
     for rows in told:
-        yield "".join(json.dumps(_fields(row, query.fields)) + "\n" for row in rows)
+        yield "".join(_object(row, query.fields) + "\n" for row in rows)
 
 
 def _archive_json(query: Query, walk: Walk, told: Iterable[list[Row]]) -> Iterator[str]:
@@ -168,15 +168,15 @@ def _cdxj(query: Query, walk: Walk, told: Iterable[list[Row]]) -> Iterator[str]:
     names = tuple(name for name in query.fields if name not in ("urlkey", "timestamp"))
     for rows in told:
         yield "".join(
-            f"{value_of(row, 'urlkey')} {row.timestamp} {json.dumps(_fields(row, names))}\n"
-            for row in rows
+            f"{value_of(row, 'urlkey')} {row.timestamp} {_object(row, names)}\n" for row in rows
         )
     if query.wants_key and walk.resume is not None:
         yield f"\n{resume_key(walk.resume)}\n"
 
 
-def _fields(row: Row, names: tuple[str, ...]) -> dict[str, str]:
-    return {name: value_of(row, name) for name in names if is_field(name)}
+def _object(row: Row, names: tuple[str, ...]) -> str:
+    fields = {name: value_of(row, name) for name in names if is_field(name)}
+    return json.dumps(fields, separators=(",", ":"))
 
 
 _WRITERS: dict[str, Callable[[Query, Walk, Iterable[list[Row]]], Iterator[str]]] = {

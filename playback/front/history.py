@@ -12,14 +12,14 @@ from starlette.responses import RedirectResponse, Response
 
 from core.errors import PermanentError, TransientError
 from core.records import ArtifactKind
-from playback.addresses import is_web_url
+from playback.addresses import escape_url, is_web_url
 from playback.front import languages
 from playback.front.asking import asked_history, asked_pair, moment_of
 from playback.front.calendars import Calendar, span_of
 from playback.front.differing import Difference, differences
 from playback.front.pages import Page, Span
 from playback.front.reader import manifest_of, no_copy, standing_of
-from playback.front.views import Means, changes_path, history_path
+from playback.front.views import Means, changes_path, here, history_path
 
 CAPTURES_SHOWN = 100
 _MOST_SPELLINGS = 20
@@ -90,10 +90,17 @@ class History:
             older=pages[CAPTURES_SHOWN] if len(pages) > CAPTURES_SHOWN else None,
             first=next(iter(store.captures(wanted.url, limit=1, oldest_first=True)), None),
             newest=next(iter(store.captures(wanted.url, limit=1)), None),
-            live_url=wanted.url if is_web_url(wanted.url) else None,
+            live_url=self._live(wanted.url),
             spellings=store.spellings(wanted.url, limit=_MOST_SPELLINGS),
             standing=standing_of(self._means, wanted.url),
         )
+
+    def _live(self, url: str) -> str | None:
+        """Where a link to the live page leads: past a warning when the address is listed."""
+        if not is_web_url(url):
+            return None
+        listed = self._means.cautions.of_url(url)
+        return here(f"/live/{escape_url(url)}") if listed else url
 
     def changes(self, request: Request) -> Response:
         """What differs between two captures, the older first."""

@@ -50,6 +50,11 @@ class Answer:
     body: bytes | Stream
     headers: Headers = ()
 
+    @property
+    def text(self) -> str:
+        """The body as text; empty when it is made while it is sent."""
+        return self.body.decode() if isinstance(self.body, bytes) else ""
+
 
 @dataclass(frozen=True, slots=True)
 class Request:

@@ -79,6 +79,8 @@ _LINK = (
     r"<[!#-;=?-\[\]_a-z~]{1,30000}>; rel=\"(?:original|timegate|timemap|(?:(?:first|last|prev|next) )*memento)\""
     r"(?:; (?:type|datetime)=\"[A-Za-z0-9 ,:/-]{1,40}\")?"
 )
+_LINKED = re.compile(r'<([^>]*)>; rel="([^"]*)"')
+_WEB = ("https", "http")
 ALLOWED: dict[str, re.Pattern[str]] = {
     "etag": re.compile(r'"[A-Za-z0-9:._+/=-]{1,200}"'),
     "memento-datetime": re.compile(
@@ -219,7 +221,7 @@ class Gate:
         except Exception:  # noqa: BLE001 nothing may pass the gate, a server's own error page neither
             _LOG.exception("replay.request_failed")
             answer, body = _Answer(), [b""]
-        verdict = _allowed(answer, has_body=_size(body) > 0)
+        verdict = _allowed(answer, self._policy, has_body=_size(body) > 0)
         if verdict is None:
             _close(body)
             answer.status, verdict = "500 Internal Server Error", ("", [])
@@ -327,7 +329,23 @@ def _inner_environ(environ: WSGIEnvironment) -> WSGIEnvironment:
     return inner
 
 
-def _allowed(answer: _Answer, *, has_body: bool) -> tuple[str, Headers] | None:
+def _leads_home(value: str, policy: Policy) -> bool:
+    """Whether all that a Link names, but for the page that was archived, is ours."""
+    homes = (
+        policy.front_origin,
+        *(f"{scheme}://{host}" for host in policy.hosts for scheme in _WEB),
+    )
+    for target, relation in _LINKED.findall(value):
+        if relation == "original":
+            ours = target.startswith(("http://", "https://"))
+        else:
+            ours = any(target.startswith(f"{home}/") for home in homes)
+        if not ours:
+            return False
+    return True
+
+
+def _allowed(answer: _Answer, policy: Policy, *, has_body: bool) -> tuple[str, Headers] | None:
     """Content type and headers that may leave; None when all of it must not."""
     status = answer.status
     content_type = next(
@@ -345,6 +363,8 @@ def _allowed(answer: _Answer, *, has_body: bool) -> tuple[str, Headers] | None:
             or not pattern.fullmatch(value)
             or (key in _OF_RANGES and not is_attached)
         ):
+            continue
+        if key == "link" and not _leads_home(value, policy):
             continue
         if key != "content-range" or is_partial:
             kept.append((name, value))

@@ -47,6 +47,8 @@ _PLAIN_STYLE = (
     "td,th{border:1px solid #8888;padding:.2em .5em;text-align:start;vertical-align:top}"
 )
 # In a layer, so that any rule of the page wins: disabled controls keep their colours.
+# Where no image is shown none is asked for, whatever the sanitiser let through: policies add up.
+_NO_IMAGES = '<meta http-equiv="Content-Security-Policy" content="img-src \'none\'">'
 _BASE_STYLE = "@layer weboid{:disabled{color:fieldtext}img{overflow:hidden}}"
 
 
@@ -213,7 +215,7 @@ def reading_document(text: str, title: str) -> str:
     body = "".join(
         f"<p>{escape(each.strip()).replace(chr(10), '<br>')}</p>" for each in paragraphs if each
     )
-    return _skeleton(title, f"<style>{_PLAIN_STYLE}</style>", body, has_viewport=True)
+    return _skeleton(title, f"{_NO_IMAGES}<style>{_PLAIN_STYLE}</style>", body, has_viewport=True)
 
 
 def notice_document(title: str, text: str, *, link: tuple[str, str] | None = None) -> str:
@@ -233,7 +235,7 @@ def _plain_document(scan: Scan, body: str) -> str:
     language = {key: scan.html_attributes.get(key, "") for key in ("lang", "dir")}
     return _skeleton(
         scan.title,
-        f"<style>{_PLAIN_STYLE}</style>",
+        f"{_NO_IMAGES}<style>{_PLAIN_STYLE}</style>",
         body,
         has_viewport=True,
         html="".join(f' {key}="{escape(value)}"' for key, value in language.items() if value),
@@ -241,7 +243,8 @@ def _plain_document(scan: Scan, body: str) -> str:
 
 
 def _document(scan: Scan, body: str, rewriter: Rewriter) -> str:
-    head = [f"<style>{_BASE_STYLE}</style>"]
+    head = [] if rewriter.has_images else [_NO_IMAGES]
+    head.append(f"<style>{_BASE_STYLE}</style>")
     head += [_write_sheet(sheet, rewriter) for sheet in scan.sheets]
     return _skeleton(
         scan.title,

@@ -31,9 +31,8 @@ class Parts:
     def image(self, request: Request) -> Answer:
         """An image of a page, or one of its screenshots."""
         artifact = parse_artifact_uri(request.memento.url)
-        if artifact is None and not is_web_url(request.memento.url):
-            return absent()
-        if artifact is not None and artifact[0] not in _PICTURES:
+        named = is_web_url(request.memento.url) if artifact is None else artifact[0] in _PICTURES
+        if not named:
             return absent()
         found = self._part(request, self._context.limits.image_bytes)
         if found is None:

@@ -22,6 +22,7 @@ import gevent
 from gevent.server import StreamServer
 from gevent.socket import socket as GeventSocket  # noqa: N812 it is a class, whatever its name
 
+from core.errors import PermanentError
 from playback.replay.gate import Gate, Policy, response_headers
 from playback.replay.http import MOST_HEAD, Head, RefusedError, parse_head
 
@@ -88,6 +89,10 @@ class ReplayServer(StreamServer):  # type: ignore[misc]
             self._serve(client)
         except OSError:
             pass  # the client is gone, or too slow
+        except (
+            PermanentError
+        ) as error:  # while it was sent: closing tells that there should be more
+            _LOG.warning("replay.cut_short: %s", error)
         finally:
             self._idle.pop(id(client), None)
             self._count -= 1

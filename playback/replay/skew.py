@@ -71,7 +71,7 @@ class Skews:
         if made.status is not HTTPStatus.OK or made.content_type != HTML:
             return
         yield address
-        waiting = [made.body.decode()]
+        waiting = [made.text]
         seen, sheets = set[Memento](), 0
         while waiting:
             for part in _addresses(waiting.pop()):
@@ -82,7 +82,7 @@ class Skews:
                 if part.modifier in _SHEETS and sheets < _MOST_SHEETS:
                     sheets += 1
                     sheet = self._style(replace(request, memento=part, known_etags=""))
-                    waiting.append(sheet.body.decode())
+                    waiting.append(sheet.text)
 
 
 def _addresses(text: str) -> Iterator[Memento]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import axe_core_python
+import axe_core_python  # type: ignore[import-untyped]
 
 from core.clock import SystemClock
 from core.settings import BrowserSettings

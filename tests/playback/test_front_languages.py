@@ -22,7 +22,8 @@ _PLACE = re.compile(r"%\((\w+)\)s")
 
 def forms(message: Message) -> list[str]:
     """A message's translations."""
-    return list(message.string) if isinstance(message.string, list | tuple) else [message.string]
+    found = message.string if isinstance(message.string, list | tuple) else [message.string]
+    return [each or "" for each in found]
 
 
 @pytest.mark.parametrize("language", OTHERS)

@@ -211,3 +211,27 @@ def test_the_application_sees_a_few_facts_of_a_request() -> None:
         "HTTP_IF_NONE_MATCH",
         "HTTP_RANGE",
     }
+
+
+@pytest.mark.parametrize(
+    ("link", "leaves"),
+    [
+        ('<https://front.example/timegate/https://a.example/>; rel="timegate"', True),
+        ('<https://a.example/>; rel="original"', True),
+        ('<https://copies.example/c/20260301120000/https://a.example/>; rel="first memento"', True),
+        ('<https://front.example/>; rel="blocked-by"', True),
+        ('<https://evil.example/>; rel="timegate"', False),
+        ('<https://front.example.evil/>; rel="timegate"', False),
+        ('<https://a.example/>; rel="original", <https://evil.example/x>; rel="memento"', False),
+        ('<//evil.example/>; rel="original"', False),
+        ('<javascript:alert(1)>; rel="original"', False),
+        ('<https://a.example/>; rel="preload"', False),
+        ('<https://a.example/>; rel="stylesheet"', False),
+        ('<https://evil.example/>; rel="blocked-by"', False),
+    ],
+)
+def test_links_are_of_memento_and_lead_home(link: str, leaves: bool) -> None:
+    """Only the page that was archived may be named elsewhere, and nothing to be fetched (P-17)."""
+    _, headers, _ = ask(saying("200 OK", ("Content-Type", HTML), ("Link", link)))
+
+    assert ("Link" in dict(headers)) == leaves

@@ -84,6 +84,8 @@ def test_each_level_shows_more_than_the_one_before(archived: Archived, site: str
     assert found[Level.IMAGES] == found[Level.HTML] | {"image", "background"}
     assert all("One" in text and "cell" in text for text in texts.values())
     assert "im_/" not in "".join(texts[level] for level in list(MODIFIERS)[:3])
+    policy = 'Content-Security-Policy" content="img-src \'none\'"'  # and if one were: a second wall
+    assert [policy in text for text in texts.values()] == [True, True, True, False]
 
 
 def test_the_text_is_the_one_that_the_browser_saw(archived: Archived, site: str) -> None:
@@ -260,6 +262,19 @@ def test_nothing_is_made_for_a_wiki_that_somebody_invents(
     decide(archived.builder, Level.TEXT, wiki=wiki)
     known = {"If-None-Match": invented["ETag"]}
     assert archived.replay.get(f"/w/{wiki}/c/{TS}/{site}/", headers=known).status == 200
+
+
+def test_the_longest_names_leave_room_for_an_etag(archived: Archived, site: str, wiki: str) -> None:
+    """It has a place in every answer, or nothing could be asked for anew."""
+    longest = wiki.ljust(64, "-")
+    warc = f"{'w' * 240}.warc.gz"
+    archived.builder.response(f"{site}/", b"<p>x</p>", warc=warc)
+    decide(archived.builder, Level.LIMITED, wiki=longest)
+
+    first = archived.replay.get(f"/w/{longest}/c/{TS}/{site}/")
+    again = {"If-None-Match": first["ETag"]}
+
+    assert archived.replay.get(f"/w/{longest}/c/{TS}/{site}/", headers=again).status == 304
 
 
 def test_an_image_by_itself_is_shown_where_images_are(archived: Archived, site: str) -> None:

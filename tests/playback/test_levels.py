@@ -1,6 +1,7 @@
 """Levels: which rule decides, who may make one, and that nothing that was decided is lost."""
 
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
 from datetime import UTC, datetime, timedelta
 from itertools import count
@@ -362,6 +363,23 @@ def test_several_are_changed_together_or_not_at_all(opened: Open) -> None:
     assert [each.level for each in book.now().rules] == [Level.TEXT]
     book.decide([held, other], Level.HTML, actor=OPERATOR, now=NOW)
     assert [each.level for each in book.now().rules] == [Level.HTML, Level.HTML]
+
+
+def test_who_decides_at_the_same_time_stands_in_line(opened: Open) -> None:
+    """Every decision is kept, each with a number of its own."""
+    books = [LevelBook(opened()) for _ in range(3)]
+    hosts = [[f"h{book}-{number}.example" for number in range(5)] for book in range(3)]
+
+    def decide(place: int) -> None:
+        for host in hosts[place]:
+            books[place].decide([target_of(domain=host)], Level.TEXT, actor=OPERATOR, now=NOW)
+
+    with ThreadPoolExecutor() as pool:
+        list(pool.map(decide, range(3)))
+
+    history = books[0].history()
+    assert [each.number for each in history] == list(range(1, 16))
+    assert {each.target.what for each in history} == {host for each in hosts for host in each}
 
 
 def test_a_lower_right_lowers_what_it_allowed_before(opened: Open) -> None:

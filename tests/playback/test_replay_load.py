@@ -244,7 +244,8 @@ HARM: dict[str, Callable[[bytes], bytes]] = {
 
 def test_a_kept_copy_that_was_harmed_is_made_again(collection: CollectionBuilder) -> None:
     """Nothing leaves that was not made safe by what runs now."""
-    made, paths = {}, {}
+    made: dict[str, bytes] = {}
+    paths: dict[str, Path] = {}
     with running_replay(collection.layout.root) as replay:
         for name in HARM:
             collection.page(f"{SITE}/{name}", f"<p>safe, {name}</p>")
