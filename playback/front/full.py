@@ -16,7 +16,9 @@ from starlette.routing import Route
 from core.errors import InputError
 from core.timestamps import parse_timestamp14
 from playback.addresses import PageAddress, is_web_url, page_path, parse_page_path
+from playback.front.cautions import Cautions
 from playback.front.headers import security_headers
+from playback.front.languages import here
 from playback.front.pages import Page, PageStore
 from playback.full_origins import FullOrigins
 from playback.full_permission import FullPermission
@@ -59,9 +61,10 @@ def full_routes(
     copies: FullCopies,
     replay_origin: str,
     render: Callable[..., Response],
+    cautions: Cautions,
 ) -> Sequence[Route]:
     """The routes of both pages, with and without a wiki before them."""
-    pages = _FullPages(store, copies, replay_origin, render)
+    pages = _FullPages(store, copies, replay_origin, render, cautions)
     return [
         Route(f"{before}/{view}/{{rest:path}}", pages.answer)
         for before in ("", "/w/{wiki}")
@@ -76,11 +79,13 @@ class _FullPages:
         copies: FullCopies,
         replay_origin: str,
         render: Callable[..., Response],
+        cautions: Cautions,
     ) -> None:
         self._store = store
         self._copies = copies
         self._replay = replay_origin
         self._render = render
+        self._cautions = cautions
 
     def answer(self, request: Request) -> Response:
         """The notice, or the copy behind it; a plain function, so Starlette runs it in a thread."""
@@ -94,14 +99,19 @@ class _FullPages:
             return self._render("never.html", 404, url=asked.url)
         if (page.timestamp, page.url) != (asked.timestamp, asked.url):
             # The notice comes first, and tells the true date.
-            return RedirectResponse(_path(page, _NOTICE, asked.wiki), 302)
+            return RedirectResponse(here(_path(page, _NOTICE, asked.wiki)), 302)
         frame = self._copies.frame_of(page, asked.wiki)
-        plain = page_path(page.timestamp, page.url, wiki=asked.wiki)
+        plain = here(page_path(page.timestamp, page.url, wiki=asked.wiki))
         if frame is None:
             return self._render("full_refused.html", 403, page=page, plain=plain)
+        caution = self._cautions.of(page)
+        if caution.threat is not None:
+            return RedirectResponse(plain, 302)  # there it is said
         if asked.view == _NOTICE:
-            view = _path(page, _VIEW, asked.wiki)
-            return self._render("full_notice.html", page=page, plain=plain, view=view)
+            view = here(_path(page, _VIEW, asked.wiki))
+            return self._render(
+                "full_notice.html", page=page, plain=plain, view=view, caution=caution
+            )
         return self._render(
             "full.html", headers=self._headers(frame), page=page, plain=plain, frame=frame
         )
