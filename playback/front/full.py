@@ -17,6 +17,7 @@ from core.errors import InputError
 from core.timestamps import parse_timestamp14
 from playback.addresses import PageAddress, is_web_url, page_path, parse_page_path
 from playback.front.headers import security_headers
+from playback.front.languages import here
 from playback.front.pages import Page, PageStore
 from playback.full_origins import FullOrigins
 from playback.full_permission import FullPermission
@@ -94,13 +95,13 @@ class _FullPages:
             return self._render("never.html", 404, url=asked.url)
         if (page.timestamp, page.url) != (asked.timestamp, asked.url):
             # The notice comes first, and tells the true date.
-            return RedirectResponse(_path(page, _NOTICE, asked.wiki), 302)
+            return RedirectResponse(here(_path(page, _NOTICE, asked.wiki)), 302)
         frame = self._copies.frame_of(page, asked.wiki)
-        plain = page_path(page.timestamp, page.url, wiki=asked.wiki)
+        plain = here(page_path(page.timestamp, page.url, wiki=asked.wiki))
         if frame is None:
             return self._render("full_refused.html", 403, page=page, plain=plain)
         if asked.view == _NOTICE:
-            view = _path(page, _VIEW, asked.wiki)
+            view = here(_path(page, _VIEW, asked.wiki))
             return self._render("full_notice.html", page=page, plain=plain, view=view)
         return self._render(
             "full.html", headers=self._headers(frame), page=page, plain=plain, frame=frame

@@ -8,11 +8,14 @@ fix itself over the window.
 
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Any
 
 import tinycss2
 from tinycss2.ast import AtKeywordToken, FunctionBlock, ParseError, StringToken, URLToken
+from tinycss2.bytes import decode_stylesheet_bytes
 
+from playback.replay.css_quick import URL, Declaration, plain_declarations, plain_rule, split_rules
 from playback.replay.picturing import picture_address
 from playback.replay.rewriting import Rewriter
 
@@ -78,20 +81,50 @@ _MEDIA = re.compile(r"[A-Za-z0-9 ,:()./<>=-]{1,500}")
 
 def filter_sheet(data: bytes, charset: str | None, rewriter: Rewriter) -> str:
     """The style sheet as it may be shown, from its stored bytes and their HTTP charset."""
-    rules, _ = tinycss2.parse_stylesheet_bytes(
-        data, protocol_encoding=charset, skip_comments=True, skip_whitespace=True
-    )
-    return _write_rules(rules, rewriter, 0)
+    text, _ = decode_stylesheet_bytes(data, protocol_encoding=charset)
+    return filter_style(text, rewriter)
 
 
 def filter_style(text: str, rewriter: Rewriter) -> str:
     """The text of a style element as it may be shown; it cannot end the element."""
+    written: list[str] = []
+    pending: list[str] = []  # for the parser, which has less to do at once than again and again
+
+    def parse() -> None:
+        if pending:
+            written.append(filter_parsed("".join(pending), rewriter))
+            pending.clear()
+
+    for piece in split_rules(text):
+        plain = plain_rule(piece)
+        if plain is None:
+            pending.append(piece)
+        else:
+            parse()
+            block = _write_plain(plain[1], rewriter)
+            written.append(f"{plain[0]}{{{block}}}" if block else "")
+    parse()
+    return "\n".join(rules for rules in written if rules)
+
+
+def filter_parsed(text: str, rewriter: Rewriter) -> str:
+    """What `filter_style` says, by the parser alone."""
     rules = tinycss2.parse_stylesheet(text, skip_comments=True, skip_whitespace=True)
     return _write_rules(rules, rewriter, 0)
 
 
 def filter_declarations(text: str, rewriter: Rewriter) -> str:
     """The value of a style attribute as it may be shown; maybe empty."""
+    plain = plain_declarations(text)
+    return (
+        _write_plain(plain, rewriter)
+        if plain is not None
+        else filter_parsed_declarations(text, rewriter)
+    )
+
+
+def filter_parsed_declarations(text: str, rewriter: Rewriter) -> str:
+    """What `filter_declarations` says, by the parser alone."""
     nodes = tinycss2.parse_blocks_contents(text, skip_comments=True, skip_whitespace=True)
     return "".join(
         _write_declaration(node, rewriter) for node in nodes if node.type == "declaration"
@@ -192,17 +225,52 @@ def _write_import(rule: Any, rewriter: Rewriter) -> str:
     return f'@import url("{target}") {condition};'
 
 
+def _write_plain(declarations: Iterable[Declaration], rewriter: Rewriter) -> str:
+    parts = []
+    for name, value, is_important in declarations:
+        if not _is_allowed(name):
+            continue
+        text = value
+        if "(" in value:
+            try:
+                text = URL.sub(lambda url: _shown_url(url, rewriter), value)
+            except _NotAllowedError:
+                continue
+        parts.append(_as_written(name, name, text, is_important=is_important))
+    return "".join(parts)
+
+
+def _shown_url(url: re.Match[str], rewriter: Rewriter) -> str:
+    target = picture_address(url[1] or url[2] or url[3], rewriter)
+    if target is None:
+        raise _NotAllowedError
+    return str(_url_token(target).representation)
+
+
+@lru_cache(maxsize=1024)
+def _is_allowed(name: str) -> bool:
+    return (
+        name.startswith("--")
+        or _VENDOR.sub("", name) in _PROPERTIES
+        or _PROPERTY_FAMILIES.fullmatch(name) is not None
+    )
+
+
 def _write_declaration(node: Any, rewriter: Rewriter) -> str:
     name = node.lower_name
-    is_custom = name.startswith("--")
-    plain = _VENDOR.sub("", name)
-    if not is_custom and plain not in _PROPERTIES and not _PROPERTY_FAMILIES.fullmatch(name):
+    if not _is_allowed(name):
         return ""
     try:
         value = _rewritten(node.value, rewriter, 0, allow_attr=name == "content")
     except _NotAllowedError:
         return ""
+    # tinycss2 keeps a custom property's name as written, and its case counts.
     text = _serialise(value).strip()
+    return _as_written(name, _serialise_name(node), text, is_important=node.important)
+
+
+def _as_written(name: str, written: str, text: str, *, is_important: bool) -> str:
+    plain = _VENDOR.sub("", name) if name.startswith("-") else name
     if plain == "position":
         # P-09: fixed, it would stand over whatever its reader scrolls to.
         text = "absolute" if text.lower() == "fixed" else text
@@ -210,9 +278,7 @@ def _write_declaration(node: Any, rewriter: Rewriter) -> str:
             return ""
     if plain == "cursor" and "url(" in text:
         return ""  # a pointer that points elsewhere
-    important = " !important" if node.important else ""
-    # tinycss2 keeps a custom property's name as written, and its case counts.
-    return f"{_serialise_name(node)}:{text}{important};"
+    return f"{written}:{text}{' !important' if is_important else ''};"
 
 
 def _serialise_name(node: Any) -> str:

@@ -46,10 +46,13 @@ _PLAIN_STYLE = (
     "table{border-collapse:collapse;display:block;overflow-x:auto}"
     "td,th{border:1px solid #8888;padding:.2em .5em;text-align:start;vertical-align:top}"
 )
-# In a layer, so that any rule of the page wins: disabled controls keep their colours.
 # Where no image is shown none is asked for, whatever the sanitiser let through: policies add up.
 _NO_IMAGES = '<meta http-equiv="Content-Security-Policy" content="img-src \'none\'">'
-_BASE_STYLE = "@layer weboid{:disabled{color:fieldtext}img{overflow:hidden}}"
+# In a layer, so that any rule of the page wins: disabled controls keep their colours.
+_BASE_STYLE = (
+    "@layer weboid{:disabled{color:fieldtext;opacity:1}button:disabled{color:buttontext}"
+    "input:disabled,textarea:disabled{background-color:field}img{overflow:hidden}}"
+)
 
 
 def sanitise_document(
@@ -111,8 +114,8 @@ def sanitise_body(text: str, rewriter: Rewriter, *, level: Level = DEFAULT_LEVEL
     shows = allowed(level)
     keep = _Kept(rewriter)
     if shows.has_look:
-        return _settled(text, lambda markup: _clean(markup, shows, keep), keep)
-    return _settled(text, lambda markup: _plain(markup, shows, keep, level), keep)
+        return _settled(text, lambda markup: _clean(markup, shows, keep), keep, _same_again(shows))
+    return _settled(text, lambda markup: _plain(markup, shows, keep, level), keep, lambda _: False)
 
 
 class _Kept:
@@ -146,7 +149,14 @@ class _Kept:
         return self._link(value) if name == "href" else self._image(value)
 
 
-def _settled(text: str, clean: Callable[[str], str], keep: _Kept) -> str:
+def _same_again(shows: Allowed) -> Callable[[str], bool]:
+    """Whether what was written is read as it was written; it asks nothing of attributes, which are ours."""
+    return lambda text: _clean(text, shows, None) == text
+
+
+def _settled(
+    text: str, clean: Callable[[str], str], keep: _Kept, is_settled: Callable[[str], bool]
+) -> str:
     """What `clean` makes of the text, and of that again, until nothing changes.
 
     HTML's own rules (13.2.6) move misplaced elements, and what they moved may move once more at
@@ -154,6 +164,8 @@ def _settled(text: str, clean: Callable[[str], str], keep: _Kept) -> str:
     """
     text = clean(text)
     keep.is_settling = True
+    if is_settled(text):
+        return text
     for _ in range(_MOST_READINGS):
         again = clean(text)
         if again == text:
@@ -168,7 +180,7 @@ def _plain(markup: str, shows: Allowed, keep: _Kept, level: Level) -> str:
     return write_paragraphs(marked) if level is Level.TEXT else break_lines(marked, shows.tags)
 
 
-def _clean(text: str, shows: Allowed, keep: _Kept) -> str:
+def _clean(text: str, shows: Allowed, keep: _Kept | None) -> str:
     cleaned: str = nh3.clean(
         text,
         tags={*shows.tags, *(_custom_elements(text) if shows.has_look else ())},

@@ -18,7 +18,7 @@ from playback.replay.rewriting import Rewriter
 
 _TAG = re.compile(
     r"<(?:(!--)|(/?)(html|head|body|title|style|link|base|meta|script|textarea|noscript|template"
-    r"|img|video|a|area|iframe|frame|object|embed|input|math|svg)(?=[\s/>]))",
+    r"|img|video|a|area|iframe|frame|object|embed|input|math|svg|form)(?=[\s/>]))",
     re.IGNORECASE,
 )
 _ATTRIBUTE = re.compile(
@@ -38,6 +38,9 @@ _LONGEST_FORMULA = 20_000  # characters, as written
 _DATA_SHEET = re.compile(r"data:text/css(;[^,]*)?,(.*)", re.IGNORECASE | re.DOTALL)
 _MARKUP = re.compile(r"<[^>]*>")
 _PICTURE_PATH = re.compile(r"[^?#]+\.(?:png|jpe?g|gif|webp|avif)(?:[?#].*)?", re.IGNORECASE)
+
+# What style sheets may select by class, in place of what sends or loads.
+_STAND_INS = {"object": "span", "form": "div"}
 
 Attributes = dict[str, str]
 
@@ -152,8 +155,8 @@ class _Scanner:
         end = self._text.find(">", tag.end()) + 1 or len(self._text)
         if name == "template" and self._templates and self._templates.pop():
             self._parts.append("</div>")
-        elif name == "object":
-            self._parts.append("</span>")
+        elif name in _STAND_INS:
+            self._parts.append(f"</{_STAND_INS[name]}>")
         elif name not in {"html", "head", "body", "noscript", "math"}:
             self._parts.append(self._text[tag.start() : end])
         return end
@@ -227,6 +230,8 @@ class _Scanner:
             self._scan.sheets.append(sheet)
 
     def _body_element(self, name: str, attributes: Attributes) -> str:
+        if name == "form":
+            return _start_tag(_STAND_INS[name], attributes)
         if name in {"a", "area"}:
             stays = self._rewriter.fragment(attributes.get("href", "")) is not None
             attributes["target"] = "_self" if stays else "_top"

@@ -11,6 +11,7 @@ import zlib
 from base64 import b64decode
 from binascii import Error as Base64Error
 from dataclasses import dataclass
+from functools import cache
 from xml.etree import ElementTree
 
 # In the replay environment only, where mypy does not run.
@@ -55,6 +56,12 @@ _UNITS = {
 }
 _PICTURE = re.compile(r"\s*data:image/(?:png|jpe?g|gif|webp);base64,([A-Za-z0-9+/=\s]+)")
 _URL = re.compile(r"url\(\s*[\"']?#([^\s\"')]{1,200})")
+_PROBE = "mW"
+_TYPEFACES = {
+    "sans_serif": ("Arial", "Liberation Sans", "DejaVu Sans", "Noto Sans", "FreeSans"),
+    "serif": ("Times New Roman", "Liberation Serif", "DejaVu Serif", "Noto Serif", "FreeSerif"),
+    "monospace": ("Courier New", "Liberation Mono", "DejaVu Sans Mono", "Noto Sans Mono"),
+}
 _COLOUR = re.compile(r"[A-Za-z0-9#(),.%/ -]{1,60}")
 
 
@@ -104,10 +111,29 @@ def draw(root: ElementTree.Element, drawing: Drawing) -> bytes:
         root.set("color", drawing.colour)
     written = ElementTree.tostring(root, encoding="unicode")
     try:
-        made: bytes = resvg_py.svg_to_bytes(svg_string=written)
+        made: bytes = resvg_py.svg_to_bytes(svg_string=written, **_typefaces())
     except ValueError as error:
         raise PermanentError("A drawing that cannot be drawn.") from error
     return made
+
+
+@cache
+def _typefaces() -> dict[str, str]:
+    """Families of this machine for CSS's generic ones; without them resvg writes no text at all."""
+    found = {}
+    for generic, candidates in _TYPEFACES.items():
+        for family in candidates:
+            text = f'<svg xmlns="{NAMESPACE}" width="20" height="20"><text y="15">{_PROBE}</text></svg>'
+            option = {"serif_family": family, "font_family": family}
+            blank = resvg_py.svg_to_bytes(svg_string=text.replace(_PROBE, ""))
+            if resvg_py.svg_to_bytes(svg_string=text, **option) != blank:
+                found[f"{generic}_family"] = family
+                break
+    # What names a family that is not there is written in this one.
+    if "sans_serif_family" in found:
+        found["font_family"] = found["sans_serif_family"]
+        found.setdefault("serif_family", found["sans_serif_family"])
+    return found
 
 
 def _inflated(data: bytes) -> bytes:

@@ -65,6 +65,14 @@ def declarations(text: str) -> str:
     return css.filter_declarations(text, _RULES)
 
 
+def style_both(text: str) -> list[str]:
+    return [css.filter_style(text, _RULES), css.filter_parsed(text, _RULES)]
+
+
+def declarations_both(text: str) -> list[str]:
+    return [css.filter_declarations(text, _RULES), css.filter_parsed_declarations(text, _RULES)]
+
+
 def raster_svg(data: str, options: dict[str, Any]) -> str:
     try:
         drawn = svg.raster_svg(base64.b64decode(data), svg.Drawing(**options))
@@ -88,6 +96,8 @@ def main() -> None:
             style,
             style_twice,
             declarations,
+            style_both,
+            declarations_both,
             pywb_key,
             raster_svg,
         )

@@ -194,6 +194,18 @@ def test_a_drawing_can_be_sharper_and_coloured(in_replay: Call) -> None:
 
 
 @pytest.mark.parametrize(
+    "family", ["sans-serif", "serif", "monospace", "Nobody Has This", "Arial,sans-serif"]
+)
+def test_the_words_of_a_drawing_are_written(in_replay: Call, family: str) -> None:
+    """In a typeface of this machine, when the one that it names is not there."""
+    words = f'<text y="15" font-family="{family}" font-weight="700">mW</text>'
+    image = drawn(in_replay, SVG.format('width="40" height="20"', words))
+
+    assert image is not None
+    assert len(image.getcolors(900) or []) > 3
+
+
+@pytest.mark.parametrize(
     "inside",
     [
         '<image href="{file}" width="9" height="9"/>',
