@@ -38,9 +38,10 @@ import psutil
 
 from bench import report
 from bench.certificate import write_certificate
+from bench.lookups import FULL, QUICK, SMALL, lookup_figures
 from bench.playback_client import Client
-from bench.playback_lookups import lookup_us
-from bench.proxy import HOST, Load, child, fetch, our_proxy, settings
+from bench.proxy import HOST, child, our_proxy, settings
+from bench.proxy_client import Client as ProxyClient
 from core.timestamps import timestamp14
 from playback.server import find_replay_python
 from tests.playback.conftest import CollectionBuilder, free_port, png
@@ -267,9 +268,9 @@ async def playable(captures: int) -> dict[str, float]:
                 client = Client(replay.port)
                 async with proxy.visit("bench", bucket="default") as visit:
                     auth = f"{visit.credentials.username}:{visit.credentials.password}"
+                    browser = ProxyClient(visit.credentials.port, auth, HOST, 443)
                     for number in range(captures):
-                        load = Load(size=20_000, count=1, connections=1)
-                        await fetch(load, visit.credentials.port, auth, (HOST, 443), f"k{number}-")
+                        await asyncio.to_thread(browser.get, f"/20000/k{number}")
                         took.append(await asyncio.to_thread(_until_it_plays, client, number))
                     await visit.seal(grace_s=5.0)
     took.sort()
@@ -278,7 +279,7 @@ async def playable(captures: int) -> dict[str, float]:
 
 def _until_it_plays(client: Client, number: int) -> float:
     begun = time.perf_counter()
-    path = f"/c/{timestamp14(datetime.now(UTC))}/https://{HOST}/20000/k{number}-0"
+    path = f"/c/{timestamp14(datetime.now(UTC))}/https://{HOST}/20000/k{number}"
     while client.get(path)[0] == 404:
         if time.perf_counter() - begun > 30:
             raise TimeoutError("A capture does not become playable.")
@@ -293,12 +294,10 @@ def main() -> None:
         folder = Path(name) / "collection"
         images, pages = (150, 30) if quick else (1_000, 200)
         build(folder, images, pages)
-        size = partial(serving, rounds=3 if quick else 7, count=1_200 if quick else 8_000)
+        size = partial(serving, rounds=3 if quick else 7, count=1_000 if quick else 8_000)
         figures = size(folder, images=images, pages=pages)
-    figures |= asyncio.run(playable(25 if quick else 200))
-    rows = 1_000_000 if quick else 10_000_000
-    few, many = lookup_us(10_000), lookup_us(rows)
-    figures |= {"lookup_ratio": many / few, "lookup_us": many, "lookup_rows": rows}
+    figures |= asyncio.run(playable(40 if quick else 200))
+    figures |= lookup_figures(QUICK if quick else FULL)
     told = {key: f"{value:,.2f}" for key, value in figures.items()}
     report.table(
         [
@@ -312,8 +311,8 @@ def main() -> None:
             ("  warm", told["page_warm_ms"], "", "< 5"),
             ("  after a restart, from files", told["page_restarted_ms"], "", ""),
             ("captured to playable, p95: s", told["playable_p95_s"], "", "< 1"),
-            (f"look-up at {rows:,} rows: µs", told["lookup_us"], "", ""),
-            ("  over that at 10,000", told["lookup_ratio"], "", "flat"),
+            (f"look-up at {figures['lookup_rows']:,.0f} captures: µs", told["lookup_us_large"], "", ""),
+            (f"  over that at {SMALL:,}", told["lookup_ratio"], "", "flat"),
         ]
     )  # fmt: skip
     report.figures("playback", figures)

@@ -53,7 +53,8 @@ def spelled_identity(url: str) -> tuple[str, str]:
     number = int(found[2] or _DEFAULT_PORTS[scheme])
     port = "" if number == _DEFAULT_PORTS[scheme] else f":{number}"
     path = plain(_undotted(_escaped(parts[3].replace("\\", "/") or "/")), PATH_PLAIN)
-    query = plain(_escaped(parts[4] or ""), QUERY_PLAIN)
+    # A browser escapes this one in queries only (WHATWG URL, special-query percent-encode set).
+    query = plain(_escaped(parts[4] or "").replace("'", "%27"), QUERY_PLAIN)
     fragment = parts[5] or ""
     kept = _escaped(fragment) if fragment.startswith("#!") else ""
     return f"{scheme}://{host}{port}{path}{query}{kept}", host

@@ -14,6 +14,7 @@ from datetime import datetime
 from itertools import islice
 from typing import Any, NamedTuple, Protocol
 
+from core.classes import rank_sql
 from core.errors import BadUrlError, InputError
 from core.records import ArtifactKind, artifact_uri
 from core.replay_keys import replay_key
@@ -46,6 +47,10 @@ _HAS_DOM = """EXISTS (SELECT 1 FROM captures AS artifact
 _IS_MEMENTO = f"{OFFERED} AND NOT {WITHHELD} AND (mime IN ({_TYPES}) OR {_HAS_DOM})"
 _COLUMNS = "page_id, url, timestamp, final_url, captured_ms"
 _WHOSE = ("url IN (:url, :twin)", "url NOT IN (:url, :twin)")
+_SIDES = (
+    "captured_ms <= :at ORDER BY captured_ms DESC, page_id",
+    "captured_ms > :at ORDER BY captured_ms, page_id",
+)
 _UP = (
     "captured_ms >= :ms AND (captured_ms > :ms OR page_id > :id) ORDER BY captured_ms, page_id"
     " LIMIT :limit"
@@ -125,6 +130,43 @@ class Mementos:
             "at": _LATEST_MS if at is None else milliseconds(at),
             "timestamp": "" if at is None else timestamp14(at),
         }
+        found = self._exact(values) if at is not None else None
+        return found or self._good(values) or self._best(values)
+
+    def _exact(self, values: dict[str, Any]) -> PageMemento | None:
+        """The one whose second is asked for."""
+        rows = self._index.rows(
+            f"SELECT {_COLUMNS} FROM pages WHERE {self._index.has_key} AND {_IS_MEMENTO}"  # noqa: S608 constants of ours
+            f" AND captured_ms BETWEEN :second AND :second + 999 AND url IN (:url, :twin)"
+            f" ORDER BY {BEST_FIRST} LIMIT :limit",
+            {**values, "second": values["at"] // 1000 * 1000, "limit": _CHUNKS[1]},
+        )
+        return next((PageMemento(each.url, each.timestamp) for each in self._listed(rows)), None)
+
+    def _good(self, values: dict[str, Any]) -> PageMemento | None:
+        """The nearest good one of the very URL, without a look at all there are; None: look."""
+        nearest: list[tuple[int, int, Visit]] = []
+        for side in _SIDES:
+            rows = self._index.rows(
+                f"SELECT {_COLUMNS} FROM pages WHERE {self._index.has_key} AND {_IS_MEMENTO}"  # noqa: S608 constants of ours
+                f" AND url = :url AND {rank_sql()} = 0 AND {side} LIMIT :limit",
+                {**values, "limit": _CHUNKS[0]},
+            )
+            shown = {visit.page_id: visit for visit in self._listed(rows)}
+            if not shown and len(rows) == _CHUNKS[0]:
+                return None  # behind these, which are hidden, a nearer one may lie than on the other side
+            for row in rows:
+                if row["page_id"] in shown:
+                    away = abs(row["captured_ms"] - values["at"])
+                    nearest.append((away, row["captured_ms"], shown[row["page_id"]]))
+                    break
+        if not nearest:
+            return None
+        chosen = min(nearest)[2]
+        return PageMemento(chosen.url, chosen.timestamp)
+
+    def _best(self, values: dict[str, Any]) -> PageMemento | None:
+        """The best of all that there are."""
         offset = 0
         for limit in (*_CHUNKS, MOST_MEMENTOS):
             rows = self._index.rows(

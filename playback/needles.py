@@ -59,15 +59,25 @@ class Needles:
         return ""
 
 
-def needles(payloads: Iterable[bytes], titles: Iterable[str], shown: Iterable[bytes]) -> Needles:
-    """What to look for, given the payloads and titles that must not be shown, and those that may."""
+def needles(
+    payloads: Iterable[bytes],
+    titles: Iterable[str],
+    shown: Iterable[bytes],
+    *,
+    manifests: Iterable[bytes] = (),
+) -> Needles:
+    """What to look for, given the payloads and titles that must not be shown, and what may be.
+
+    Of page manifests only the whole is looked for: their lines are facts of the index, too.
+    """
     kept = tuple(dict.fromkeys(payloads))
     others = tuple(shown)
     texts = dict.fromkeys(title.strip() for title in titles if len(title.strip()) > 3)
     for payload in kept:
         texts |= dict.fromkeys(_texts(payload))
     own = [text for text in texts if not any(text.encode() in other for other in others)]
-    return Needles(tuple(each for each in kept if each not in others), tuple(own[:_MOST_TEXTS]))
+    whole = tuple(each for each in (*kept, *manifests) if each not in others)
+    return Needles(whole, tuple(own[:_MOST_TEXTS]))
 
 
 def payload_of(layout: Layout, capture: Capture) -> bytes:

@@ -21,10 +21,17 @@ from starlette.applications import Starlette
 from core.captures import Capture
 from core.errors import UnavailableError
 from core.layout import Layout
+from core.records import ArtifactKind, artifact_uri
 from playback.addresses import escape_url
 from playback.coverage import Coverage
 from playback.database import Database
+from playback.decisions.level_book import LevelBook
+from playback.decisions.store import DecisionStore
 from playback.decisions.takedowns import Effect, Takedown, TakedownKind, within
+from playback.front.app import Around, create_app
+from playback.front.full import FullCopies
+from playback.full_origins import FullOrigins
+from playback.full_permission import FullPermission
 from playback.needles import Needles, needles, payload_of
 from playback.permits import Permits
 from playback.probes import Case, Probe, front_probes, replay_probes, variants
@@ -261,7 +268,19 @@ def needles_of(
     may = [payload_of(layout, each) for each in shown]
     may += [title.encode() for title in _titles(database, {e.page_id for e in shown if e.page_id})]
     may += [url.encode() for url in urls]
-    return needles((payload_of(layout, each) for each in covered), titles, may)
+    told = artifact_uri(ArtifactKind.PAGEINFO, "")
+    return needles(
+        (payload_of(layout, each) for each in covered if not each.url.startswith(told)),
+        titles,
+        may,
+        manifests=[payload_of(layout, each) for each in covered if each.url.startswith(told)],
+    )
+
+
+def every_route(database: Database, decisions: DecisionStore, replay: str) -> Starlette:
+    """The front with all that it may have, for its list of routes; it serves nobody."""
+    full = FullCopies(FullOrigins("http://*.localhost:1", b"\0" * 32), FullPermission(LevelBook(decisions)))
+    return create_app(database, decisions, replay_origin=replay, around=Around(full=full))
 
 
 def _imagined(kind: TakedownKind, what: str, now: datetime) -> Takedown:

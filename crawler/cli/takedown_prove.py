@@ -18,9 +18,8 @@ from crawler.cli.tables import clean, table, width
 from crawler.cli.takedown_store import opened
 from crawler.collection import read_collection
 from playback.decisions.takedowns import TakedownKind, canonical
-from playback.front.app import create_app
 from playback.permits import Permits
-from playback.proving import Proof, Prover, Warm, cases_of, needles_of
+from playback.proving import Proof, Prover, Warm, cases_of, every_route, needles_of
 from playback.server import serve
 
 _CLOCK = SystemClock()
@@ -104,7 +103,7 @@ def _prove(
                 else f"No take-down covers a capture of {named}; `weboid takedown list` shows them."
             )
         sought = needles_of(layout, at.database, cases, permits, now)
-        app = create_app(at.database, at.decisions, replay_origin=replay)
+        app = every_route(at.database, at.decisions, replay)
         with closing(Prover(front, replay)) as prover:
             return prover.prove(cases, sought, app, warm)
 

@@ -18,6 +18,7 @@ from core.timestamps import parse_timestamp14
 from playback.addresses import PageAddress, is_web_url, page_path, parse_page_path
 from playback.front.cautions import Cautions
 from playback.front.headers import security_headers
+from playback.front.languages import here
 from playback.front.pages import Page, PageStore
 from playback.full_origins import FullOrigins
 from playback.full_permission import FullPermission
@@ -98,16 +99,16 @@ class _FullPages:
             return self._render("never.html", 404, url=asked.url)
         if (page.timestamp, page.url) != (asked.timestamp, asked.url):
             # The notice comes first, and tells the true date.
-            return RedirectResponse(_path(page, _NOTICE, asked.wiki), 302)
+            return RedirectResponse(here(_path(page, _NOTICE, asked.wiki)), 302)
         frame = self._copies.frame_of(page, asked.wiki)
-        plain = page_path(page.timestamp, page.url, wiki=asked.wiki)
+        plain = here(page_path(page.timestamp, page.url, wiki=asked.wiki))
         if frame is None:
             return self._render("full_refused.html", 403, page=page, plain=plain)
         caution = self._cautions.of(page)
         if caution.threat is not None:
             return RedirectResponse(plain, 302)  # there it is said
         if asked.view == _NOTICE:
-            view = _path(page, _VIEW, asked.wiki)
+            view = here(_path(page, _VIEW, asked.wiki))
             return self._render(
                 "full_notice.html", page=page, plain=plain, view=view, caution=caution
             )

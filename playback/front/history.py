@@ -17,9 +17,10 @@ from playback.front import languages
 from playback.front.asking import asked_history, asked_pair, moment_of
 from playback.front.calendars import Calendar, span_of
 from playback.front.differing import Difference, differences
+from playback.front.languages import here
 from playback.front.pages import Page, Span
 from playback.front.reader import manifest_of, no_copy, standing_of
-from playback.front.views import Means, changes_path, here, history_path
+from playback.front.views import Means, changes_path, history_path
 
 CAPTURES_SHOWN = 100
 _MOST_SPELLINGS = 20

@@ -117,6 +117,11 @@ def split_prefix(path: bytes) -> tuple[str, bytes]:
     return language, path[match.end() :] or b"/"
 
 
+def here(path: str) -> str:
+    """A path of the front in the language that the reader chose."""
+    return spoken.get().prefix + path
+
+
 def translate(text: str, **values: object) -> str:
     """The text in the reader's language, its ``%(name)s`` filled in."""
     return _fill(_catalogue(spoken.get().language).ugettext(text), values)

@@ -64,17 +64,17 @@ class Offers:
         if self.shows_pictures(page, asked):
             return page
         kept = {kind: uri for kind, uri in page.artifacts.items() if kind not in _PICTURES}
-        return replace(page, artifacts=kept, mime="" if page.is_download else page.mime)
+        return replace(page, artifacts=kept, mime="" if _is_file(page) else page.mime)
 
     def is_above(self, page: Page, asked: PageAddress) -> bool:
-        """Whether a level is asked for that is not allowed, or that a file to download has not.
+        """Whether a level is asked for that is not allowed, or that a file has not.
 
         Raises:
             TransientError: the decisions cannot be read.
         """
         if asked.level is None:
             return False
-        return page.is_download or not self.most(page, asked.wiki).covers(asked.level)
+        return _is_file(page) or not self.most(page, asked.wiki).covers(asked.level)
 
     def choices(self, page: Page, asked: PageAddress) -> Sequence[Choice]:
         """The levels from the least to the most that is allowed; none where there is no choice.
@@ -82,7 +82,7 @@ class Offers:
         Raises:
             TransientError: the decisions cannot be read.
         """
-        if not page.has_copy or asked.view not in {"page", "beside"}:
+        if not page.has_copy or _is_file(page) or asked.view not in {"page", "beside"}:
             return ()
         most = self.most(page, asked.wiki)
         usual = least(most, Level.IMAGES)
@@ -101,6 +101,12 @@ class Offers:
             full = replace(asked, view="full", level=None)
             found.append(Choice(Level.FULL, _address(page, full), is_current=False))
         return found if len(found) > 1 else ()
+
+
+def _is_file(page: Page) -> bool:
+    """True for what is no text at any level: a picture, or what is downloaded."""
+    is_picture = page.mime.startswith("image/") and ArtifactKind.DOM not in page.artifacts
+    return is_picture or page.is_download
 
 
 def _address(page: Page, asked: PageAddress) -> str:

@@ -6,6 +6,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from playback.addresses import page_path
+from playback.front.languages import here
 from playback.front.pages import Page
 from playback.front.searching import (
     PAGE_SIZE,
@@ -17,7 +18,7 @@ from playback.front.searching import (
     parse_question,
 )
 from playback.front.skew import SKEWS_UNASKED
-from playback.front.views import Means, here
+from playback.front.views import Means
 
 
 class Lists:

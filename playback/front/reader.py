@@ -14,9 +14,10 @@ from playback.addresses import Memento, Modifier, PageAddress, is_web_url, memen
 from playback.front import citing
 from playback.front.asking import asked, moment_of
 from playback.front.cautions import Caution
+from playback.front.languages import here
 from playback.front.pages import Page
 from playback.front.standing import QueueStanding, Standing
-from playback.front.views import Means, here
+from playback.front.views import Means
 
 VIEWS = ("page", "screenshot", "text", "beside", "as-captured", "cite")
 MOST_SIBLINGS = 50

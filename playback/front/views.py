@@ -21,7 +21,7 @@ from playback.addresses import (
 )
 from playback.front import languages
 from playback.front.cautions import Cautions
-from playback.front.languages import spoken
+from playback.front.languages import here, spoken
 from playback.front.pages import Page, PageStore
 from playback.front.records import Records
 from playback.front.searching import Search
@@ -91,11 +91,6 @@ class Render:
         if not said.prefix:
             response.headers["Vary"] = "Accept-Language"
         return response
-
-
-def here(path: str) -> str:
-    """A path of the front in the language that the reader chose."""
-    return spoken.get().prefix + path
 
 
 def reader_path(

@@ -29,6 +29,7 @@ from playback.holds import Holds, Unscanned
 from playback.outback import CAPTURES_INDEX, OutbackCdx, parse_outback_url
 from playback.permits import Permits
 from playback.replay.archive import Archive
+from playback.replay.asking import AskedOnce
 from playback.replay.cache import MadeCache
 from playback.replay.context import Context, Limits
 from playback.replay.files import FileCache
@@ -52,9 +53,8 @@ def main() -> None:
     database = open_database(layout, url) if url else KeptSqliteDatabase(layout.captures_db)
     # A file answers sooner than another thread could be asked to ask it.
     call = gevent.get_hub().threadpool.apply if database.shared else call_here
-    decisions = open_decisions(layout, url)
-    if database.shared:
-        decisions = CalledStore(decisions, call)
+    kept = open_decisions(layout, url)
+    decisions = AskedOnce(CalledStore(kept, call) if database.shared else kept)
     permits = Permits(
         decisions,
         lambda query, values: call(database.rows, (query, values)),
@@ -81,6 +81,7 @@ def main() -> None:
         Policy(options.front_origin, _hosts(options.host, server.port, options.origin)),
     )
     server.application = with_full(server.application, context, options.full_origin)
+    server.before_each = decisions.begin
     for name in (signal.SIGTERM, signal.SIGINT):
         gevent.signal_handler(name, server.stop)
     if not options.keep_running:

@@ -15,7 +15,7 @@ import tinycss2
 from tinycss2.ast import AtKeywordToken, FunctionBlock, ParseError, StringToken, URLToken
 from tinycss2.bytes import decode_stylesheet_bytes
 
-from playback.replay.css_quick import Declaration, plain_declarations, plain_rule, split_rules
+from playback.replay.css_quick import URL, Declaration, plain_declarations, plain_rule, split_rules
 from playback.replay.picturing import picture_address
 from playback.replay.rewriting import Rewriter
 
@@ -101,7 +101,7 @@ def filter_style(text: str, rewriter: Rewriter) -> str:
             pending.append(piece)
         else:
             parse()
-            block = _write_plain(plain[1])
+            block = _write_plain(plain[1], rewriter)
             written.append(f"{plain[0]}{{{block}}}" if block else "")
     parse()
     return "\n".join(rules for rules in written if rules)
@@ -116,7 +116,11 @@ def filter_parsed(text: str, rewriter: Rewriter) -> str:
 def filter_declarations(text: str, rewriter: Rewriter) -> str:
     """The value of a style attribute as it may be shown; maybe empty."""
     plain = plain_declarations(text)
-    return _write_plain(plain) if plain is not None else filter_parsed_declarations(text, rewriter)
+    return (
+        _write_plain(plain, rewriter)
+        if plain is not None
+        else filter_parsed_declarations(text, rewriter)
+    )
 
 
 def filter_parsed_declarations(text: str, rewriter: Rewriter) -> str:
@@ -221,12 +225,26 @@ def _write_import(rule: Any, rewriter: Rewriter) -> str:
     return f'@import url("{target}") {condition};'
 
 
-def _write_plain(declarations: Iterable[Declaration]) -> str:
-    return "".join(
-        _as_written(name, name, value, is_important=is_important)
-        for name, value, is_important in declarations
-        if _is_allowed(name)
-    )
+def _write_plain(declarations: Iterable[Declaration], rewriter: Rewriter) -> str:
+    parts = []
+    for name, value, is_important in declarations:
+        if not _is_allowed(name):
+            continue
+        text = value
+        if "(" in value:
+            try:
+                text = URL.sub(lambda url: _shown_url(url, rewriter), value)
+            except _NotAllowedError:
+                continue
+        parts.append(_as_written(name, name, text, is_important=is_important))
+    return "".join(parts)
+
+
+def _shown_url(url: re.Match[str], rewriter: Rewriter) -> str:
+    target = picture_address(url[1] or url[2] or url[3], rewriter)
+    if target is None:
+        raise _NotAllowedError
+    return str(_url_token(target).representation)
 
 
 @lru_cache(maxsize=1024)

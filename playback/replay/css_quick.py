@@ -21,12 +21,18 @@ _NAME = r"[A-Za-z_][A-Za-z0-9_-]*"
 _COMPOUND = rf"(?:\*|{_NAME})(?:(?:[.#]|::?){_NAME})*|(?:(?:[.#]|::?){_NAME})+"
 _RULE = re.compile(
     rf"\s*((?:{_COMPOUND})(?:[ \n\t]*[,>+~ \n\t][ \n\t]*(?:{_COMPOUND}))*[ \n\t]*)"
-    r"\{([A-Za-z0-9#%.,:;! \n\t-]*)\}\s*"
+    r"\{([A-Za-z0-9#%.,:;!()\"'/?&=+~_ \n\t-]*)\}\s*"
 )
 _NUMBER = r"-?(?:[0-9]+(?:\.[0-9]+)?|\.[0-9]+)(?:px|r?em|%|v[hw]|pt|m?s|deg|fr|ch)?"
-_WORD = rf"(?:#[0-9A-Fa-f]{{3,8}}|{_NUMBER}|-?[A-Za-z][A-Za-z-]*)"
+_ADDRESS = r"[A-Za-z0-9./:?&=%+~_-]+"
+URL = re.compile(rf"url\((?:\"({_ADDRESS})\"|'({_ADDRESS})'|({_ADDRESS}))\)")
+_COLOUR = rf"(?:rgb|hsl)a?\({_NUMBER}(?:, ?{_NUMBER}){{2,3}}\)"
+_WORD = (
+    rf"(?:#[0-9A-Fa-f]{{3,8}}|{_NUMBER}|-?[A-Za-z][A-Za-z-]*(?!\()|{_COLOUR}"
+    rf"|var\(--[A-Za-z0-9_-]+\)|url\((?:\"{_ADDRESS}\"|'{_ADDRESS}'|{_ADDRESS})\))"
+)
 _DECLARATION = re.compile(
-    rf"[ \n\t]*([A-Za-z][A-Za-z-]*)[ \n\t]*:[ \n\t]*({_WORD}(?:(?: |, ?){_WORD})*)[ \n\t]*(!important)?[ \n\t]*"
+    rf"[ \n\t]*((?:--)?[A-Za-z][A-Za-z-]*)[ \n\t]*:[ \n\t]*({_WORD}(?:(?: |, ?){_WORD})*)[ \n\t]*(!important)?[ \n\t]*"
 )
 
 Declaration = tuple[str, str, bool]
@@ -70,7 +76,7 @@ def plain_rule(text: str) -> tuple[str, list[Declaration]] | None:
 
 
 def plain_declarations(text: str) -> list[Declaration] | None:
-    """Name in small letters, value, and whether it is important, of plain declarations."""
+    """Name, in small letters but for custom properties, value, and whether it is important, of plain declarations."""
     found: list[Declaration] = []
     for piece in text.split(";"):
         if not piece or piece.isspace():
@@ -78,5 +84,6 @@ def plain_declarations(text: str) -> list[Declaration] | None:
         one = _DECLARATION.fullmatch(piece)
         if one is None:
             return None
-        found.append((one[1].lower(), one[2], one[3] is not None))
+        name = one[1] if one[1].startswith("--") else one[1].lower()
+        found.append((name, one[2], one[3] is not None))
     return found

@@ -44,8 +44,10 @@
       return value === null ? undefined : { value, configurable: true, enumerable: true, writable: true };
     },
   });
-  put(window, "localStorage", storage());
-  put(window, "sessionStorage", storage());
+  // wombat has its own, which turns nothing into text; what cannot be configured it leaves alone.
+  for (const name of ["localStorage", "sessionStorage"]) {
+    Object.defineProperty(window, name, { value: storage(), configurable: false, enumerable: true, writable: false });
+  }
 
   const cookies = new Map();
   get(Document.prototype, "cookie",

@@ -165,7 +165,7 @@ def fixed_full_headers(policy: FullPolicy, host: str, answer: FullAnswer) -> Hea
     return [
         ("Content-Security-Policy", content_policy(policy, host, answer)),
         # Where browsers know it, it also holds what no content policy does: WebRTC, connection hints.
-        ("Connection-Allowlist", f'(response-origin "{policy.origins.scheme}{host}/*")'),
+        ("Connection-Allowlist", _connections(policy, host, answer)),
         ("X-Content-Type-Options", "nosniff"),
         ("Referrer-Policy", "no-referrer"),
         ("Permissions-Policy", permissions),
@@ -181,6 +181,12 @@ def fixed_full_headers(policy: FullPolicy, host: str, answer: FullAnswer) -> Hea
         ("X-DNS-Prefetch-Control", "off"),
         ("X-Robots-Tag", "noindex, noarchive"),
     ]
+
+
+def _connections(policy: FullPolicy, host: str, answer: FullAnswer) -> str:
+    """Where a document may connect; a notice's link leads to the front."""
+    where = policy.front_origin if answer.ours else f"{policy.origins.scheme}{host}"
+    return f'(response-origin "{where}/*")'
 
 
 def content_policy(policy: FullPolicy, host: str, answer: FullAnswer) -> str:

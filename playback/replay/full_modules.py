@@ -33,6 +33,9 @@ _FROM = re.compile(
     r"(?P<quote>[\"'])(?P<url>[^\"'\n]{1,2000})(?P=quote)"
 )
 _DYNAMIC = re.compile(r"(?<![\w$.])import\s*\((?!\s*\))")
+# At a line's beginning or behind a statement's end; an indented one belongs to something.
+_DECLARED = re.compile(r"(?:^|[;}])(?:const|let|class)\s+([A-Za-z_$][\w$]{0,100})", re.MULTILINE)
+_MOST_NAMES = 500
 _LONGEST = 5_000_000  # characters
 
 Rewrite = Callable[[str], str]
@@ -69,6 +72,18 @@ def rewrite_dynamic_imports(text: str, base: str) -> str:
     "x=____wb_rewrite_import__(null,'./a.js')"
     """
     return _DYNAMIC.sub(f"____wb_rewrite_import__({base},", text)
+
+
+def share_declarations(text: str) -> str:
+    """The script whose top names other scripts still see once pywb has put it into a block.
+
+    >>> share_declarations("const a=1").splitlines()
+    ['const a=1', ';try{self.a=a}catch(_){}']
+    """
+    names = list(dict.fromkeys(_DECLARED.findall(text)))[:_MOST_NAMES]
+    # A name that stands in a function only is none here, and nothing happens.
+    shared = "".join(f"try{{self.{name}={name}}}catch(_){{}}" for name in names)
+    return f"{text}\n;{shared}" if shared else text
 
 
 def rewrite_import_map(text: str, rewrite: Rewrite) -> str:

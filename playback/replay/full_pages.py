@@ -15,6 +15,7 @@ from playback.replay.full_modules import (
     rewrite_import_map,
     rewrite_module,
     script_addresses,
+    share_declarations,
 )
 
 # Hints that open connections, which no content policy forbids.
@@ -79,6 +80,7 @@ class Pages(HTMLRewriter):  # type: ignore[misc]
                 return rewrite_import_map(script_content, urls)
             if self._script == "module":
                 return rewrite_module(script_content, urls, MODULE_PATH)
+            script_content = share_declarations(script_content)
         made: str = super()._rewrite_script(
             rewrite_dynamic_imports(script_content, "null"), inline_attr
         )

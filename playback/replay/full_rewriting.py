@@ -20,6 +20,7 @@ from playback.replay.full_modules import (
     rewrite_dynamic_imports,
     rewrite_module,
     script_addresses,
+    share_declarations,
 )
 
 PAGE_MODIFIER = "mp_"
@@ -91,7 +92,7 @@ def rewrite(job: RewriteJob) -> bytes:
     if media_type in SCRIPT_TYPES and is_module(job.body):
         return _module(job, urls)
     if media_type in SCRIPT_TYPES:
-        body = rewrite_dynamic_imports(job.body, "null").encode("latin-1")
+        body = share_declarations(rewrite_dynamic_imports(job.body, "null")).encode("latin-1")
     _, made, _ = _rewriter()(
         _Record(job.content_type, body),
         urls,

@@ -127,23 +127,25 @@ class CaptureIndex:
             TakenDownError: after the last one: there are more, which are blocked.
             TransientError: the index cannot be read.
         """
-        limit, shown, blocked = _NEAREST, 0, None
+        limit, blocked = _NEAREST, None
         while True:
-            seen = 0
+            seen = shown = refused = 0
             for row in self._nearest(
                 "captures", CAPTURE_COLUMNS, url, at, window=window, limit=limit
             ):
                 seen += 1
                 capture = self._adopted(capture_of(row))
                 error = self._refusal(capture)
-                if capture is not None and error is None:
+                if error is not None:
+                    refused += 1
+                    blocked = blocked or (error if error.is_told else None)
+                elif capture is not None:
                     shown += 1
                     yield capture
-                blocked = blocked or error
-            if shown or blocked is None or seen < limit or limit >= _MOST_NEAREST:
+            if shown or not refused or seen < limit or limit >= _MOST_NEAREST:
                 break
             limit *= 16
-        if blocked is not None and blocked.is_told:
+        if blocked is not None:
             raise blocked
 
     def _adopted(self, capture: Capture | None) -> Capture | None:

@@ -20,7 +20,10 @@ from playback.replay.rewriting import Rewriter
 
 _HTML_TYPES = {"text/html", "application/xhtml+xml"}
 _TEXT_TYPES = {"text/plain", "application/json", "text/csv", "text/markdown"}
-_IMAGE_TYPES = {"image/png", "image/jpeg", "image/gif", "image/webp", "image/avif"}
+# The image route draws the last of them as PNG.
+_IMAGE_TYPES = {"image/png", "image/jpeg", "image/gif", "image/webp", "image/avif"} | {
+    "image/svg+xml", "image/bmp", "image/x-icon", "image/vnd.microsoft.icon",
+}  # fmt: skip
 
 
 class Pages:

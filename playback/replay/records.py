@@ -163,21 +163,25 @@ class _Source:
 
 
 def _fields(head: bytes) -> Fields:
-    lines = _FOLDED.sub(b" ", head).split(b"\n")
+    if b"\n " in head or b"\n\t" in head:
+        head = _FOLDED.sub(b" ", head)
+    try:
+        first, *lines = head.decode().split("\n")
+    except UnicodeDecodeError:  # then each line is read as what it is
+        first, *lines = map(_text, head.split(b"\n"))
     values: dict[str, str] = {}
-    for line in lines[1:]:
-        name, colon, value = line.partition(b":")
+    for line in lines:
+        name, colon, value = line.partition(":")
         if not colon:
             continue  # servers say such things; nothing is taken from it
-        key = name.decode("latin-1").strip().lower()
-        text = _text(value)
+        key, text = name.strip().lower(), value.strip()
         if key not in values:
             values[key] = text
         elif key in _JOINED:
             values[key] += f", {text}"
         elif key == "content-length" and values[key] != text:
             raise PermanentError("A head names two lengths.")
-    return Fields(_text(lines[0]), values)
+    return Fields(first.strip(), values)
 
 
 _JOINED = {"content-encoding", "transfer-encoding"}

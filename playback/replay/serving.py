@@ -46,9 +46,13 @@ class ReplayServer(StreamServer):  # type: ignore[misc]
     Args:
         address: host and port, or a socket that listens and may be shared with other processes.
         most: how many connections are held at once.
+
+    Attributes:
+        before_each: called before each request is answered.
     """
 
     policy: Policy
+    before_each: Callable[[], object]
     application: WSGIApplication
 
     def __init__(
@@ -64,6 +68,7 @@ class ReplayServer(StreamServer):  # type: ignore[misc]
         self._idle: OrderedDict[int, Any] = OrderedDict()
         self._count = 0
         self._in_flight = 0
+        self.before_each = lambda: None
 
     @property
     def port(self) -> int:
@@ -167,6 +172,7 @@ class ReplayServer(StreamServer):  # type: ignore[misc]
 
         environ: dict[str, Any] = dict(request.environ)
         environ["wsgi.input"] = BytesIO()
+        self.before_each()
         body = self.application(environ, start)
         try:
             status, headers = said

@@ -34,6 +34,7 @@ def test_what_a_browser_spelled_has_the_same_identity(
 
 
 @given(_HOST, _PORT, st.text(st.sampled_from("aZ0-._~:/?@!'();=%2F%7e%c3\\[|é"), max_size=30))
+@example("example.org", "", "?%'")
 def test_what_a_person_spelled_mostly_has(host: str, port: str, rest: str) -> None:
     """Case, default ports, dots, user names and letters of other scripts are put right as well."""
     url = f"http://User@{host}{port}/{rest}"

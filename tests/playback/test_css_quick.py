@@ -19,6 +19,9 @@ _WORDS = st.sampled_from(
      "{background:url(a;b.png)}", "{content:'}'}", "{a:b !important}", "{color:red !important }",
      "{color:red!IMPORTANT}", "{margin:1px  2px}", "{margin:1px,2px, 3px}", "/* } */", "/*", "*/", "'", '"',
      "(", ")", "[", "]", ";", ":", " ", "\n", "\t", "\r\n", "\f", "\\", "\x00", "<!--", "-->", "color:red",
+     "{color:rgba(0, 0,0,.5);x:y}", "{background:#fff url(a/b.png?c) no-repeat}", "{--Ab:var(--c);--d:1px}",
+     "{background:url('x.png'),url(#a)}", "{mask:URL(x)}", "{color:rgb(1 2 3)}", "{cursor:url(x.cur),auto}",
+     "{position:var(--p)}", "{color:var(--x)var(--y)}", "{background:url(x)url(y)}", "{a:b(c)}",
      "{color:-a--b;z-index:-1}", "{margin:1.;padding:.5.5}", "{a b:c}", "{:c}", "{color:}", "é", "{color:é}",
      "url(", "url(x", "URL(a'b)", "{p{color:red}}", "{&:hover{color:red}}", "1e3", "-", "--", "_x", "-x"]
 )  # fmt: skip
@@ -46,6 +49,9 @@ def test_what_is_read_quickly_is_what_the_parser_reads(in_replay: Call, css: str
             ),
             st.sampled_from(
                 [":", ";", " ", "!important", ",", "-", ".", "#", "%", "\n", "(", "url(x)"]
+            ),
+            st.sampled_from(
+                ["url(a.png)", "url('b?c')", "rgba(1,2,3,.4)", "var(--x)", "--y", "url(", "rgb("]
             ),
             st.text("0123456789abcdefpxeEu%#.-+ ,", max_size=6),
         ),

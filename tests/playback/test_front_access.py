@@ -74,7 +74,10 @@ async def test_axe_finds_nothing_serious(
     """Names, contrast, landmarks and order of every sort of page, in both languages."""
     found = {}
     # What differs by light alone, or by width alone, is seen on a few of them.
-    names = PAGES if (size[0] < 500) is dark else ("page", "calendar", "changes")
+    some = ("home", "page", "both", "calendar", "changes", "cite", "challenge", "never")
+    names = {(1200, False): tuple(PAGES), (390, True): some}.get(
+        (size[0], dark), ("page", "changes")
+    )
     for name in names:
         address = PAGES[name]
         await screen.open(reading.front + ("/de" if dark else "") + address, size=size, dark=dark)

@@ -36,7 +36,7 @@ def test_every_fact_of_a_capture_changes_its_host(which: int) -> None:
     other = [*facts]
     other[which] = {0: "f" * 32, 1: "20260301120001", 2: "https://example.org/a", 3: ""}[which]
 
-    one, two = (ORIGINS.origin_of(*each[:3], wiki=each[3]) for each in (facts, other))
+    one, two = (ORIGINS.origin_of(each[0], each[1], each[2], each[3]) for each in (facts, other))
 
     assert one is not None
     assert two is not None

@@ -389,6 +389,27 @@ def test_the_front_leads_down_to_what_is_allowed(served: Served, site: str, wiki
     assert len(choices(served.get(f"{here}/{site}/").text)) == 4  # scripts are not served here
 
 
+@pytest.mark.parametrize(
+    ("mime", "body"), [("image/png", png()), ("application/pdf", b"%PDF-1.7 x")], ids=["png", "pdf"]
+)
+def test_a_file_has_no_levels_and_is_shown_with_images_only(
+    served: Served, site: str, mime: str, body: bytes
+) -> None:
+    """There is nothing to leave out of it; below images it is kept, but not shown."""
+    page_id = served.builder.page(f"{site}/f", None, mime=mime)
+    served.builder.response(f"{site}/f", body, mime=mime, page_id=page_id)
+    copy = f"{served.replay}/c/{TS}/{site}/f"
+
+    before = served.get(f"/page/{TS}/{site}/f").text
+    lower = served.get(f"/page/{TS}ni_/{site}/f")
+    decide(served.builder, Level.HTML, domain=host_of(site))
+    after = served.get(f"/page/{TS}/{site}/f").text
+
+    assert (copy in before, choices(before)) == (True, [])
+    assert (lower.status, lower["Location"]) == (302, f"/page/{TS}/{site}/f")
+    assert (copy in after, "kept, but not shown" in after) == (False, True)
+
+
 def test_everything_is_offered_where_it_is_served_and_allowed(
     collection: CollectionBuilder, site: str
 ) -> None:

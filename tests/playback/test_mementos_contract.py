@@ -24,7 +24,7 @@ from playback.captures_queries import Between, CaptureRows, KeyRange, Position
 from playback.database import Database, KeptSqliteDatabase
 from playback.decisions.takedowns import Effect, Takedown, TakedownKind
 from playback.front.pages import _PDF, _SHOWN_TYPES
-from playback.mementos import SHOWN_TYPES, Mementos, Visit
+from playback.mementos import SHOWN_TYPES, Mementos, Visit, _values
 from playback.postgres import PostgresDatabase
 from proxy.index.postgres import PostgresCaptureIndex
 from proxy.index.sqlite import SqliteCaptureIndex
@@ -93,7 +93,10 @@ class Both:
 
     def __init__(self, stack: ExitStack, folder: Path, url: str) -> None:
         address, path = parse_index_url(url), folder / "captures.sqlite"
-        self.writers = [SqliteCaptureIndex(path), PostgresCaptureIndex(address)]
+        self.writers: list[SqliteCaptureIndex | PostgresCaptureIndex] = [
+            SqliteCaptureIndex(path),
+            PostgresCaptureIndex(address),
+        ]
         self.readers: list[Database] = [KeptSqliteDatabase(path), PostgresDatabase(address)]
         for each in (*self.writers, *self.readers):
             stack.callback(each.close)
@@ -241,6 +244,11 @@ def test_mementos_are_the_same_in_both_and_agree_with_a_model(
         nearest = mementos.nearest(url, NOW + timedelta(seconds=second))
         assert (nearest is None) == (not mine)
         assert nearest is None or (nearest.timestamp, nearest.url) in mine
+        moment = NOW + timedelta(seconds=second)
+        shortcut = mementos._best(
+            {**_values(url), "at": milliseconds(moment), "timestamp": at}  # type: ignore[dict-item]
+        )
+        assert nearest == shortcut
         around = mementos.around(url, at)
         moments = [
             each and each.timestamp
@@ -298,7 +306,7 @@ def test_questions_read_ranges_of_an_index_and_sort_nothing(tmp_path: Path) -> N
     class Explained(KeptSqliteDatabase):
         def rows(self, query: str, values: object) -> list[object]:
             with closing(sqlite3.connect(path)) as connection:
-                found = connection.execute(f"EXPLAIN QUERY PLAN {query}", values)  # type: ignore[call-overload]
+                found = connection.execute(f"EXPLAIN QUERY PLAN {query}", values)  # type: ignore[arg-type]
                 plans.extend(row[3] for row in found)
             return super().rows(query, values)  # type: ignore[arg-type]
 

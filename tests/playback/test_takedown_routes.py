@@ -4,6 +4,7 @@ import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,11 +17,11 @@ from playback.database import open_database
 from playback.decisions import takedown_book as book
 from playback.decisions.store import open_decisions
 from playback.decisions.takedowns import Effect, Takedown, TakedownKind
-from playback.front.app import create_app
 from playback.permits import Permits
 from playback.probes import front_paths, front_probes
-from playback.proving import Proof, Prover, Warm, cases_of, needles_of
+from playback.proving import Proof, Prover, Warm, cases_of, every_route, needles_of
 from tests.playback.conftest import NOW, CollectionBuilder, Reply, Served, fetch, png, serving
+from tests.playback.test_index_contract import copy
 
 pytestmark = pytest.mark.playback
 
@@ -79,7 +80,7 @@ class House:
             permits = Permits(decisions, database.rows, lambda: now)
             cases = cases_of(database, None if before else permits, url, now)
             sought = needles_of(self.layout, database, cases, permits, now)
-            app = create_app(database, decisions, replay_origin=self.served.replay)
+            app = every_route(database, decisions, self.served.replay)
             return prover.prove(cases, sought, app, warm)
 
 
@@ -112,7 +113,6 @@ def whole_page(builder: CollectionBuilder, url: str, word: str, colour: str, **c
     [
         (TakedownKind.URL, Effect.BLOCK),
         (TakedownKind.CAPTURE, Effect.HIDE),
-        (TakedownKind.DIGEST, Effect.BLOCK),
     ],
     ids=str,
 )
@@ -123,16 +123,12 @@ def test_no_route_shows_what_was_taken_down(
     url = f"{site}/dir/page"
     word = f"{kind}{effect}wombat"
     whole_page(house.builder, url, word, f"#{sum(map(ord, kind)):06x}")
-    elsewhere = f"{site.replace('https://', 'https://else-')}/copy"
-    document = house.builder.response(f"{url}?again", f"<p>{word} has a second page".encode())
-    house.builder.revisit(elsewhere, document)
     before = house.proof(url, before=True)
     shown = {each.probe.route for each in before.leaks}
     assert {"/", "/api/pages", "/c/…/…", "/c/…im_/…", "/c/…id_/…"} <= shown
     assert before.warm.etags
-    what = _digest_of(house, url) if kind is TakedownKind.DIGEST else url
     number = house.take_down(
-        what, kind, effect=effect, timestamp=AT if kind is TakedownKind.CAPTURE else ""
+        url, kind, effect=effect, timestamp=AT if kind is TakedownKind.CAPTURE else ""
     )
 
     after = house.proof(url, before.warm)
@@ -142,12 +138,6 @@ def test_no_route_shows_what_was_taken_down(
     assert answered == ({404} if effect is Effect.HIDE else {451})
     house.lift(number)
     assert statuses(house, f"/c/{AT}/{url}", f"/c/{AT}im_/urn:view:{url}") == [200, 200]
-
-
-def _digest_of(house: House, url: str) -> str:
-    with contextlib.closing(open_database(house.layout, "")) as database:
-        rows = database.rows("SELECT digest FROM captures WHERE url = :url", {"url": url})
-    return str(rows[0]["digest"])
 
 
 def test_a_blocked_page_says_why_and_by_whom(house: House, site: str) -> None:
@@ -178,7 +168,7 @@ def _listed(house: House, url: str) -> list[dict[str, Any]]:
 
 def test_a_hidden_page_was_never_captured(house: House, site: str) -> None:
     """Its answers are, byte by byte, those of a page that nobody ever asked for."""
-    url, never = f"{site}/hidden", f"{site}/nevers"
+    url, never = f"{site}/secret", f"{site}/unseen"
     whole_page(house.builder, url, "numbat", "olive")
     house.take_down(url, effect=Effect.HIDE)
 
@@ -355,7 +345,7 @@ def test_a_route_that_cannot_be_asked_is_told(house: House, site: str) -> None:
         contextlib.closing(open_decisions(house.layout)) as decisions,
     ):
         cases = cases_of(database, None, url, _CLOCK.now())
-        app = create_app(database, decisions, replay_origin=house.served.replay)
+        app = every_route(database, decisions, house.served.replay)
         app.routes.append(Route("/odd/{riddle}", lambda _: PlainTextResponse("")))
         unproved: list[str] = []
         asked = {probe.route for probe in front_probes(app, cases, unproved)}
@@ -387,3 +377,35 @@ def test_wider_ones_cover_what_lies_below(
     assert statuses(house, *(f"/c/{AT}im_/urn:view:{url}" for url in urls)) == covered
     house.lift(number)
     assert statuses(house, *(f"/c/{AT}/{url}" for url in urls)) == [200] * 4
+
+
+def test_decisions_beside_a_shared_index_hold_on_every_machine(
+    tmp_path: Path, database_url: str
+) -> None:
+    """Front and replay of an index in PostgreSQL follow what another process decides there."""
+    url = "https://shared.example/p"
+    with contextlib.closing(CollectionBuilder(tmp_path / "collection")) as builder:
+        whole_page(builder, url, "shared", "teal")
+        copy(builder, database_url)
+        with (
+            serving(builder, database_url) as served,
+            contextlib.closing(open_decisions(builder.layout, database_url)) as store,
+        ):
+            targets = {served.front: f"/page/{AT}/{url}", served.replay: f"/c/{AT}/{url}"}
+
+            def answers() -> set[int]:
+                return {fetch(origin, target).status for origin, target in targets.items()}
+
+            def become(wanted: int) -> bool:
+                """Within so many questions as fit into the tenth of a second that a version counts."""
+                return any(answers() == {wanted} for _ in range(500))
+
+            assert answers() == {200}
+            decided = Takedown(
+                0, TakedownKind.URL, url, "", Effect.BLOCK, "", "", "anna", _CLOCK.now(), None
+            )
+            book.add(store, [decided])
+            assert become(451)
+            book.lift(store, [1], actor="anna", reason="done", now=_CLOCK.now())
+            assert become(200)
+    assert not builder.layout.decisions_db.exists()

@@ -247,8 +247,8 @@ def test_the_answer_is_that_of_a_look_at_every_one(
     for each in takedowns[::2]:
         held.drop(each.number)
         held.put(each)
-    for url, timestamp in product(_ALL_URLS, _TIMES):
-        subject = Subject(f"{urn}{url}", timestamp, digest)
+    subjects = [Subject(f"{urn}{url}", at, digest) for url, at in product(_ALL_URLS, _TIMES)]
+    for subject in subjects:
         expected = sorted(
             (each for each in takedowns if _holds(each, subject)),
             key=lambda each: (each.effect is not Effect.HIDE, each.number),
@@ -256,7 +256,7 @@ def test_the_answer_is_that_of_a_look_at_every_one(
         assert held.on(subject, NOW) == (expected[0] if expected else None), subject
     for each in takedowns:
         held.drop(each.number)
-    assert (len(held), held.on(subject, NOW), held.state_of_digests) == (0, None, "")
+    assert (len(held), held.on(subjects[0], NOW), held.state_of_digests) == (0, None, "")
 
 
 def test_a_hundred_thousand_take_downs_cost_a_question_nothing() -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from playback.addresses import LEVEL_MODIFIERS
 from playback.decisions.levels import Level
 from playback.replay.allowed import allowed
 from tests.playback.conftest import Browser, Leaks, Served
@@ -123,8 +124,9 @@ def test_of_the_corpus_only_what_a_level_shows_stays(in_replay: Call, level: Lev
 
 
 @pytest.mark.browser
+@each_level
 def test_nothing_of_the_corpus_runs_or_leaks_in_replay(
-    served: Served, site: str, browser: Browser, leaks: Leaks
+    served: Served, site: str, browser: Browser, leaks: Leaks, level: Level
 ) -> None:
     """All of it in one page, as the reader's browser gets it: DOM and source alike (P-03)."""
     calm = "<!DOCTYPE html><title>calm</title>"
@@ -134,6 +136,7 @@ def test_nothing_of_the_corpus_runs_or_leaks_in_replay(
     served.builder.response(f"{site}/source", (calm + marked).encode())
 
     for path in ("/", "/source"):
-        text = browser.dump_dom(f"{served.replay}/c/20260301120000/{site}{path}", leaks=leaks)
+        address = f"/c/20260301120000{LEVEL_MODIFIERS[level]}/{site}{path}"
+        text = browser.dump_dom(served.replay + address, leaks=leaks)
         assert "<title>calm</title>" in text
     assert leaks.requests == []
