@@ -170,7 +170,8 @@ class Full:
         wiki = self._origins.made_for(named, page.timestamp, page.url, wikis)
         if wiki is None:
             raise _RefusedError(_never())
-        if not self._permission.allows(page.url, page.final_url, wiki):
+        listed = self._context.permits.holds.listed(page.url, page.final_url)
+        if listed or not self._permission.allows(page.url, page.final_url, wiki):
             text = "This copy may not be shown with its scripts.\n"
             raise _RefusedError(plain(403, text))
         return page
