@@ -125,7 +125,7 @@ def create_app(
             Route("/url/{rest:path}", history.captures),
             Route("/changes/{rest:path}", history.changes),
             *(
-                full_routes(store, around.full, replay_origin, means.render, means.cautions.of)
+                full_routes(store, around.full, replay_origin, means.render, means.cautions)
                 if around.full
                 else ()
             ),

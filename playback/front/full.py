@@ -16,7 +16,7 @@ from starlette.routing import Route
 from core.errors import InputError
 from core.timestamps import parse_timestamp14
 from playback.addresses import PageAddress, is_web_url, page_path, parse_page_path
-from playback.front.cautions import Caution
+from playback.front.cautions import Cautions
 from playback.front.headers import security_headers
 from playback.front.languages import here
 from playback.front.pages import Page, PageStore
@@ -61,10 +61,10 @@ def full_routes(
     copies: FullCopies,
     replay_origin: str,
     render: Callable[..., Response],
-    caution_of: Callable[[Page], Caution],
+    cautions: Cautions,
 ) -> Sequence[Route]:
     """The routes of both pages, with and without a wiki before them."""
-    pages = _FullPages(store, copies, replay_origin, render, caution_of)
+    pages = _FullPages(store, copies, replay_origin, render, cautions)
     return [
         Route(f"{before}/{view}/{{rest:path}}", pages.answer)
         for before in ("", "/w/{wiki}")
@@ -79,13 +79,13 @@ class _FullPages:
         copies: FullCopies,
         replay_origin: str,
         render: Callable[..., Response],
-        caution_of: Callable[[Page], Caution],
+        cautions: Cautions,
     ) -> None:
         self._store = store
         self._copies = copies
         self._replay = replay_origin
         self._render = render
-        self._caution_of = caution_of
+        self._cautions = cautions
 
     def answer(self, request: Request) -> Response:
         """The notice, or the copy behind it; a plain function, so Starlette runs it in a thread."""
@@ -100,16 +100,18 @@ class _FullPages:
         if (page.timestamp, page.url) != (asked.timestamp, asked.url):
             # The notice comes first, and tells the true date.
             return RedirectResponse(here(_path(page, _NOTICE, asked.wiki)), 302)
-        caution = self._caution_of(page)
-        # The scripts of a page that somebody warns of are not run at all.
-        is_warned_of = caution.threat is not None or caution.listed is not None
-        frame = None if is_warned_of else self._copies.frame_of(page, asked.wiki)
+        frame = self._copies.frame_of(page, asked.wiki)
         plain = here(page_path(page.timestamp, page.url, wiki=asked.wiki))
         if frame is None:
             return self._render("full_refused.html", 403, page=page, plain=plain)
+        caution = self._cautions.of(page)
+        if caution.threat is not None:
+            return RedirectResponse(plain, 302)  # there it is said
         if asked.view == _NOTICE:
             view = here(_path(page, _VIEW, asked.wiki))
-            return self._render("full_notice.html", page=page, plain=plain, view=view)
+            return self._render(
+                "full_notice.html", page=page, plain=plain, view=view, caution=caution
+            )
         return self._render(
             "full.html", headers=self._headers(frame), page=page, plain=plain, frame=frame
         )

@@ -7,11 +7,9 @@ import pytest
 
 from core.timestamps import timestamp14
 from playback.decisions.levels import Level
-from playback.decisions.lists import ListEffect, UrlList, add_list, folder_of
 from playback.decisions.store import DecisionStore, open_decisions
 from playback.decisions.takedown_book import add
 from playback.decisions.takedowns import Effect, Takedown, TakedownKind, canonical
-from playback.decisions.url_hashes import full_hashes
 from playback.full_origins import FullOrigins
 from playback.replay.full_gate import FullAnswer, FullGate, FullPolicy, fixed_full_headers
 from tests.playback.conftest import (
@@ -283,21 +281,6 @@ def test_a_take_down_holds_here_at_once(full: FullSite, site: str) -> None:
     assert full.ask(frame, "/.weboid/full.js", "script").status == 451
     assert full.served.get(f"/full/{TS}/{url}").status == 451
     assert full.served.get(f"/full-view/{TS}/{url}").status == 451
-
-
-def test_what_a_list_warns_of_is_not_shown_in_full(full: FullSite, site: str) -> None:
-    """A mere warning is enough here, on the front and at the origin, from the next request on (C-16)."""
-    url = f"{site}/"
-    full.page(url, HTML)
-    frame = full.frame(url)
-    layout = full.builder.layout
-    about = UrlList(site[8:24], "", ListEffect.WARN, "phishing", 0, NOW)
-    with contextlib.closing(open_decisions(layout)) as decisions:
-        add_list(decisions, folder_of(layout.decisions_db), about, [full_hashes(url)[0]])
-
-    assert full.part(frame, "mp_", url, "iframe").status == 403
-    assert full.served.get(f"/full/{TS}/{url}").status == 403
-    assert full.served.get(f"/full-view/{TS}/{url}").status == 403
 
 
 FIXED = 14  # headers that every response ends with
