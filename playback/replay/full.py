@@ -10,6 +10,7 @@ import hashlib
 import logging
 import os
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime
 from email.utils import format_datetime
@@ -198,7 +199,8 @@ class Full:
         window = self._context.limits.window
         best: Capture | None = None
         best_rank = 4
-        for capture in self._context.index.captures(asked.url, asked.at, window=window):
+        captures = self._context.index.captures(asked.url, asked.at, window=window)
+        while (capture := _next(captures, best)) is not None:
             if capture.status is None or capture.status == 304:
                 continue
             if best is not None and best.url == asked.url and capture.url != asked.url:
@@ -333,6 +335,16 @@ def _ranged(answer: FullAnswer, wanted: str) -> FullAnswer:
     body = answer.body[first : last + 1]
     headers += (("Content-Range", f"bytes {first}-{last}/{size}"),)
     return FullAnswer(206, answer.content_type, body, headers)
+
+
+def _next(captures: Iterator[Capture], best: Capture | None) -> Capture | None:
+    """The next capture; what is blocked among them counts only where there is nothing better."""
+    try:
+        return next(captures, None)
+    except TakenDownError:
+        if best is None:
+            raise
+        return None
 
 
 def _taken_down(error: TakenDownError) -> FullAnswer:

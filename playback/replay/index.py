@@ -235,19 +235,29 @@ class CaptureIndex:
         page `of_page`, which is shown on purpose.
 
         Raises:
+            TakenDownError: after the last one: there are more, which are blocked.
             TransientError: the index cannot be read.
         """
         later: list[tuple[int, Capture]] = []
-        for each in self.captures(url, at):
-            if each.url != url and later:
+        blocked = None
+        captures = self.captures(url, at)
+        while True:
+            try:
+                each = next(captures, None)
+            except TakenDownError as error:
+                blocked, each = error, None
+            if later and (each is None or each.url != url):
                 yield from _ranked(later)
                 later.clear()
+            if each is None:
+                break
             standing = 0 if each.page_id in (None, of_page) else self._rank(each)
             if standing == 0:
                 yield each
             elif standing is not None:
                 later.append((standing, each))
-        yield from _ranked(later)
+        if blocked is not None:
+            raise blocked
 
     def _rank(self, capture: Capture) -> int | None:
         """The rank of the capture's page; None when it must not be a copy; 0: of no known page."""

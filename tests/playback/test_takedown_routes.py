@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from core.classes import PageClass
 from core.clock import SystemClock
 from core.layout import Layout
 from core.records import ArtifactKind, artifact_uri
@@ -299,6 +300,22 @@ def test_one_capture_is_taken_down_with_what_is_its_own(house: House, site: str)
     assert house.front(f"/page/{AT}/{url}").status == 451
     near = house.replay(f"/c/{timestamp14(NOW + timedelta(minutes=1))}/{url}")
     assert near["Location"] == f"/c/{then}/{url}"
+
+
+def test_what_is_second_best_is_shown_where_the_best_is_blocked(house: House, site: str) -> None:
+    """A document of a page that said it was missing, when the good one was taken down."""
+    url = f"{site}/p"
+    missing = house.builder.page(
+        f"{site}/from-a", at=NOW, final_url=url, page_class=PageClass.SOFT_404, mime="text/html"
+    )
+    good = house.builder.page(f"{site}/from-b", at=NOW, final_url=url, mime="text/html")
+    for page_id, second in ((missing, 0), (good, 5)):
+        at = NOW + timedelta(seconds=second)
+        house.builder.response(url, b"<p>%d" % second, page_id=page_id, at=at)
+    now, then = AT, timestamp14(NOW + timedelta(seconds=5))
+    assert house.replay(f"/c/{now}/{url}")["Location"] == f"/c/{then}/{url}"
+    house.take_down(url, TakedownKind.CAPTURE, timestamp=then)
+    assert statuses(house, f"/c/{now}/{url}") == [200]
 
 
 def test_a_take_down_ends_by_itself(house: House, site: str) -> None:
