@@ -49,7 +49,7 @@ def compare(seen: bytes, shown: bytes) -> Likeness:
     if second.width != first.width:
         height = max(1, round(second.height * first.width / second.width))
         second = second.resize((first.width, height), Image.Resampling.BOX)
-    height = min(first.height, second.height) / max(first.height, second.height)
+    by_height = min(first.height, second.height) / max(first.height, second.height)
     tall = min(max(first.height, second.height), _TALLEST_PX)
     one, other = _Blocks(first, tall), _Blocks(second, tall)
     both = colour = ink = weights = 0.0
@@ -63,7 +63,7 @@ def compare(seen: bytes, shown: bytes) -> Likeness:
             ink += weight * of_ink
             both += weight * of_colour * of_ink
     score, colour, ink = both / weights, colour / weights, ink / weights
-    return Likeness(round(score, 4), round(colour, 4), round(ink, 4), round(height, 4))
+    return Likeness(round(score, 4), round(colour, 4), round(ink, 4), round(by_height, 4))
 
 
 def _opened(data: bytes) -> Image.Image:

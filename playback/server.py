@@ -5,15 +5,12 @@ Two ports are two origins: nothing archived shares one with the front (research 
 
 import asyncio
 import contextlib
-import json
 import logging
 import os
 import secrets
 import signal
 import socket
-from asyncio.subprocess import PIPE, Process
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -36,15 +33,11 @@ from playback.full_origins import FULL_SECRET, LOCAL, FullOrigins, full_pattern
 from playback.full_permission import FullPermission
 from playback.holds import Holds, Unscanned
 from playback.outback import CAPTURES_INDEX, parse_outback_url
+from playback.workers import Replays, default_workers, running_replay
 
 _LOG = logging.getLogger(__name__)
 
 _ROOT = Path(__file__).resolve().parents[1]
-_START_TIMEOUT_S = 30.0
-_STOP_TIMEOUT_S = 10.0
-_RESTART_DELAY_S = 1.0  # before the first new start; then longer each time
-_START_ATTEMPTS = 5
-_MOST_WORKERS = 4
 _ANY_ADDRESS = {"", "0.0.0.0", "::"}  # noqa: S104 they are looked for, not listened on
 # Our packages come last on the path of the replay environment, whose own must win; -I keeps this
 # process's PYTHONPATH and working directory out of it.
@@ -151,7 +144,7 @@ async def serve(  # noqa: PLR0913 each is the caller's to say
                 pattern,
                 inside=_origin(host, replay_at),
             )
-            async with _running_replay(
+            async with running_replay(
                 command, replay_listener, more, workers or default_workers()
             ) as replay:
                 await _serve_both(app, listener, replay, lambda: on_ready and on_ready(front))
@@ -215,118 +208,10 @@ def find_replay_python() -> Path:
     return python
 
 
-def default_workers() -> int:
-    """A process of replay for each core, and four at most: each holds a cache of its own."""
-    return min(len(os.sched_getaffinity(0)), _MOST_WORKERS)
-
-
-class _Replay:
-    """One process of replay: started, watched, started again when it dies."""
-
-    def __init__(self, command: list[str], listener: socket.socket, more: dict[str, str]) -> None:
-        self._command = [*command, "--listen-fd", str(listener.fileno())]
-        self._listener = listener
-        self._environment = {**os.environ, **more}
-        self._process: Process | None = None
-
-    async def start(self) -> None:
-        """Start the process and wait until it answers.
-
-        Raises:
-            UnavailableError: it ended or said nothing.
-        """
-        self._process = await asyncio.create_subprocess_exec(
-            *self._command,
-            stdin=PIPE,
-            stdout=PIPE,
-            env=self._environment,
-            pass_fds=[self._listener.fileno()],
-        )
-        assert self._process.stdout is not None
-        try:
-            line = await asyncio.wait_for(self._process.stdout.readline(), _START_TIMEOUT_S)
-            json.loads(line)["ready"]
-        except (TimeoutError, ValueError, KeyError) as error:
-            await self.stop()
-            raise UnavailableError("Replay did not start; its own message says why.") from error
-
-    async def stop(self) -> None:
-        """Close its stdin, upon which it ends; kill it if it does not."""
-        process = self._process
-        if process is None:
-            return
-        self._process = None
-        assert process.stdin is not None
-        process.stdin.close()
-        try:
-            await asyncio.wait_for(process.wait(), _STOP_TIMEOUT_S)
-        except TimeoutError:
-            process.kill()
-            await process.wait()
-
-    async def keep_running(self) -> None:
-        """Start it again whenever it dies; never returns."""
-        while True:
-            assert self._process is not None
-            code = await self._process.wait()
-            _LOG.error("playback.replay_died: code=%s", code)
-            await self._start_again()
-
-    async def _start_again(self) -> None:
-        for attempt in range(1, _START_ATTEMPTS + 1):
-            await asyncio.sleep(_RESTART_DELAY_S * attempt)
-            try:
-                return await self.start()
-            except UnavailableError:
-                if attempt == _START_ATTEMPTS:
-                    raise
-        return None
-
-
-class _Replays:
-    """All processes of replay, on one listening socket."""
-
-    def __init__(self, workers: list[_Replay]) -> None:
-        self._workers = workers
-
-    async def start(self) -> None:
-        """Start them and wait until all answer.
-
-        Raises:
-            UnavailableError: one does not start.
-        """
-        await asyncio.gather(*(each.start() for each in self._workers))
-
-    async def stop(self) -> None:
-        """End them."""
-        await asyncio.gather(*(each.stop() for each in self._workers))
-
-    async def keep_running(self) -> None:
-        """Start again whichever dies; ends only by an error."""
-        tasks = [asyncio.create_task(each.keep_running()) for each in self._workers]
-        try:
-            await asyncio.gather(*tasks)
-        finally:
-            for task in tasks:
-                task.cancel()
-
-
-@asynccontextmanager
-async def _running_replay(
-    command: list[str], listener: socket.socket, more: dict[str, str], workers: int
-) -> AsyncIterator[_Replays]:
-    replay = _Replays([_Replay(command, listener, more) for _ in range(workers)])
-    try:
-        await replay.start()
-        yield replay
-    finally:
-        await replay.stop()
-
-
 async def _serve_both(
     app: Starlette,
     listener: socket.socket,
-    replay: "_Replays | None",
+    replay: "Replays | None",
     on_ready: Callable[[], object],
 ) -> None:
     """Serve the front and keep replay alive until cancelled, until SIGTERM, or until one gives up."""

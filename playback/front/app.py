@@ -124,7 +124,11 @@ def create_app(
             Route("/live/{rest:path}", reader.live),
             Route("/url/{rest:path}", history.captures),
             Route("/changes/{rest:path}", history.changes),
-            *(full_routes(store, around.full, replay_origin, means.render) if around.full else ()),
+            *(
+                full_routes(store, around.full, replay_origin, means.render, means.cautions)
+                if around.full
+                else ()
+            ),
             *machines.routes(),
             Mount("/static", StaticFiles(directory=HERE / "static"), name="static"),
         ],

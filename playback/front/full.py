@@ -16,6 +16,7 @@ from starlette.routing import Route
 from core.errors import InputError
 from core.timestamps import parse_timestamp14
 from playback.addresses import PageAddress, is_web_url, page_path, parse_page_path
+from playback.front.cautions import Cautions
 from playback.front.headers import security_headers
 from playback.front.languages import here
 from playback.front.pages import Page, PageStore
@@ -60,9 +61,10 @@ def full_routes(
     copies: FullCopies,
     replay_origin: str,
     render: Callable[..., Response],
+    cautions: Cautions,
 ) -> Sequence[Route]:
     """The routes of both pages, with and without a wiki before them."""
-    pages = _FullPages(store, copies, replay_origin, render)
+    pages = _FullPages(store, copies, replay_origin, render, cautions)
     return [
         Route(f"{before}/{view}/{{rest:path}}", pages.answer)
         for before in ("", "/w/{wiki}")
@@ -77,11 +79,13 @@ class _FullPages:
         copies: FullCopies,
         replay_origin: str,
         render: Callable[..., Response],
+        cautions: Cautions,
     ) -> None:
         self._store = store
         self._copies = copies
         self._replay = replay_origin
         self._render = render
+        self._cautions = cautions
 
     def answer(self, request: Request) -> Response:
         """The notice, or the copy behind it; a plain function, so Starlette runs it in a thread."""
@@ -100,9 +104,14 @@ class _FullPages:
         plain = here(page_path(page.timestamp, page.url, wiki=asked.wiki))
         if frame is None:
             return self._render("full_refused.html", 403, page=page, plain=plain)
+        caution = self._cautions.of(page)
+        if caution.threat is not None:
+            return RedirectResponse(plain, 302)  # there it is said
         if asked.view == _NOTICE:
             view = here(_path(page, _VIEW, asked.wiki))
-            return self._render("full_notice.html", page=page, plain=plain, view=view)
+            return self._render(
+                "full_notice.html", page=page, plain=plain, view=view, caution=caution
+            )
         return self._render(
             "full.html", headers=self._headers(frame), page=page, plain=plain, frame=frame
         )

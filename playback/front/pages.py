@@ -7,6 +7,7 @@ out of `PageStore.moments`: whoever must keep something from readers has these t
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from itertools import islice, takewhile
 from typing import Any, NamedTuple
 
 from core.classes import GOOD, WITHHELD, rank
@@ -16,7 +17,8 @@ from core.records import ArtifactKind, parse_artifact_uri
 from core.replay_keys import replay_key
 from core.timestamps import timestamp14
 from playback.addresses import is_web_url
-from playback.choosing import BEST_FIRST, EXACT_FIRST, OFFERED, twin_of
+from playback.best_pages import Wanted, best_pages
+from playback.choosing import BEST_FIRST, OFFERED, twin_of
 from playback.choosing import WITHHELD as WITHHELD_SQL
 from playback.database import Database, key_values
 from playback.decisions.takedowns import Effect, Subject, Takedown
@@ -209,21 +211,9 @@ class PageStore:
             values = key_values(replay_key(url))
         except BadUrlError:
             return None
-        order = f"CASE WHEN {OFFERED} THEN 0 ELSE 1 END, {BEST_FIRST}"
-        if exact and at is not None:
-            order = f"{EXACT_FIRST}, {order}"
-        query = (
-            f"SELECT {COLUMNS} FROM pages WHERE {self._database.has_key}"  # noqa: S608 constants of ours
-            f" ORDER BY {order} LIMIT :limit OFFSET :offset"
-        )
-        facts = {
-            **values,
-            "url": url,
-            "twin": twin_of(url),
-            "at": _LATEST_MS if at is None else _ms(at),
-            "timestamp": "" if at is None or not exact else timestamp14(at),
-        }
-        pages = self._candidates(query, facts)
+        timestamp = "" if at is None or not exact else timestamp14(at)
+        wanted = Wanted(url, _LATEST_MS if at is None else _ms(at), timestamp, OFFERED)
+        pages = self._candidates(values, wanted)
         if not pages:
             return None
         first = pages[0]
@@ -233,28 +223,62 @@ class PageStore:
         shown = (each for each in equals if each.has_copy or each.is_download)
         return next(shown, first)
 
-    def _candidates(self, query: str, facts: dict[str, Any]) -> tuple[Page, ...]:
+    def _candidates(self, key: dict[str, str], wanted: Wanted) -> tuple[Page, ...]:
         """The first pages that may be shown, the best before the others.
 
         Raises:
             TakenDownError: the very one that was asked for is blocked, or all are.
         """
-        offset, blocked = 0, None
-        while True:
-            rows = self._database.rows(query, {**facts, "limit": _CANDIDATES, "offset": offset})
-            pages = self.pages_of(rows)
+        rows, blocked = self._best(key, wanted), None
+        while part := list(islice(rows, _CANDIDATES)):
+            pages = self.pages_of(part)
             for page in pages:
                 if page.taken_down is not None:
                     blocked = blocked or TakenDownError(page.taken_down)
-                    if page.timestamp == facts["timestamp"] and page.url == facts["url"]:
+                    if page.timestamp == wanted.timestamp and page.url == wanted.url:
                         raise TakenDownError(page.taken_down)
             shown = tuple(page for page in pages if page.taken_down is None)
-            if shown or len(rows) < _CANDIDATES:
-                break
-            offset += _CANDIDATES
-        if not shown and blocked is not None:
+            if shown:
+                return shown
+        if blocked is not None:
             raise blocked
-        return shown
+        return ()
+
+    def _best(self, key: dict[str, str], wanted: Wanted) -> Iterator[Any]:
+        """Rows of pages, the best first; what failed or was skipped comes last, unless it is named."""
+        named = f"captured_ms BETWEEN :first AND :first + 999 AND timestamp = :timestamp AND NOT ({OFFERED})"
+        facts = {
+            **key,
+            "url": wanted.url,
+            "twin": twin_of(wanted.url),
+            "at": wanted.at_ms,
+            "timestamp": wanted.timestamp,
+            "first": wanted.at_ms - wanted.at_ms % 1000,
+        }
+        seen: list[str] = []
+        if wanted.timestamp:
+            very = self._database.rows(
+                f"SELECT {COLUMNS} FROM pages WHERE {self._database.has_key} AND {named}"  # noqa: S608 constants of ours
+                f" AND url IN (:url, :twin) ORDER BY {BEST_FIRST} LIMIT 20",
+                facts,
+            )
+            if very:
+                # What is offered of that very moment goes before it.
+                offered = best_pages(
+                    self._database.rows, self._database.has_key, key, COLUMNS, wanted
+                )
+                first = list(takewhile(lambda row: _is_named(row, facts), offered))
+                seen = [row["page_id"] for row in (*first, *very)]
+                yield from (*first, *very)
+        for shown in (OFFERED, f"NOT ({OFFERED})"):
+            rows = best_pages(
+                self._database.rows,
+                self._database.has_key,
+                key,
+                COLUMNS,
+                replace(wanted, shown=shown),
+            )
+            yield from (row for row in rows if row["page_id"] not in seen)
 
     def better(self, page: Page) -> Page | None:
         """A capture of the same URL to be read rather than `page`; None when `page` is the best."""
@@ -431,6 +455,12 @@ def _of_url(url: str) -> dict[str, Any] | None:
         return {**key_values(replay_key(url)), "url": url, "twin": twin_of(url)}
     except BadUrlError:
         return None
+
+
+def _is_named(row: Any, facts: dict[str, Any]) -> bool:
+    """Whether the row is the very capture that is asked for."""
+    urls = (facts["url"], facts["twin"])
+    return bool(row["timestamp"] == facts["timestamp"] and row["url"] in urls)
 
 
 def _ms(moment: datetime) -> int:

@@ -51,8 +51,8 @@ class Records:
         """
         try:
             return parse_pageinfo(self._payload(place, MANIFEST_LIMIT))
-        except InputError as error:
-            raise PermanentError(str(error)) from error
+        except (InputError, RecursionError) as error:  # brackets in brackets in brackets
+            raise PermanentError(f"A manifest cannot be read: {error}") from error
 
     def _payload(self, place: Place, limit: int) -> bytes:
         member = self._member(place, limit + _HEAD_LIMIT)

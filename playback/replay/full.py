@@ -26,6 +26,7 @@ from core.timestamps import parse_timestamp14
 from playback.addresses import LONGEST_URL, escape_url, is_web_url, page_path
 from playback.full_origins import FULL_SECRET, FullOrigins
 from playback.full_permission import FullPermission
+from playback.holds import Held
 from playback.permits import TakenDownError
 from playback.replay.archive import Payload
 from playback.replay.context import Context, maker_version
@@ -167,6 +168,7 @@ class Full:
         page = self._context.index.page_by_id(named.page_id)
         if page is None:
             raise _RefusedError(_never())
+        self._context.permits.check_copy(page.page_id)
         wikis = self._permission.wikis()
         wiki = self._origins.made_for(named, page.timestamp, page.url, wikis)
         if wiki is None:
@@ -348,6 +350,8 @@ def _next(captures: Iterator[Capture], best: Capture | None) -> Capture | None:
 def _taken_down(error: TakenDownError) -> FullAnswer:
     if not error.is_told:
         return _never()
+    if isinstance(error.takedown, Held):
+        return plain(403, f"Held back. {error.takedown.reason}\n")
     text = f"Taken down. {error.takedown.reason}".strip()
     return plain(451, f"{text}\n")
 

@@ -8,6 +8,7 @@ from datetime import timedelta
 
 import pytest
 
+from core.digests import sha256_digest
 from core.records import ArtifactKind
 from core.timestamps import timestamp14
 from playback.decisions.lists import ListEffect, UrlList, add_list, folder_of, remove_list
@@ -19,6 +20,7 @@ from tests.playback.conftest import (
     NOW,
     Archived,
     CollectionBuilder,
+    FullSite,
     Reply,
     Served,
     fetch,
@@ -289,3 +291,40 @@ def test_a_list_that_cannot_be_read_shows_nothing(collection: CollectionBuilder,
             assert replay.get(f"/c/{AT}/{site}/page").status == 503
             path.write_bytes(kept)
             assert replay.get(f"/c/{AT}/{site}/page").status == 200
+
+
+# ------------------------------------------------------------------------------- with scripts
+
+
+def test_a_copy_in_full_is_held_too(full: FullSite, site: str) -> None:
+    """Its origin answers no more, and the front leads to the page that says why."""
+    url = f"{site}/"
+    document = f"<!DOCTYPE html><title>{site}</title><script>1</script>"
+    full.page(url, document)
+    digest = sha256_digest(document.encode())
+    frame = full.frame(url)
+    assert full.part(frame, "mp_", url, "iframe").status == 200
+    with closing(open_decisions(full.builder.layout)) as store:
+        keep(store, [verdict(digest)])
+        told = full.part(frame, "mp_", url, "iframe")
+        assert (told.status, b"Eicar-Test" in told.body) == (403, True)
+        for view in ("full", "full-view"):
+            answer = full.served.get(f"/{view}/{AT}/{url}")
+            assert (answer.status, answer["Location"]) == (302, f"/page/{AT}/{url}")
+        keep(store, [verdict(digest, "")])
+    assert full.part(frame, "mp_", url, "iframe").status == 200
+
+
+def test_the_notice_before_scripts_says_that_an_address_is_listed(
+    full: FullSite, site: str
+) -> None:
+    """Who goes on knows both."""
+    url = f"{site}/"
+    full.page(url, "<!DOCTYPE html><title>x</title>")
+    full.frame(url)
+    folder = folder_of(full.builder.layout.decisions_db)
+    with closing(open_decisions(full.builder.layout)) as store:
+        about = UrlList("bad", "", ListEffect.HOLD, "known for it", 0, NOW)
+        add_list(store, folder, about, full_hashes(url))
+        assert "known for it" in full.served.get(f"/full/{AT}/{url}").text
+        remove_list(store, folder, "bad")

@@ -21,6 +21,7 @@ from playback import best_pages as module
 from playback.best_pages import Wanted, best_pages
 from playback.choosing import BEST_FIRST, EXACT_FIRST, OFFERED, WITHHELD, twin_of
 from playback.database import KeptSqliteDatabase, key_values
+from playback.front.pages import PageStore
 from playback.replay.index import CaptureIndex, FoundPage
 from tests.playback.conftest import NOW
 
@@ -103,7 +104,7 @@ _rows = st.lists(
 )
 
 
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=20)
 @given(
     _rows,
     st.sampled_from([URL, "http://a.example/page"]),
@@ -148,7 +149,39 @@ def test_the_best_are_those_that_sorting_all_would_give(
             assert [row["page_id"] for row in found] == [row["page_id"] for row in everything]
 
 
-def questions(index: CaptureIndex) -> dict[str, Callable[[], object]]:
+@settings(deadline=None, max_examples=20)
+@given(_rows, st.integers(-4_000, 4_000), st.booleans())
+def test_the_front_finds_what_sorting_all_would_give(
+    tmp_path_factory: pytest.TempPathFactory,
+    rows: list[tuple[str, int, PageClass, Outcome]],
+    offset: int,
+    exact: bool,
+) -> None:
+    """What failed comes last, unless its very moment is named."""
+    at = NOW + timedelta(milliseconds=offset)
+    made = [
+        page_row(number, row[0], AT + row[1], row[2], row[3]) for number, row in enumerate(rows)
+    ]
+    with filled(tmp_path_factory.mktemp("front") / "x.sqlite", made) as database:
+        key = key_values(replay_key(URL))
+        facts = {"url": URL, "twin": twin_of(URL), "at": AT + offset}
+        facts["timestamp"] = timestamp14(at) if exact else ""
+        everything = database.rows(
+            f"SELECT page_id FROM pages WHERE urlkey = :key ORDER BY {EXACT_FIRST},"
+            f" CASE WHEN {OFFERED} THEN 0 ELSE 1 END, {BEST_FIRST}",
+            {**key, **facts},
+        )
+        wanted = Wanted(URL, AT + offset, str(facts["timestamp"]), OFFERED)
+        few = module.FEW
+        module.FEW = 1
+        try:
+            found = list(PageStore(database)._best(key, wanted))
+        finally:
+            module.FEW = few
+        assert [row["page_id"] for row in found] == [row["page_id"] for row in everything]
+
+
+def questions(index: CaptureIndex, database: Counted) -> dict[str, Callable[[], object]]:
     """What replay asks for a page and its parts."""
     later = NOW + timedelta(seconds=77)
     page = FoundPage("00000005", URL, "", URL)
@@ -160,6 +193,8 @@ def questions(index: CaptureIndex) -> dict[str, Callable[[], object]]:
         "window": lambda: list(index.captures(URL, later, window=timedelta(days=30))),
         "document": lambda: next(index.documents(URL, later), None),
         "artifact": lambda: index.artifact(page, ArtifactKind.DOM),
+        "reader": lambda: PageStore(database).nearest(URL, later + timedelta(milliseconds=3)),
+        "newest": lambda: PageStore(database).nearest(URL, None),
         "never": lambda: index.page("https://never.example/", NOW),
     }
 
@@ -185,7 +220,7 @@ def test_a_url_captured_often_is_found_as_fast_as_another(tmp_path: Path) -> Non
         with filled(tmp_path / f"{count}.sqlite", *many(count)) as database:
             index = CaptureIndex(database)
             one: dict[str, int] = {}
-            for name, ask in questions(index).items():
+            for name, ask in questions(index, database).items():
                 database.steps = 0
                 ask()
                 one[name] = max(database.steps, 100)
@@ -201,7 +236,7 @@ def test_no_question_scans_a_table_or_sorts_what_it_does_not_need(tmp_path: Path
     """Every plan searches by an index; what is sorted is bounded by a LIMIT below it or by a page."""
     with filled(tmp_path / "x.sqlite", *many(500)) as database:
         index = CaptureIndex(database)
-        for name, ask in questions(index).items():
+        for name, ask in questions(index, database).items():
             database.plans.clear()
             ask()
             tables = [line for line in database.plans if " pages" in line or " captures" in line]

@@ -18,13 +18,13 @@ from core.classes import PageClass
 from core.errors import ConfigError, TransientError
 from core.records import ArtifactKind, RecordType, artifact_uri
 from core.replay_keys import replay_key
-from core.timestamps import milliseconds, timestamp14
+from core.timestamps import milliseconds, timestamp14, timestamp14_at
 from crawler.cli import weboid
 from playback.database import KeptSqliteDatabase
 from playback.outback import CAPTURES_INDEX, OutbackCdx, cdx_line, parse_cdx, parse_outback_url
 from playback.replay.index import CaptureIndex
 from tests.playback.conftest import NOW, CollectionBuilder, png, running_replay
-from tests.services.outback import Outback, running_outback
+from tests.services.outback import NAMES, Outback, running_outback
 
 pytestmark = pytest.mark.playback
 
@@ -97,14 +97,8 @@ def test_a_capture_comes_back_as_it_was_sent(
     row = row_of(made) | {"captured_ms": second * 1000}
     server = Outback()
     assert server.post("x", cdx_line(row))[0] == 200
-    _, said = server.query("x", {"url": [url], "fl": [",".join(_names())]})
+    _, said = server.query("x", {"url": [url], "fl": [",".join(NAMES)]})
     assert parse_cdx(said) == row
-
-
-def _names() -> tuple[str, ...]:
-    from tests.services.outback import _NAMES
-
-    return _NAMES
 
 
 @given(st.text(max_size=80))
@@ -219,6 +213,68 @@ def test_a_challenge_stays_no_copy(
         assert index.page(page, SECOND) is None
         assert list(index.documents(page, SECOND)) == []
         assert [each.page_id for each in index.captures(page, SECOND)] == [page_id]
+
+
+_far = st.lists(
+    st.tuples(
+        st.sampled_from(
+            ["https://a.example/Page", "http://a.example/page", "https://a.example/page"]
+        ),
+        st.integers(-60, 60),
+        st.booleans(),
+    ),
+    max_size=20,
+    unique_by=lambda each: each[1],
+)
+
+
+@settings(deadline=None, max_examples=25)
+@given(
+    _far, st.sampled_from(["https://a.example/page", "http://a.example/page"]), st.integers(-70, 70)
+)
+def test_it_makes_no_difference_where_a_capture_lies(
+    tmp_path_factory: pytest.TempPathFactory,
+    found: list[tuple[str, int, bool]],
+    url: str,
+    second: int,
+) -> None:
+    """In SQL, in OutbackCDX, or in both: the same captures in the same order."""
+    folder, at = (
+        tmp_path_factory.mktemp("far"),
+        SECOND + timedelta(seconds=second, milliseconds=400),
+    )
+    captures = [
+        Capture(
+            each, replay_key(each), SECOND + timedelta(seconds=when), RecordType.RESPONSE,
+            "text/html", 200, f"sha256:{number:064x}", RecordLocation("weboid-1.warc.gz", number, 9),
+        )
+        for number, (each, when, _) in enumerate(found)
+    ]  # fmt: skip
+    server, answers = Outback(), []
+    for name, here in (("all", [True] * len(found)), ("some", [each[2] for each in found])):
+        with closing(CollectionBuilder(folder / name)) as builder:
+            for capture, is_here in zip(captures, here, strict=True):
+                if is_here:
+                    builder.index(capture)
+                else:
+                    server.post("weboid", cdx_line(row_of(capture)))
+            server.collections.setdefault("weboid", {})
+
+            def near(asked: str, at_ms: int, limit: int) -> list[dict[str, Any]]:
+                wanted = {"url": asked, "sort": "closest", "closest": timestamp14_at(at_ms)}
+                query = {name: [value] for name, value in wanted.items()}
+                _, said = server.query(
+                    "weboid", {**query, "limit": [str(limit)], "fl": [",".join(NAMES)]}
+                )
+                return [row for line in said.splitlines() if (row := parse_cdx(line)) is not None]
+
+            with closing(KeptSqliteDatabase(builder.layout.captures_db)) as database:
+                index = CaptureIndex(database, beyond=near)
+                answers.append(
+                    [list(index.captures(url, at)),
+                     list(index.captures(url, at, window=timedelta(seconds=25)))]
+                )  # fmt: skip
+    assert answers[0] == answers[1]
 
 
 @pytest.mark.parametrize("fault", ["gone", "hangs", "error", "no collection", "too much"])

@@ -109,7 +109,7 @@ def test_pictures_and_styles_of_a_copy_are_shown(
     image = browser.screenshot(f"{served.front}/page/{TS}/{site}/", size=(800, 600))
 
     colours = {colour for _, colour in image.getcolors(100_000) or []}
-    assert image.getpixel((100, 150)) == (0, 255, 0)
+    assert image.getpixel((100, 250)) == (0, 255, 0)
     assert image.getpixel((700, 500)) == (0, 0, 255)
     assert len(colours) > 3  # the banner is there, too
 

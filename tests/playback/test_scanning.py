@@ -6,8 +6,10 @@ import io
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
+import threading
 import zipfile
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
@@ -21,7 +23,7 @@ from click.testing import CliRunner, Result
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.errors import ConfigError, UnavailableError
+from core.errors import ConfigError, TransientError, UnavailableError
 from core.timestamps import timestamp14
 from crawler.cli import weboid
 from playback.database import open_database
@@ -347,14 +349,53 @@ def test_what_is_no_address_is_refused(text: str) -> None:
     assert parse_clamd_address(str(address)) == address
 
 
-def test_the_limit_is_clamds_own(clamd: ClamdServer) -> None:
+@pytest.mark.parametrize("way", ["socket", "tcp"])
+def test_the_limit_is_clamds_own(clamd: ClamdServer, way: str) -> None:
     """One byte more is not scanned, and is not taken for clean."""
-    client = Clamd(parse_clamd_address(clamd.address))
+    address = clamd.tcp_address if way == "tcp" else clamd.address
+    client = Clamd(parse_clamd_address(address))
     assert client.scan(b"a" * 1_000_000) == ""
     for more in (1_000_001, 5_000_000):
         with pytest.raises(TooLargeToScanError):
             client.scan(b"a" * more)
     assert client.scan(EICAR) == "Weboid-Eicar.UNOFFICIAL"
+
+
+@pytest.mark.parametrize(
+    ("said", "outcome"),
+    [
+        (b"stream: OK\0", ""),
+        (b"stream: Eicar-Signature FOUND\0", "Eicar-Signature"),
+        (b"instream(127.0.0.1@3310): {HEX}x.y(z) FOUND\0", "{HEX}x.y(z)"),
+        (b"stream: Heuristics.Limits.Exceeded.MaxFileSize FOUND\0", TooLargeToScanError),
+        (b"INSTREAM size limit exceeded. ERROR\0", TooLargeToScanError),
+        (b"stream: Can't allocate memory ERROR\0", TransientError),
+        (b"stream: OKAY\0", TransientError),
+        (b"\xff" * 9_000, TransientError),
+        (b"", UnavailableError),
+    ],
+    ids=["ok", "found", "found-tcp", "limits", "size", "memory", "odd", "garbage", "nothing"],
+)
+def test_only_ok_is_clean(said: bytes, outcome: str | type[Exception]) -> None:
+    """Whatever else is said is a threat, a payload that was not looked into, or an error."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def answer() -> None:
+            connection, _ = server.accept()
+            with connection:
+                while not connection.recv(4096).endswith(b"\0\0\0\0"):
+                    pass
+                connection.sendall(said)
+
+        thread = threading.Thread(target=answer, daemon=True)
+        thread.start()
+        client = Clamd(TcpAddress("127.0.0.1", server.getsockname()[1]), timeout_s=5)
+        if isinstance(outcome, str):
+            assert client.scan(b"body") == outcome
+        else:
+            with pytest.raises(outcome):
+                client.scan(b"body")
+        thread.join(5)
 
 
 def test_what_a_scan_found_readers_do_not_get(

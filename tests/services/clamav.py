@@ -30,7 +30,10 @@ class ClamdServer:
         self.sign("Weboid-Eicar", EICAR)
         self._program = shutil.which("clamd") or "/usr/sbin/clamd"
         assert Path(self._program).exists(), "clamd is missing: run scripts/setup test."
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            self.port = int(listener.getsockname()[1])
         (self.folder / "clamd.conf").write_text(
+            f"TCPSocket {self.port}\nTCPAddr 127.0.0.1\n"
             f"Foreground yes\nLocalSocket {self.folder}/clamd.ctl\n"
             f"DatabaseDirectory {self.signatures}\nTemporaryDirectory {self.folder}\n"
             f"StreamMaxLength {stream_max_length}\nMaxThreads 4\nSelfCheck 0\n"
@@ -42,6 +45,11 @@ class ClamdServer:
     def address(self) -> str:
         """For `--clamd`."""
         return f"unix:{self.folder}/clamd.ctl"
+
+    @property
+    def tcp_address(self) -> str:
+        """The same over the network."""
+        return f"127.0.0.1:{self.port}"
 
     def sign(self, name: str, content: bytes) -> None:
         """Add a signature of `content`, wherever it stands in a file."""

@@ -17,7 +17,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from core.replay_keys import replay_key
 
-_NAMES = (
+NAMES = (
     "urlkey", "timestamp", "original", "mimetype", "statuscode", "digest", "redirecturl",
     "robotflags", "length", "offset", "filename", "originalLength", "originalOffset",
     "originalFilename",
@@ -92,7 +92,7 @@ class Outback:
             found.sort(key=lambda each: abs(int(each["timestamp"]) - int(said["closest"])))
         elif sort == "reverse":
             found.reverse()
-        names = said.get("fl", ",".join(_NAMES[:11])).split(",")
+        names = said.get("fl", ",".join(NAMES[:11])).split(",")
         limit = int(said.get("limit", "1000000"))
         return 200, "".join(" ".join(each[name] for name in names) + "\n" for each in found[:limit])
 
@@ -111,7 +111,7 @@ def _capture(fields: list[str]) -> dict[str, str]:
         base64.b32encode(stored).decode() or "-", fields[6], fields[7], *place,
         *("-" if each in ("-", "0") else each for each in origin[:2]), origin[2],
     ]  # fmt: skip
-    return dict(zip(_NAMES, values, strict=True))
+    return dict(zip(NAMES, values, strict=True))
 
 
 def _fits(capture: dict[str, str], spec: str) -> bool:
