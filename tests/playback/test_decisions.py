@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -220,12 +221,19 @@ for line in sys.stdin:
 """
 
 
-def test_readers_need_no_right_to_write(tmp_path: Path) -> None:
+@pytest.fixture
+def open_folder() -> Iterator[Path]:
+    """A folder that every user may enter; pytest's own are its user's alone."""
+    with TemporaryDirectory() as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        yield folder
+
+
+def test_readers_need_no_right_to_write(open_folder: Path) -> None:
     """From a folder that they cannot write to, they see every change, too."""
-    folder = tmp_path / "db"
+    folder = open_folder / "db"
     path = folder / "decisions.sqlite"
-    for each in (tmp_path, *tmp_path.parents[:2]):
-        each.chmod(0o755)
     writer = SqliteDecisionStore(path)
     code = _AS_NOBODY.format(root=str(ROOT), path=str(path))
     book.add(writer, [takedown()])
@@ -258,6 +266,7 @@ def test_readers_need_no_right_to_write(tmp_path: Path) -> None:
         folder.chmod(0o555)
         assert seen() == "3"  # and at rest
         questions.close()
+    folder.chmod(0o755)
 
 
 def test_a_server_that_is_away_is_an_error() -> None:
