@@ -270,6 +270,8 @@ def test_a_status_for_each_thing_that_can_happen(replay: ReplayProcess) -> None:
         refused = fetch(replay.origin, f"/c/{TS}/{SITE}/page", method=method)
         assert (refused.status, refused["Allow"]) == (405, "GET, HEAD")
         check(refused)
+    for target in ("/robots.txt", f"/w/wiki/c/{TS}/{SITE}/page", f"/w/wiki/c/{TS}im_/{SITE}/png"):
+        check(replay.get(target))
     # A redirect that was archived, of whichever kind, leads on inside the archive and is nobody's to keep.
     for kind in (301, 302, 303, 307, 308):
         reply = replay.get(f"/c/{TS}/{SITE}/{kind}")
