@@ -279,7 +279,9 @@ def needles_of(
 
 def every_route(database: Database, decisions: DecisionStore, replay: str) -> Starlette:
     """The front with all that it may have, for its list of routes; it serves nobody."""
-    full = FullCopies(FullOrigins("http://*.localhost:1", b"\0" * 32), FullPermission(LevelBook(decisions)))
+    full = FullCopies(
+        FullOrigins("http://*.localhost:1", b"\0" * 32), FullPermission(LevelBook(decisions))
+    )
     return create_app(database, decisions, replay_origin=replay, around=Around(full=full))
 
 

@@ -25,7 +25,6 @@ from playback.decisions import takedown_book as book
 from playback.decisions.store import DecisionStore
 from playback.decisions.takedowns import Takedown
 from playback.replay.files import clear
-from playback.replay.files import clear
 from proxy.erasing import Erased, Tombstone, erase, finish, is_interrupted
 from proxy.rebuilding import rebuild
 
@@ -154,7 +153,6 @@ def _after(  # what is left to do when the WARCs are as they should be
     number: int,
     actor: str,
 ) -> None:
-    clear(layout.made)  # safe copies of what is gone are gone, too
     clear(layout.made)  # what playback made of them and keeps
     if database_url and erased:
         settings = with_database(Settings(), database_url)
