@@ -153,7 +153,7 @@ def _after(  # what is left to do when the WARCs are as they should be
     number: int,
     actor: str,
 ) -> None:
-    clear(layout.made)  # safe copies of what is gone are gone, too
+    clear(layout.made)  # what playback made of them and keeps
     if database_url and erased:
         settings = with_database(Settings(), database_url)
         rebuild(

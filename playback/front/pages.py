@@ -302,13 +302,19 @@ class PageStore:
             within = " AND captured_ms >= :start AND captured_ms < :end"
             values |= {"start": _ms(span.start), "end": _ms(span.end)}
         order = "ASC" if oldest_first else "DESC"
-        rows = self._database.rows(
+        query = (
             f"SELECT {COLUMNS} FROM pages WHERE {self._database.has_key}"  # noqa: S608 constants of ours
             f" AND url IN (:url, :twin){within}"
-            f" ORDER BY captured_ms {order}, page_id {order} LIMIT :limit",
-            {**values, "limit": limit},
+            f" ORDER BY captured_ms {order}, page_id {order} LIMIT :limit OFFSET :offset"
         )
-        return self.pages_of(rows)
+        pages: list[Page] = []
+        # What is hidden leaves no gap.
+        for offset in range(0, MOST_MOMENTS, limit):
+            rows = self._database.rows(query, {**values, "limit": limit, "offset": offset})
+            pages += self.pages_of(rows)
+            if len(pages) >= limit or len(rows) < limit:
+                break
+        return tuple(pages[:limit])
 
     def moments(self, url: str) -> tuple[Moment, ...]:
         """The newest `MOST_MOMENTS` captures of `url` under either scheme, newest first."""

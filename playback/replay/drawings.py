@@ -15,6 +15,7 @@ from playback.replay.svg import NAMESPACE, Drawing, draw, natural_size, parse_sv
 
 _TAG = re.compile(r"<(/?)svg(?=[\s/>])", re.IGNORECASE)
 _LONGEST = 500_000  # characters of one drawing
+_MOST_ENDLESS = 20
 _MOST = 400  # drawings of a document
 _MOST_PIXELS = 24_000_000  # of all of them
 _SHARP_PIXELS = 400_000  # up to here one pixel becomes four
@@ -23,7 +24,9 @@ _MOST_COPIED = 200  # shapes that one drawing borrows from others
 _START_TAG = re.compile(r"<svg((?:\s+[^\s=>/]+(?:=\"[^\"]*\")?)*)\s*(/?)>", re.IGNORECASE)
 _XMLNS = re.compile(r"\sxmlns(?::[\w.-]+)?=\"[^\"]*\"")
 _PREFIX = re.compile(r"[\s</]([A-Za-z_][\w.-]*):[A-Za-z_]")
-_VARIABLE = re.compile(r"var\(\s*--[\w-]+\s*(?:,\s*([^()\"]*(?:\([^()\"]*\))?[^()\"]*))?\)")
+_VARIABLE = re.compile(
+    r"var\(\s{0,9}--[\w-]{1,99}\s{0,9}(?:,([^()\"]{0,99}(?:\([^()\"]{0,99}\))?[^()\"]{0,99}))?\)"
+)
 _WORDS = re.compile(r"&(?!(?:amp|lt|gt|quot|apos|#\d{1,7}|#x[0-9a-fA-F]{1,6});)\w{1,30};")
 _DECLARATION = re.compile(r"([a-z-]+):([^;:]+)")
 _PIXELS = re.compile(r"(\d{1,5}(?:\.\d+)?)px")
@@ -38,16 +41,20 @@ class Drawings:
         self._text = text
         self._shared: dict[str, Element] | None = None
         self._count = 0
+        self._endless = 0  # drawings whose end was looked for in vain
         self._pixels = 0
         self._known: dict[tuple[str, str], str] = {}
 
     def end_of(self, start: int) -> int | None:
         """Where the drawing that starts there ends; None when it does not soon enough."""
         depth = 0
+        if self._endless > _MOST_ENDLESS:
+            return None
         for tag in _TAG.finditer(self._text, start, start + _LONGEST):
             depth += -1 if tag[1] else 1
             if depth <= 0:
                 return self._text.find(">", tag.end()) + 1 or None
+        self._endless += 1
         return None
 
     def image(self, start: int, end: int, attributes: dict[str, str]) -> dict[str, str] | None:

@@ -287,3 +287,23 @@ def test_what_is_taken_down_is_in_no_calendar_list_or_comparison(served: Served,
     listed = json.loads(served.get(f"/api/pages?q=url:{site}").text)["pages"]
     assert [each["timestamp"] for each in listed] == [blocked, TS]
     assert [each["title"] for each in listed] == ["", "T"]
+
+
+def test_a_hidden_capture_leaves_no_gap_in_a_list(served: Served, site: str) -> None:
+    """A list of one still has the newest that may be shown, and so has its oldest end."""
+    moments = [timestamp14(NOW + timedelta(days=days)) for days in range(4)]
+    for days in range(4):
+        served.builder.page(f"{site}/", "<p>x</p>", at=NOW + timedelta(days=days))
+    with contextlib.closing(open_decisions(served.builder.layout)) as decisions:
+        hidden = [
+            Takedown(
+                0, TakedownKind.CAPTURE, f"{site}/", each, Effect.HIDE, "", "", "me", NOW, None
+            )
+            for each in (moments[0], moments[3])
+        ]
+        takedown_book.add(decisions, hidden)
+    text = served.get(f"/url/{site}/").text
+
+    assert f"/changes/{moments[1]}/{moments[2]}/{site}/" in links_of(text)
+    assert moments[0] not in text
+    assert moments[3] not in text

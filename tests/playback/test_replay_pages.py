@@ -225,7 +225,9 @@ def test_other_main_resources_are_shown_as_images_or_text_or_not_at_all(
     )
     assert "&lt;script&gt;1 &amp; 2" in archived.replay.get(f"/c/{TS}/{site}/a.txt").text
     assert archived.replay.get(f"/c/{TS}/{site}/a.exe").status == 404
-    assert f'<img src="/c/{TS}im_/{site}/a.svg"' in archived.replay.get(f"/c/{TS}/{site}/a.svg").text
+    assert (
+        f'<img src="/c/{TS}im_/{site}/a.svg"' in archived.replay.get(f"/c/{TS}/{site}/a.svg").text
+    )
 
 
 def test_the_very_url_wins_over_one_with_the_same_key(archived: Archived, site: str) -> None:

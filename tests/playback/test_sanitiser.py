@@ -499,13 +499,15 @@ def test_a_drawing_borrows_shapes_from_others_in_its_document(in_replay: Call) -
         "<svg><script>alert(1)</script><image href='/etc/passwd'></svg>",
         "<svg viewBox='0 0 1 1'><p>out</p></svg>",
         "<svg" + " x=1" * 5_000 + ">",
-        "<svg>" * 3_000,
+        "<svg>" * 60_000,
+        '<svg viewBox="0 0 1 1"><path d="' + "var(--a," * 30_000 + '"></path></svg>',
+        '<svg viewBox="0 0 1 1"><use href="#a"></use></svg>' * 500 + "<svg>" * 5_000,
         '<svg width="1" height="1"></svg>' * 3_000,
         '<svg width="4000" height="4000"></svg>' * 9,
         '<svg data-weboid-look="width:9px;height:9px;color:red;x:url(//evil.example/x);fill:url(//evil.example/y)"'
         ' width="9" height="9"></svg>',
     ],
-    ids=range(7),
+    ids=range(9),
 )
 def test_a_hostile_drawing_brings_nothing_but_a_picture(in_replay: Call, svg: str) -> None:
     """Whatever is in it, however often, however large (P-02, P-21)."""

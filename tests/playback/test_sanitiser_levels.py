@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from playback.decisions.levels import Level
 from playback.replay.allowed import allowed
+from tests.playback.conftest import NOW, Archived
 from tests.playback.test_sanitiser import VECTORS
 
 pytestmark = pytest.mark.playback
@@ -148,3 +149,19 @@ def test_what_was_made_safe_once_stays_as_it_is(in_replay: Call, level: Level, t
 
     assert strangers(once, level) == []
     assert twice == once
+
+
+def test_a_sheet_without_pictures_has_a_route_of_its_own(archived: Archived, site: str) -> None:
+    """It names none, its imports neither, and what was made for one route is not served by the other."""
+    css = b"@import 'b.css';p{color:red;background:url(x.png)}"
+    archived.builder.response(f"{site}/a.css", css, mime="text/css")
+    moment = f"{NOW:%Y%m%d%H%M%S}"
+
+    plain, whole = (
+        archived.replay.get(f"/c/{moment}{modifier}/{site}/a.css").text
+        for modifier in ("cp_", "cs_")
+    )
+
+    assert plain == f'@import url("/c/{moment}cp_/{site}/b.css") ;\np{{color:red;}}'
+    assert f'url("/c/{moment}im_/{site}/x.png")' in whole
+    assert f'@import url("/c/{moment}cs_/{site}/b.css")' in whole
