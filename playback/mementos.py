@@ -22,23 +22,9 @@ from core.timestamps import milliseconds, parse_timestamp14, timestamp14
 from playback.choosing import BEST_FIRST, EXACT_FIRST, OFFERED, WITHHELD, twin_of
 from playback.database import key_values
 from playback.decisions.takedowns import Effect, Takedown
+from playback.kinds import SHOWN_TYPES
 
 MOST_MEMENTOS = 100_000  # of one URL; what lies beyond is not listed
-# What replay makes a document of when no DOM was kept, or hands out as a file.
-SHOWN_TYPES = (
-    "application/json",
-    "application/pdf",
-    "application/xhtml+xml",
-    "image/avif",
-    "image/gif",
-    "image/jpeg",
-    "image/png",
-    "image/webp",
-    "text/csv",
-    "text/html",
-    "text/markdown",
-    "text/plain",
-)
 _LATEST_MS = 2**53
 _CHUNKS = (8, 500, 5_000)  # rows asked for at first, then, and from then on
 _TYPES = ", ".join(f"'{each}'" for each in SHOWN_TYPES)

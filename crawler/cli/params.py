@@ -1,12 +1,12 @@
 """Arguments that several commands read in the same way: lengths of time, sizes, hosts."""
 
 import re
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import click
 
-from core.durations import parse_duration
+from core.durations import parse_duration, parse_moment
 from core.errors import BadUrlError, InputError
 from core.urls import host_of
 
@@ -47,6 +47,21 @@ class SizeType(click.ParamType[int]):
 
 _SIZE = re.compile(r"(\d{1,12}(?:\.\d{1,6})?)(?:([kmgt])(i?))?b?", re.ASCII)
 DURATION, SIZE = DurationType(), SizeType()
+
+
+def end_of(text: str, *, now: datetime, option: str) -> datetime:
+    """The moment at which something ends: a length of time from now, or a date, as `option` was given.
+
+    Raises:
+        InputError: it names none, or one that is over.
+    """
+    try:
+        return now + parse_duration(text)
+    except InputError:
+        moment = parse_moment(text)
+    if moment <= now:
+        raise InputError(f"{text} is over already; leave {option} out for what has no end.")
+    return moment
 
 
 def host_name(text: str) -> str:

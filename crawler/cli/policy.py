@@ -8,11 +8,11 @@ from datetime import datetime
 import click
 
 from core.clock import SystemClock
-from core.durations import parse_duration, parse_moment
 from core.errors import InputError
 from core.urls import fetch_key
 from crawler.cli.exits import Exit
 from crawler.cli.explain import explain
+from crawler.cli.params import end_of
 from crawler.cli.tables import clean, table, width
 from crawler.cli.where import Where, where_options
 from crawler.collection import open_collection
@@ -110,7 +110,7 @@ def add_command(
     chosen = Kind(kind) if kind else Kind.SETTING if settings else Kind.BLACKLIST
     if (chosen is Kind.SETTING) != bool(settings):
         raise InputError("Settings, and only they, need --set KEY=VALUE.")
-    expires_at = None if expires is None else _expiry(expires, now=now)
+    expires_at = None if expires is None else end_of(expires, now=now, option="--expires")
     made = [
         new_entry(
             PolicyEntry(
@@ -199,18 +199,3 @@ def _pair(text: str) -> tuple[str, str]:
     if not equals:
         raise InputError(f"{text[:80]!r} sets nothing: write KEY=VALUE, such as robots=ignore.")
     return key.strip(), value.strip()
-
-
-def _expiry(text: str, *, now: datetime) -> datetime:
-    """The moment that a length of time from now, or a date, names.
-
-    Raises:
-        InputError: it names none, or one that is over.
-    """
-    try:
-        return now + parse_duration(text)
-    except InputError:
-        moment = parse_moment(text)
-    if moment <= now:
-        raise InputError(f"{text} is over already; leave --expires out for an entry without end.")
-    return moment

@@ -12,11 +12,11 @@ import click
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from core.clock import SystemClock
-from core.durations import parse_duration, parse_moment
 from core.errors import InputError
 from core.timestamps import warc_date
 from crawler.cli.exits import Exit
 from crawler.cli.options import collection_option, database_option, json_option
+from crawler.cli.params import end_of
 from crawler.cli.tables import clean, table, width
 from crawler.cli.takedown_erase import erase_command
 from crawler.cli.takedown_prove import prove_command
@@ -127,7 +127,7 @@ def add_command(
         ticket=ticket.strip(),
         actor=actor if actor is not None else getpass.getuser(),
         decided_at=now,
-        expires_at=None if until is None else _until(until, now=now),
+        expires_at=None if until is None else end_of(until, now=now, option="--until"),
     )
     with ExitStack() as stack:
         at = opened(stack, collection, database_url)
@@ -233,21 +233,6 @@ def _kind(*, prefix: bool, host: bool, capture: str | None, digest: bool) -> Tak
 def _lines_of(file: Any) -> list[str]:
     lines = (line.strip() for line in file)
     return [line for line in lines if line and not line.startswith("#")]
-
-
-def _until(text: str, *, now: datetime) -> datetime:
-    """The moment that a length of time from now, or a date, names.
-
-    Raises:
-        InputError: it names none, or one that is over.
-    """
-    try:
-        return now + parse_duration(text)
-    except InputError:
-        moment = parse_moment(text)
-    if moment <= now:
-        raise InputError(f"{text} is over already; leave --until out for one without end.")
-    return moment
 
 
 def _wanted(database: Database, model: Takedown, words: list[str]) -> list[Takedown]:

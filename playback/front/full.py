@@ -22,9 +22,9 @@ from playback.front.languages import here
 from playback.front.pages import Page, PageStore
 from playback.full_origins import FullOrigins
 from playback.full_permission import FullPermission
+from playback.kinds import HTML_TYPES
 
 _NOTICE, _VIEW = "full", "full-view"
-_HTML_TYPES = frozenset({"text/html", "application/xhtml+xml"})
 _SAFE = "!$&'()*+,/:;=?@[]~%-._"
 
 
@@ -41,7 +41,7 @@ class FullCopies:
         Raises:
             TransientError: the decisions cannot be read.
         """
-        if not page.has_copy or page.mime not in _HTML_TYPES or not is_web_url(page.url):
+        if not page.has_copy or page.mime not in HTML_TYPES or not is_web_url(page.url):
             return None
         if not self.permission.allows(page.url, page.final_url, wiki):
             return None

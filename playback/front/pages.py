@@ -22,29 +22,13 @@ from playback.choosing import BEST_FIRST, OFFERED, twin_of
 from playback.choosing import WITHHELD as WITHHELD_SQL
 from playback.database import Database, key_values
 from playback.decisions.takedowns import Effect, Subject, Takedown
+from playback.kinds import DOWNLOAD_TYPES, READ_TYPES
 from playback.permits import Permits, TakenDownError
 
 MOST_MOMENTS = 50_000  # of one URL's captures in its calendar, the newest
 _CANDIDATES = 20  # looked at for one that can be shown
 _LATEST_MS = 2**53
 _NOT_OFFERED = {Outcome.FAILED, Outcome.SKIPPED}
-# What replay makes a document of when no DOM was kept.
-_SHOWN_TYPES = frozenset(
-    {
-        "application/json",
-        "application/xhtml+xml",
-        "image/avif",
-        "image/gif",
-        "image/jpeg",
-        "image/png",
-        "image/webp",
-        "text/csv",
-        "text/html",
-        "text/markdown",
-        "text/plain",
-    }
-)
-_PDF = "application/pdf"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 COLUMNS = (
     "page_id, url, timestamp, captured_ms, final_url, outcome, reason, status, mime, title,"
@@ -103,7 +87,7 @@ class Page:
     @property
     def is_showable(self) -> bool:
         """True when replay can show it to who asks for this very capture."""
-        shown = ArtifactKind.DOM in self.artifacts or self.mime in _SHOWN_TYPES
+        shown = ArtifactKind.DOM in self.artifacts or self.mime in READ_TYPES
         return shown and self.outcome not in _NOT_OFFERED and self.taken_down is None
 
     @property
@@ -125,7 +109,7 @@ class Page:
     def is_download(self) -> bool:
         """True when the copy is a file to download rather than a page to read."""
         return (
-            self.mime == _PDF
+            self.mime in DOWNLOAD_TYPES
             and self.outcome not in _NOT_OFFERED
             and self.page_class not in WITHHELD
             and self.taken_down is None

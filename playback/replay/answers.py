@@ -14,7 +14,6 @@ from playback.replay.html import SANITISER_VERSION, notice_document
 HTML = "text/html; charset=utf-8"
 TEXT = "text/plain; charset=utf-8"
 CSS = "text/css; charset=utf-8"
-PDF = "application/pdf"
 
 _UNSAFE = re.compile(r"[^A-Za-z0-9:._-]")
 NEVER = "This page was not captured, or not as its readers saw it."

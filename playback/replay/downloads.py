@@ -9,7 +9,8 @@ from contextlib import ExitStack
 from http import HTTPStatus
 
 from core.captures import Capture
-from playback.replay.answers import PDF, Answer, Headers, Request, Stream
+from playback.kinds import PDF
+from playback.replay.answers import Answer, Headers, Request, Stream
 from playback.replay.context import Context
 from playback.replay.ranges import UnsatisfiableRangeError, wanted_range
 

@@ -8,6 +8,7 @@ from core.records import ArtifactKind
 from core.timestamps import timestamp14
 from playback.addresses import Modifier, is_web_url, memento_path
 from playback.decisions.levels import Level
+from playback.kinds import HTML_TYPES, IMAGE_TYPES, TEXT_TYPES
 from playback.replay.answers import HTML, NEVER, Answer, Request, missing, redirect
 from playback.replay.context import Context, decode_text, first_playable
 from playback.replay.downloads import Downloads
@@ -17,13 +18,6 @@ from playback.replay.leveling import leveled
 from playback.replay.listed import warned
 from playback.replay.making import DocumentJob
 from playback.replay.rewriting import Rewriter
-
-_HTML_TYPES = {"text/html", "application/xhtml+xml"}
-_TEXT_TYPES = {"text/plain", "application/json", "text/csv", "text/markdown"}
-# The image route draws the last of them as PNG.
-_IMAGE_TYPES = {"image/png", "image/jpeg", "image/gif", "image/webp", "image/avif"} | {
-    "image/svg+xml", "image/bmp", "image/x-icon", "image/vnd.microsoft.icon",
-}  # fmt: skip
 
 
 class Pages:
@@ -89,7 +83,7 @@ class Pages:
         request, level = found
         if capture.status is not None and 300 <= capture.status < 400:
             return self._archived_redirect(request, capture)
-        if capture.mime in _HTML_TYPES:
+        if capture.mime in HTML_TYPES:
             return self._document(request, capture, capture.url, level, was_scripted=False)
         return self._other_document(request, capture, level)
 
@@ -125,7 +119,7 @@ class Pages:
 
     def _other_document(self, request: Request, capture: Capture, level: Level) -> Answer:
         """A main resource that is no HTML: shown as an image or text, or handed out as a PDF."""
-        if capture.mime in _TEXT_TYPES:
+        if capture.mime in TEXT_TYPES:
 
             def make() -> bytes:
                 payload = self._context.archive.load(capture, limit=self._context.limits.text_bytes)
@@ -134,7 +128,7 @@ class Pages:
             return self._context.made_answer(request, capture, HTML, make)
         if not level.covers(Level.IMAGES):
             return missing("This is no text, and only text is shown at this level.")
-        if capture.mime in _IMAGE_TYPES:
+        if capture.mime in IMAGE_TYPES:
             address = replace(request.memento, modifier=Modifier.IMAGE, url=capture.url)
             body = image_document(memento_path(address), capture.url).encode()
             return request.answer(capture, HTML, lambda: body)

@@ -11,7 +11,7 @@ import pytest
 from core.classes import PageClass
 from core.pages import Outcome
 from core.timestamps import timestamp14
-from tests.playback.conftest import NOW, CollectionBuilder, Served, png, serving
+from tests.playback.conftest import NOW, CollectionBuilder, Served, fetch, png, serving
 
 pytestmark = pytest.mark.playback
 
@@ -149,15 +149,27 @@ def test_a_failed_page_says_why_and_shows_no_frame(served: Served, site: str) ->
     assert "<iframe" not in text
 
 
-def test_a_pdf_is_offered_as_a_download(served: Served, site: str) -> None:
-    """A sandboxed frame would not open it, and should not."""
-    served.builder.response(f"{site}/a.pdf", b"%PDF-1.7", mime="application/pdf")
-    served.builder.page(f"{site}/a.pdf", None, mime="application/pdf")
+@pytest.mark.parametrize(
+    ("name", "mime", "body", "told"),
+    [
+        ("a.pdf", "application/pdf", b"%PDF-1.7", "PDF"),
+        ("a.webm", "video/webm", b"\x1aE\xdf\xa3film", "a film"),
+    ],
+)
+def test_a_file_is_offered_as_a_download(
+    served: Served, site: str, name: str, mime: str, body: bytes, told: str
+) -> None:
+    """A sandboxed frame would not open it, and should not; replay hands out what the front offers."""
+    served.builder.response(f"{site}/{name}", body, mime=mime)
+    served.builder.page(f"{site}/{name}", None, mime=mime)
 
-    text = served.get(f"/page/{TS}/{site}/a.pdf").text
+    text = served.get(f"/page/{TS}/{site}/{name}").text
 
     assert "<iframe" not in text
-    assert f"{served.replay}/c/{TS}/{site}/a.pdf" in links_of(text)
+    assert told in text
+    assert f"{served.replay}/c/{TS}/{site}/{name}" in links_of(text)
+    copy = fetch(served.replay, f"/c/{TS}/{site}/{name}")
+    assert (copy.status, copy.body) == (200, body)
 
 
 def test_hostile_titles_and_urls_are_text(served: Served, site: str) -> None:

@@ -23,8 +23,7 @@ from core.timestamps import milliseconds, timestamp14, warc_date
 from playback.captures_queries import Between, CaptureRows, KeyRange, Position
 from playback.database import Database, KeptSqliteDatabase
 from playback.decisions.takedowns import Effect, Takedown, TakedownKind
-from playback.front.pages import _PDF, _SHOWN_TYPES
-from playback.mementos import SHOWN_TYPES, Mementos, Visit, _values
+from playback.mementos import Mementos, Visit, _values
 from playback.postgres import PostgresDatabase
 from proxy.index.postgres import PostgresCaptureIndex
 from proxy.index.sqlite import SqliteCaptureIndex
@@ -327,8 +326,3 @@ def test_questions_read_ranges_of_an_index_and_sort_nothing(tmp_path: Path) -> N
     assert len(plans) > 12
     assert not [plan for plan in plans if plan.startswith("SCAN captures") and "USING" not in plan]
     assert not [plan for plan in plans if "TEMP B-TREE" in plan or plan.startswith("SCAN pages")]
-
-
-def test_what_can_be_shown_is_what_the_front_shows() -> None:
-    """One rule in two places."""
-    assert set(SHOWN_TYPES) == _SHOWN_TYPES | {_PDF}
