@@ -5,6 +5,7 @@ import re
 import struct
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -158,6 +159,21 @@ def test_nobody_but_a_page_is_given_a_font(house: Served, site: str, ttf: bytes)
     assert asked(Sec_Fetch_Dest="script") == 403
     decide(house.builder.layout, Level.TEXT, link=f"{site}/f")
     assert asked() == 404
+
+
+def test_a_font_of_another_moment_counts_as_a_part(house: Served, site: str, ttf: bytes) -> None:
+    """It is told of as pictures are, and is not shown at all beyond the window (P-10)."""
+    house.builder.page(f"{site}/", f"<style>{FACE}</style><p>x")
+    for days in (2, 31):
+        house.builder.response(
+            f"{site}/{'f' if days == 2 else 'g'}", ttf, mime="font/ttf", at=NOW + timedelta(days)
+        )
+
+    told = fetch(house.replay, f"/c/{TS}sk_/{site}/").text
+
+    assert told == f"shown 1\nother 1\nearlier 0\nlater {2 * 86_400}\n"
+    assert fetch(house.replay, f"{FONT}{site}/f", headers=ASKED).status == 200
+    assert fetch(house.replay, f"{FONT}{site}/g", headers=ASKED).status == 404
 
 
 def test_what_is_no_font_is_absent(house: Served, site: str, ttf: bytes) -> None:
