@@ -253,7 +253,7 @@ def test_of_any_bytes_at_all_it_is_said_what_they_are(magic: bytes, rest: bytes)
 _CSS = st.lists(
     st.sampled_from(
         ["@font-face{", "@FONT-F\\41 CE {", "font-family:x;", "font-family:'</style>';", "src:", "url(f.woff2)",
-         "url(//evil.example/x)", "url('a b')", "u\\72l(//evil.example/y)", "local(x)", "src('//evil.example/z')",
+         "url(//evil.example/x)", "url(http://evil.example/h)", "url('a b')", "u\\72l(//evil.example/y)", "local(x)", "src('//evil.example/z')",
          "url(data:font/ttf;base64,AAAA)", " format('woff2')", " format(svg)", " tech(variations)", ",", ";", "}",
          "{", "(", ")", "'", '"', "\\", "/*", "*/", "unicode-range:U+0-FF;", "font-weight:var(--x);", "@media x{",
          "p{", "color:red", "ascent-override:90%;", "url(", "\n", " x"]
