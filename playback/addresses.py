@@ -45,6 +45,7 @@ class Modifier(StrEnum):
     IMAGE = "im_"
     STYLE = "cs_"
     PLAIN_STYLE = "cp_"  # a style sheet that names no image
+    FONT = "fo_"
     TEXT = "id_"  # the text artifact
     AS_TEXT = "tx_"  # and the page at a level that its reader chose
     AS_LIMITED = "rd_"

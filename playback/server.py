@@ -65,6 +65,7 @@ async def serve(  # noqa: PLR0913 each is the caller's to say
     openness: Openness = CLOSED,
     window_days: float = 30.0,
     captures_index: str = "",
+    fonts: bool = False,
 ) -> None:
     """Serve until cancelled, or until SIGTERM comes; then front and replay have ended.
 
@@ -90,6 +91,7 @@ async def serve(  # noqa: PLR0913 each is the caller's to say
         workers: how many processes replay has; 0: `default_workers`.
         openness: what is told to machines.
         window_days: how far from its page a part of it may be captured (P-10).
+        fonts: copies load their own fonts, at the level `images`.
 
     Raises:
         ConfigError: the origins are missing or the same, the URL names no index, or the front does
@@ -132,6 +134,7 @@ async def serve(  # noqa: PLR0913 each is the caller's to say
                 *_replay_command(python, layout, host, front, workers or default_workers()),
                 *("--unscanned", unscanned),
                 *("--window-days", str(window_days)),
+                *(["--fonts"] if fonts else []),
             ]
             if origins is not None:
                 command += ["--origin", origins.replay]

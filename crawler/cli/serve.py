@@ -79,6 +79,9 @@ from playback.server import Origins, serve
     help="How far from its page a picture or style sheet may be captured.",
 )
 @click.option(
+    "--fonts", is_flag=True, help="Copies load the fonts that were captured with their pages."
+)
+@click.option(
     "--indexing",
     type=click.Choice([each.value for each in Indexing]),
     default=Indexing.NONE.value,
@@ -105,6 +108,7 @@ def command(
     captures_index: str,
     unscanned: str,
     window_days: float,
+    fonts: bool,
     indexing: str,
     cdx_hosts: bool,
 ) -> int:
@@ -135,6 +139,7 @@ def command(
                     full=full_origin or (LOCAL if full else ""),
                     openness=Openness(Indexing(indexing), cdx_hosts=cdx_hosts),
                     window_days=window_days,
+                    fonts=fonts,
                 )
             )
     except KeyboardInterrupt:

@@ -75,10 +75,13 @@ def main() -> None:
         make=makers,
         made=MadeCache(limits.cache_bytes, _files(layout, options.cache_bytes)),
         origin=options.origin or _own_origin(options.host, server.port),
+        has_fonts=options.fonts,
     )
     server.answer_with(
         Replay(context),
-        Policy(options.front_origin, _hosts(options.host, server.port, options.origin)),
+        Policy(
+            options.front_origin, _hosts(options.host, server.port, options.origin), options.fonts
+        ),
     )
     server.application = with_full(server.application, context, options.full_origin)
     server.before_each = decisions.begin
@@ -140,6 +143,7 @@ def _parse() -> argparse.Namespace:
         default=Unscanned.ALLOW,
         help="hold-downloads: no file leaves that was not scanned",
     )
+    parser.add_argument("--fonts", action="store_true", help="copies load their own fonts")
     parser.add_argument("--keep-running", action="store_true", help="do not stop when stdin ends")
     return parser.parse_args()
 

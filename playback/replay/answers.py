@@ -60,7 +60,8 @@ class Request:
     """What is asked for, the moment its timestamp names, and the ETags its reader holds.
 
     Attributes:
-        is_embedded: a page shows it; no reader sees it by itself (Fetch Metadata).
+        destination: what the browser says it is for (Fetch Metadata): an image or a font of a page, or
+            a document; empty when it did not say so.
         variant: what else the answer depends on, e.g. the level; part of its ETag.
         range: the range that is asked for, as the header says it; empty: all.
         if_range: the ETag for which alone a range is wanted; empty: any.
@@ -73,7 +74,7 @@ class Request:
     range: str = ""
     if_range: str = ""
     rules: str = ""
-    is_embedded: bool = False
+    destination: str = ""
     variant: str = ""
 
     def etag(self, capture: Capture) -> str:

@@ -39,6 +39,7 @@ class Limits:
     css_bytes: int = 1_000_000
     text_bytes: int = 10_000_000
     image_bytes: int = 32_000_000
+    font_bytes: int = 8_000_000
     pdf_bytes: int = 64_000_000  # under a content coding
     download_bytes: int = 4_000_000_000
     full_bytes: int = 64_000_000  # any part of a full copy
@@ -60,6 +61,7 @@ class Context:
         make: what makes documents and style sheets safe.
         made: what was made.
         origin: our own, as readers see it; empty where nobody needs to be told.
+        has_fonts: copies load their own fonts, at the level `images`.
         levels: how much of it each reader is shown.
     """
 
@@ -72,6 +74,7 @@ class Context:
     make: Make
     made: MadeCache
     origin: str = ""
+    has_fonts: bool = False
     levels: LevelBook = field(init=False)
 
     def __post_init__(self) -> None:
@@ -90,7 +93,7 @@ class Context:
             # what of,
             (capture.digest, capture.url, capture.page_id, place.filename, place.offset),
             # for whom,
-            (address, content_type, self.front, request.rules, request.variant),
+            (address, content_type, self.front, self.has_fonts, request.rules, request.variant),
             # by what.
             (SANITISER_VERSION, maker_version()),
         )

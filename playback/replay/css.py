@@ -2,8 +2,8 @@
 
 tinycss2 parses as CSS Syntax Level 3 says browsers do; what is not on the lists is left out, and
 what is kept is written anew from the parsed tokens. A ``url()`` leads to our image route, an
-``@import`` to our style route. Nothing stays that could fetch from elsewhere, load a font, or
-fix itself over the window.
+``@import`` to our style route, and fonts are left out unless they are switched on
+(`playback.replay.css_fonts`). Nothing stays that could fetch from elsewhere or fix itself over the window.
 """
 
 import re
@@ -12,10 +12,21 @@ from functools import lru_cache
 from typing import Any
 
 import tinycss2
-from tinycss2.ast import AtKeywordToken, FunctionBlock, ParseError, StringToken, URLToken
+from tinycss2.ast import AtKeywordToken, FunctionBlock, ParseError, URLToken
 from tinycss2.bytes import decode_stylesheet_bytes
 
+from playback.replay.css_fonts import write_font_face
 from playback.replay.css_quick import URL, Declaration, plain_declarations, plain_rule, split_rules
+from playback.replay.css_tokens import (
+    UNQUOTABLE,
+    NotAllowedError,
+    escape_end,
+    is_url_function,
+    serialise,
+    solid,
+    url_of,
+    url_token,
+)
 from playback.replay.picturing import picture_address
 from playback.replay.rewriting import Rewriter
 
@@ -75,7 +86,6 @@ _DESCRIPTORS = {
 _POSITIONS = {"static", "relative", "absolute", "sticky", "-webkit-sticky"} | {
     "inherit", "initial", "unset", "revert", "revert-layer",
 }  # fmt: skip
-_UNQUOTABLE = re.compile(r"[\x00-\x20\"\\<]")
 _MEDIA = re.compile(r"[A-Za-z0-9 ,:()./<>=-]{1,500}")
 
 
@@ -152,20 +162,20 @@ def _write_rule(rule: Any, rewriter: Rewriter, depth: int) -> str:
         return _write_import(rule, rewriter) if depth == 0 else ""
     if _is_unfit(rule.prelude, 0):
         return ""
-    if rule.content is None or keyword in _DESCRIPTORS:
-        return _write_blockless(rule, keyword)
+    if rule.content is None or keyword == "font-face" or keyword in _DESCRIPTORS:
+        return _write_plain_rule(rule, keyword, rewriter)
     if keyword and _VENDOR.sub("", keyword) not in _GROUP_RULES:
         return ""
     block = _write_block(rule.content, rewriter, depth)
     name = f"@{keyword}" if keyword else ""
-    return f"{name}{_serialise(rule.prelude)}{{{block}}}" if block else ""
+    return f"{name}{serialise(rule.prelude)}{{{block}}}" if block else ""
 
 
 def _is_unfit(tokens: Iterable[Any], depth: int) -> bool:
     """True when what stands before a block holds what has no place there, or is broken."""
     return depth > _DEEPEST or any(
         isinstance(token, ParseError | AtKeywordToken | URLToken)
-        or _is_url_function(token)
+        or is_url_function(token)
         or _is_unfit(_inside(token), depth + 1)
         for token in tokens
     )
@@ -191,11 +201,13 @@ def _write_block(content: list[Any], rewriter: Rewriter, depth: int) -> str:
     return "".join(parts)
 
 
-def _write_blockless(rule: Any, keyword: str) -> str:
+def _write_plain_rule(rule: Any, keyword: str, rewriter: Rewriter) -> str:
     """A rule that holds no rules: names of layers, or descriptors."""
+    if keyword == "font-face":
+        return write_font_face(rule, rewriter) if rewriter.has_fonts else ""
     if rule.content is not None:
         return _write_descriptors(rule, keyword)
-    return f"@layer{_serialise(rule.prelude)};" if keyword == "layer" else ""
+    return f"@layer{serialise(rule.prelude)};" if keyword == "layer" else ""
 
 
 def _write_descriptors(rule: Any, keyword: str) -> str:
@@ -208,8 +220,8 @@ def _write_descriptors(rule: Any, keyword: str) -> str:
     ]
     if any(_is_unfit(each.value, 0) for each in said):
         return ""
-    block = "".join(f"{each.lower_name}:{_serialise(each.value).strip()};" for each in said)
-    return f"@{keyword}{_serialise(rule.prelude)}{{{block}}}"
+    block = "".join(f"{each.lower_name}:{serialise(each.value).strip()};" for each in said)
+    return f"@{keyword}{serialise(rule.prelude)}{{{block}}}"
 
 
 def _write_import(rule: Any, rewriter: Rewriter) -> str:
@@ -218,8 +230,8 @@ def _write_import(rule: Any, rewriter: Rewriter) -> str:
         del tokens[0]
     if not tokens or rule.content is not None:
         return ""
-    target = rewriter.sheet(_url_of(tokens[0]) or "")
-    if target is None or _UNQUOTABLE.search(target):
+    target = rewriter.sheet(url_of(tokens[0]) or "")
+    if target is None or UNQUOTABLE.search(target):
         return ""
     condition = safe_media(tinycss2.serialize(tokens[1:]))
     return f'@import url("{target}") {condition};'
@@ -234,7 +246,7 @@ def _write_plain(declarations: Iterable[Declaration], rewriter: Rewriter) -> str
         if "(" in value:
             try:
                 text = URL.sub(lambda url: _shown_url(url, rewriter), value)
-            except _NotAllowedError:
+            except NotAllowedError:
                 continue
         parts.append(_as_written(name, name, text, is_important=is_important))
     return "".join(parts)
@@ -243,8 +255,8 @@ def _write_plain(declarations: Iterable[Declaration], rewriter: Rewriter) -> str
 def _shown_url(url: re.Match[str], rewriter: Rewriter) -> str:
     target = picture_address(url[1] or url[2] or url[3], rewriter)
     if target is None:
-        raise _NotAllowedError
-    return str(_url_token(target).representation)
+        raise NotAllowedError
+    return str(url_token(target).representation)
 
 
 @lru_cache(maxsize=1024)
@@ -262,10 +274,10 @@ def _write_declaration(node: Any, rewriter: Rewriter) -> str:
         return ""
     try:
         value = _rewritten(node.value, rewriter, 0, allow_attr=name == "content")
-    except _NotAllowedError:
+    except NotAllowedError:
         return ""
     # tinycss2 keeps a custom property's name as written, and its case counts.
-    text = _serialise(value).strip()
+    text = serialise(value).strip()
     return _as_written(name, _serialise_name(node), text, is_important=node.important)
 
 
@@ -283,44 +295,40 @@ def _as_written(name: str, written: str, text: str, *, is_important: bool) -> st
 
 def _serialise_name(node: Any) -> str:
     written: str = tinycss2.serialize([node])
-    return _escape_end(written.partition(":")[0]) if node.name.startswith("--") else node.lower_name
-
-
-class _NotAllowedError(Exception):
-    """A value holds a token that may not be shown."""
+    return escape_end(written.partition(":")[0]) if node.name.startswith("--") else node.lower_name
 
 
 def _rewritten(tokens: list[Any], rewriter: Rewriter, depth: int, allow_attr: bool) -> list[Any]:  # noqa: FBT001 private and recursive
     """The tokens with their URLs led to our routes.
 
     Raises:
-        _NotAllowedError: one of them is not on the list.
+        NotAllowedError: one of them is not on the list.
     """
     if depth > _DEEPEST:
-        raise _NotAllowedError
+        raise NotAllowedError
     return [_rewritten_token(token, rewriter, depth, allow_attr) for token in tokens]
 
 
 def _rewritten_token(token: Any, rewriter: Rewriter, depth: int, allow_attr: bool) -> Any:  # noqa: FBT001 private and recursive
     if isinstance(token, ParseError | AtKeywordToken):
-        raise _NotAllowedError
-    if isinstance(token, URLToken) or _is_url_function(token):
-        target = picture_address(_url_of(token) or "", rewriter)
+        raise NotAllowedError
+    if isinstance(token, URLToken) or is_url_function(token):
+        target = picture_address(url_of(token) or "", rewriter)
         if target is None:
-            raise _NotAllowedError
-        return _url_token(target)
+            raise NotAllowedError
+        return url_token(target)
     if isinstance(token, FunctionBlock) and token.lower_name in _IMAGE_SET:
         # One picture of the set is enough, and its first is the one for every screen.
         target = picture_address(_first_of_set(token) or "", rewriter)
         if target is None:
-            raise _NotAllowedError
-        return _url_token(target)
+            raise NotAllowedError
+        return url_token(target)
     if isinstance(token, FunctionBlock):
         allowed = token.lower_name in _FUNCTIONS or (allow_attr and token.lower_name == "attr")
         if not allowed:
-            raise _NotAllowedError
+            raise NotAllowedError
         if token.lower_name == "attr" and not _is_plain_attr(token):
-            raise _NotAllowedError
+            raise NotAllowedError
         token.arguments = _rewritten(token.arguments, rewriter, depth + 1, allow_attr=False)
     elif hasattr(token, "content"):  # a block in parentheses, brackets or braces
         token.content = _rewritten(token.content, rewriter, depth + 1, allow_attr)
@@ -329,45 +337,10 @@ def _rewritten_token(token: Any, rewriter: Rewriter, depth: int, allow_attr: boo
 
 def _is_plain_attr(token: Any) -> bool:
     """True for ``attr(name)``, which is text: of a type, it could become what is fetched."""
-    inside = [each for each in token.arguments if each.type not in {"whitespace", "comment"}]
+    inside = solid(token.arguments)
     return len(inside) == 1 and inside[0].type == "ident"
 
 
 def _first_of_set(token: Any) -> str | None:
-    inside = [each for each in token.arguments if each.type not in {"whitespace", "comment"}]
-    return _url_of(inside[0]) if inside else None
-
-
-def _is_url_function(token: Any) -> bool:
-    return isinstance(token, FunctionBlock) and token.lower_name == "url"
-
-
-def _url_of(token: Any) -> str | None:
-    """The URL that a token names: ``url(x)``, ``url("x")`` or, in @import, ``"x"``."""
-    if isinstance(token, URLToken | StringToken):
-        return str(token.value)
-    if _is_url_function(token):
-        inside = [each for each in token.arguments if each.type not in {"whitespace", "comment"}]
-        if len(inside) == 1 and isinstance(inside[0], StringToken):
-            return str(inside[0].value)
-    return None
-
-
-def _url_token(url: str) -> URLToken:
-    """The URL as a token.
-
-    Raises:
-        _NotAllowedError: it holds what would have to be escaped, as no address of ours does.
-    """
-    if _UNQUOTABLE.search(url):
-        raise _NotAllowedError
-    return URLToken(0, 0, url, f'url("{url}")')
-
-
-def _serialise(tokens: list[Any]) -> str:
-    return _escape_end(tinycss2.serialize(tokens))
-
-
-def _escape_end(text: str) -> str:
-    """The text without ``</``, which could end a style element; inside strings it means the same."""
-    return text.replace("</", "<\\/")
+    inside = solid(token.arguments)
+    return url_of(inside[0]) if inside else None

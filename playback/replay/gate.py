@@ -17,6 +17,7 @@ from functools import lru_cache
 from typing import Any
 from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
+from playback.replay.fonts import FONT_TYPES
 from playback.replay.http import LONGEST_TARGET
 
 Headers = list[tuple[str, str]]
@@ -26,6 +27,7 @@ _LOG = logging.getLogger(__name__)
 _METHODS = ("GET", "HEAD")
 # Fetch Metadata: a worker, a script or a plug-in has no business here (P-06).
 _DESTINATIONS = {"document", "iframe", "frame", "image", "style", "empty"}
+_FONT = "font"  # welcome only where copies load their fonts
 _NO_BODY = {204, 304}
 _TARGET = re.compile(r"[!-~]+")
 
@@ -43,12 +45,15 @@ class TypePolicy:
         is_part: shown within pages. In a sandboxed document our own images count as cross-origin
             (research 1.6, the trap), so these must say that they may be embedded.
         is_attached: never opened here: it needs a Content-Disposition, and may be had in ranges.
+        is_font: leaves only where fonts are switched on, and is fetched with CORS: of a sandboxed
+            document every origin is another (CSS Fonts 4, 4.8.2).
     """
 
     sandbox: str = "sandbox"
     directives: tuple[str, ...] = ()
     is_part: bool = False
     is_attached: bool = False
+    is_font: bool = False
 
 
 _PART = TypePolicy(is_part=True)
@@ -67,6 +72,7 @@ TYPES: dict[str, TypePolicy] = {
     "image/gif": _PART,
     "image/webp": _PART,
     "image/avif": _PART,
+    **dict.fromkeys(FONT_TYPES, TypePolicy(is_part=True, is_font=True)),
     "application/pdf": _DOWNLOAD,
     "audio/mpeg": _DOWNLOAD,
     "audio/flac": _DOWNLOAD,
@@ -112,7 +118,7 @@ _HEARD: dict[str, re.Pattern[str]] = {
     "HTTP_IF_NONE_MATCH": re.compile(r"[!-~ \t]{1,2000}"),
     "HTTP_RANGE": re.compile(r"bytes=(?:\d{1,15}-\d{0,15}|-\d{1,15})", re.ASCII),
     "HTTP_IF_RANGE": ALLOWED["etag"],
-    "HTTP_SEC_FETCH_DEST": re.compile(r"image"),
+    "HTTP_SEC_FETCH_DEST": re.compile("|".join(sorted({*_DESTINATIONS, _FONT}))),
 }
 _PERMISSIONS = (
     "accelerometer",
@@ -161,19 +167,28 @@ class Policy:
         front_origin: the one origin that may frame us.
         hosts: values of Host that are ours; any other is refused, so that a name rebound to this
             address reads nothing.
+        has_fonts: copies load fonts, from us and from within themselves.
     """
 
     front_origin: str
     hosts: frozenset[str]
+    has_fonts: bool = False
+
+    def kind(self, content_type: str) -> TypePolicy | None:
+        """What such a response may do; None when there is none."""
+        kind = TYPES.get(content_type)
+        return None if kind is not None and kind.is_font and not self.has_fonts else kind
 
 
 @lru_cache(maxsize=256)
 def _fixed(policy: Policy, content_type: str) -> tuple[tuple[str, str], ...]:
-    kind = TYPES.get(content_type) or TypePolicy()
+    kind = policy.kind(content_type) or TypePolicy()
+    fonts = ("font-src 'self' data:",) if policy.has_fonts and content_type == _HTML else ()
     directives = (
         kind.sandbox,
         "default-src 'none'",
         *kind.directives,
+        *fonts,
         "form-action 'none'",
         "base-uri 'none'",
         f"frame-ancestors {policy.front_origin}",
@@ -188,6 +203,7 @@ def _fixed(policy: Policy, content_type: str) -> tuple[tuple[str, str], ...]:
         ("Origin-Agent-Cluster", "?1"),
         ("X-DNS-Prefetch-Control", "off"),
         ("X-Robots-Tag", "noindex, noarchive"),
+        *((("Access-Control-Allow-Origin", "*"),) if kind.is_font else ()),
     )
 
 
@@ -312,7 +328,8 @@ def _refusal(environ: WSGIEnvironment, policy: Policy) -> tuple[str, str] | None
     if not _TARGET.fullmatch(target):
         return "400 Bad Request", "This is no address.\n"
     destination = environ.get("HTTP_SEC_FETCH_DEST", "document").lower()
-    if "HTTP_SERVICE_WORKER" in environ or destination not in _DESTINATIONS:
+    is_welcome = destination in _DESTINATIONS or (policy.has_fonts and destination == _FONT)
+    if "HTTP_SERVICE_WORKER" in environ or not is_welcome:
         return "403 Forbidden", "Captures are neither scripts nor workers.\n"
     return None
 
@@ -351,7 +368,7 @@ def _allowed(answer: _Answer, policy: Policy, *, has_body: bool) -> tuple[str, H
     content_type = next(
         (text for name, text in answer.headers if name.lower() == "content-type"), ""
     )
-    kind = TYPES.get(content_type)
+    kind = policy.kind(content_type)
     is_attached = kind is not None and kind.is_attached
     is_partial = status.startswith(("206", "416"))
     kept, names = [], set[str]()

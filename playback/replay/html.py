@@ -46,8 +46,11 @@ _PLAIN_STYLE = (
     "table{border-collapse:collapse;display:block;overflow-x:auto}"
     "td,th{border:1px solid #8888;padding:.2em .5em;text-align:start;vertical-align:top}"
 )
-# Where no image is shown none is asked for, whatever the sanitiser let through: policies add up.
-_NO_IMAGES = '<meta http-equiv="Content-Security-Policy" content="img-src \'none\'">'
+# Where no image is shown none is asked for, and no font, whatever the sanitiser let through: policies
+# add up.
+_NO_IMAGES = (
+    "<meta http-equiv=\"Content-Security-Policy\" content=\"img-src 'none'; font-src 'none'\">"
+)
 # In a layer, so that any rule of the page wins: disabled controls keep their colours.
 _BASE_STYLE = (
     "@layer weboid{:disabled{color:fieldtext;opacity:1}button:disabled{color:buttontext}"
@@ -71,7 +74,8 @@ def sanitise_document(
         level: how much of it is shown.
     """
     shows = allowed(level)
-    rewriter = replace(rewriter, has_images=shows.has_images)
+    has_fonts = rewriter.has_fonts and shows.has_images
+    rewriter = replace(rewriter, has_images=shows.has_images, has_fonts=has_fonts)
     return _sanitise(text, rewriter, was_scripted=was_scripted, level=level, depth=0)
 
 

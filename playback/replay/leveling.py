@@ -51,15 +51,30 @@ def shows_image(
     Raises:
         TransientError: the rules or the index cannot be read.
     """
-    wiki = request.memento.wiki
     if artifact is None:
-        if request.is_embedded:
-            return True
-        rules = context.levels.now()
-        level = least(rules.of(request.memento.url, wiki), rules.of(capture.url, wiki))
-    else:
-        page = context.index.page(artifact[1], request.at, on_purpose=True)
-        is_its = page is not None and artifact[1] in (page.url, page.final_url)
-        urls = (page.url, page.final_url) if page is not None and is_its else (artifact[1],)
-        level = context.levels.now().of_page(urls, wiki)
+        return request.destination == "image" or _may_be_seen(context, request, capture)
+    page = context.index.page(artifact[1], request.at, on_purpose=True)
+    is_its = page is not None and artifact[1] in (page.url, page.final_url)
+    urls = (page.url, page.final_url) if page is not None and is_its else (artifact[1],)
+    return context.levels.now().of_page(urls, request.memento.wiki).covers(Level.IMAGES)
+
+
+def loads_font(context: Context, request: Request, capture: Capture) -> bool:
+    """True when the font in `capture` may be handed out: to a page, whose level has decided.
+
+    Nobody opens a font, which would be a download, and no script reads it. Browsers before Fetch Metadata,
+    and all of them over plain HTTP, do not say what it is for; then the rules are asked about the font.
+
+    Raises:
+        TransientError: the rules cannot be read.
+    """
+    if request.destination:
+        return request.destination == "font"
+    return _may_be_seen(context, request, capture)
+
+
+def _may_be_seen(context: Context, request: Request, capture: Capture) -> bool:
+    """True when what belongs to a page's look may be had by itself."""
+    rules, wiki = context.levels.now(), request.memento.wiki
+    level = least(rules.of(request.memento.url, wiki), rules.of(capture.url, wiki))
     return level.covers(Level.IMAGES)

@@ -107,6 +107,7 @@ class Pages:
             base,
             wiki=address.wiki,
             level=address.level,
+            has_fonts=self._context.has_fonts,
         )
 
         def make() -> bytes:

@@ -1,4 +1,4 @@
-"""Parts of pages: images, style sheets and plain texts, near the moment of the page that shows them."""
+"""Parts of pages: images, style sheets, fonts and plain texts, near the moment of the page that shows them."""
 
 from collections.abc import Callable, Iterable
 from functools import partial
@@ -6,14 +6,15 @@ from http import HTTPStatus
 from urllib.parse import urljoin
 
 from core.captures import Capture
-from core.errors import PermanentError
+from core.errors import BodyTooLargeError, PermanentError
 from core.records import ArtifactKind, parse_artifact_uri
 from playback.addresses import Modifier, is_web_url
 from playback.replay.answers import CSS, TEXT, Answer, Request, absent
 from playback.replay.archive import Payload
 from playback.replay.context import CHARSET, Context, first_playable
+from playback.replay.fonts import FONT_TYPES, font_type
 from playback.replay.images import image_type
-from playback.replay.leveling import shows_image
+from playback.replay.leveling import loads_font, shows_image
 from playback.replay.making import RasterJob, SheetJob
 from playback.replay.rewriting import Rewriter
 from playback.replay.sniffing import raster_kind
@@ -73,12 +74,14 @@ class Parts:
         capture, load = found
         if capture.mime not in {"text/css", "text/plain", ""}:
             return absent()
+        is_whole = request.memento.modifier is Modifier.STYLE
         rewriter = Rewriter(
             request.memento.timestamp,
             capture.url,
             self._context.front,
             wiki=request.memento.wiki,
-            has_images=request.memento.modifier is Modifier.STYLE,
+            has_images=is_whole,
+            has_fonts=is_whole and self._context.has_fonts,
         )
 
         def make() -> bytes:
@@ -87,6 +90,27 @@ class Parts:
             return self._context.make(SheetJob(payload.body, named[1] if named else None, rewriter))
 
         return self._context.made_answer(request, capture, CSS, make)
+
+    def font(self, request: Request) -> Answer:
+        """A font of a page, as it was archived; absent where fonts are switched off."""
+        if not self._context.has_fonts or not is_web_url(request.memento.url):
+            return absent()
+        found = self._part(request, self._context.limits.font_bytes)
+        if found is None:
+            return absent()
+        capture, load = found
+        if not loads_font(self._context, request, capture):
+            return absent()
+        if request.known_etags:
+            known = request.answer(capture, FONT_TYPES[0], bytes)  # any: of a 304 no type is sent
+            if known.status is HTTPStatus.NOT_MODIFIED:
+                return known
+        try:
+            body = load().body
+        except BodyTooLargeError:
+            return absent()
+        media_type = font_type(body)
+        return absent() if media_type is None else request.answer(capture, media_type, lambda: body)
 
     def text(self, request: Request) -> Answer:
         """The visible text of a page."""

@@ -1,7 +1,7 @@
 """Where an archived page's URLs lead when it is played back; pure.
 
-Whatever a page says, an image comes from our image route, a style sheet from our style route, and a
-link leads to the front. There is no fourth answer, so nothing of the page reaches the live web
+Whatever a page says, an image comes from our image route, a style sheet from our style route, a font
+from our font route, and a link leads to the front. There is no fifth answer, so nothing of the page reaches the live web
 (P-03).
 """
 
@@ -41,6 +41,7 @@ class Rewriter:
         wiki: the wiki whose reader asks; empty: none.
         level: the level that the reader chose, which links keep; None: none was chosen.
         has_images: images are shown, also those that style sheets name.
+        has_fonts: the page's own fonts are loaded.
     """
 
     timestamp: str
@@ -50,6 +51,7 @@ class Rewriter:
     wiki: str = ""
     level: Level | None = None
     has_images: bool = True
+    has_fonts: bool = False
 
     def based(self, base: str) -> "Rewriter":
         """The same rules for a page with a base element that says `base`."""
@@ -70,6 +72,10 @@ class Rewriter:
     def sheet(self, value: str) -> str | None:
         """Where the style sheet comes from; None when from nowhere."""
         return self._part(value, Modifier.STYLE if self.has_images else Modifier.PLAIN_STYLE)
+
+    def font(self, value: str) -> str | None:
+        """Where the font comes from; None when from nowhere."""
+        return self._part(value, Modifier.FONT) if self.has_fonts else None
 
     def link(self, value: str) -> str | None:
         """Where a link leads: within the page, or to the front; None when nowhere."""

@@ -39,7 +39,7 @@ _LOG = logging.getLogger(__name__)
 
 Route = Callable[[Request], Answer]
 # What is no page by itself: its reader sees the alternative text.
-_PARTS = (Modifier.IMAGE, Modifier.STYLE, Modifier.PLAIN_STYLE, Modifier.TEXT)
+_PARTS = (Modifier.IMAGE, Modifier.STYLE, Modifier.PLAIN_STYLE, Modifier.FONT, Modifier.TEXT)
 
 # No copy is ever for search engines (P-23).
 ROBOTS = Answer(HTTPStatus.OK, TEXT, b"User-agent: *\nDisallow: /\n")
@@ -55,6 +55,7 @@ def routes(context: Context) -> Mapping[Modifier, Route]:
         Modifier.IMAGE: parts.image,
         Modifier.STYLE: parts.style,
         Modifier.PLAIN_STYLE: parts.style,
+        Modifier.FONT: parts.font,
         Modifier.TEXT: parts.text,
         Modifier.SKEW: skews.answer,
         **dict.fromkeys(LEVEL_MODIFIERS.values(), pages.page),
@@ -67,8 +68,9 @@ class Replay:
     def __init__(self, context: Context) -> None:
         self._context = context
         self._routes = routes(context)
-        # Copies that a reader's browser keeps lead to the front, and are as safe as what made them.
-        made = hashlib.sha256(f"{maker_version()} {context.front}".encode())
+        # Copies that a reader's browser keeps lead to the front, name fonts or not, and are as safe as
+        # what made them.
+        made = hashlib.sha256(f"{maker_version()} {context.front} {context.has_fonts}".encode())
         self._made = made.hexdigest()[:8]
 
     def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
@@ -91,8 +93,7 @@ class Replay:
                 range=environ.get("HTTP_RANGE", ""),
                 if_range=environ.get("HTTP_IF_RANGE", ""),
                 rules=f"{self._made}{self._context.permits.state_of_digests()}",
-                # The gate lets in no other destination than an image's.
-                is_embedded="HTTP_SEC_FETCH_DEST" in environ,
+                destination=environ.get("HTTP_SEC_FETCH_DEST", ""),
             )
             return self._permitted(request)
         except InputError:

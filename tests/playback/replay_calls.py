@@ -7,11 +7,12 @@ import sys
 from dataclasses import replace
 from typing import Any
 
+import brotli  # type: ignore[import-not-found]  # in the replay environment only
 from pywb.utils.canonicalize import canonicalize
 
 from core.errors import PermanentError
 from playback.decisions.levels import Level
-from playback.replay import css, html, svg
+from playback.replay import css, fonts, html, svg
 from playback.replay.rewriting import Rewriter
 
 _RULES = Rewriter(
@@ -24,6 +25,9 @@ class _Standing(Rewriter):
 
     def image(self, value: str) -> str | None:
         return value if value.startswith("/c/") else super().image(value)
+
+    def font(self, value: str) -> str | None:
+        return value if value.startswith("/c/") else super().font(value)
 
     def link(self, value: str) -> str | None:
         return value if value.startswith("http://front.test/page/") else super().link(value)
@@ -61,6 +65,20 @@ def style_twice(text: str) -> list[str]:
     return [once, css.filter_style(once, standing)]
 
 
+def font_style_twice(text: str) -> list[str]:
+    standing = _Standing(_RULES.timestamp, _RULES.base, _RULES.front, _RULES.page, has_fonts=True)
+    once = css.filter_style(text, standing)
+    return [once, css.filter_style(once, standing)]
+
+
+def font_type(data: str) -> str:
+    return fonts.font_type(base64.b64decode(data)) or ""
+
+
+def compressed(data: str) -> str:
+    return base64.b64encode(brotli.compress(base64.b64decode(data), quality=1)).decode()
+
+
 def declarations(text: str) -> str:
     return css.filter_declarations(text, _RULES)
 
@@ -95,6 +113,9 @@ def main() -> None:
             fragment,
             style,
             style_twice,
+            font_style_twice,
+            font_type,
+            compressed,
             declarations,
             style_both,
             declarations_both,
