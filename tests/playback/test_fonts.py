@@ -19,6 +19,7 @@ from playback.decisions.store import open_decisions
 from playback.decisions.takedowns import Effect, Takedown, TakedownKind
 from playback.replay.fonts import font_type
 from tests.playback.conftest import (
+    FRONT,
     NOW,
     Archived,
     Browser,
@@ -27,6 +28,7 @@ from tests.playback.conftest import (
     Served,
     decide,
     fetch,
+    running_replay,
     serving,
 )
 from tests.playback.font_making import SERIF, tables_of, woff, woff2
@@ -123,6 +125,22 @@ def test_without_the_setting_there_are_no_fonts(archived: Archived, site: str, t
     assert "font-src" not in page["Content-Security-Policy"]
     assert archived.replay.get(f"{FONT}{site}/f").status == 404
     assert archived.replay.get(f"{FONT}{site}/f", headers=ASKED).status == 403
+
+
+def test_what_was_made_without_fonts_is_made_anew_with_them(
+    collection: CollectionBuilder, site: str
+) -> None:
+    """Kept files and browsers' copies are of one setting: switched on or off, it holds at once."""
+    collection.page(f"{site}/", f"<style>{FACE}</style><p>x")
+    target, etags = f"/c/{TS}/{site}/", list[str]()
+
+    for options, shown in (([], False), (["--fonts"], True), ([], False)):
+        with running_replay(collection.layout.root, FRONT, *options) as replay:
+            known = {"If-None-Match": etags[-1]} if etags else {}
+            reply = replay.get(target, headers=known)
+            etags.append(reply["ETag"])
+            assert (reply.status, "font-face" in reply.text) == (200, shown)
+    assert etags[0] == etags[2] != etags[1]
 
 
 @pytest.mark.parametrize("level", ["text", "limited", "html"])
