@@ -57,6 +57,11 @@ def key_values(key: str) -> dict[str, str]:
     return {"key": key, "key_start": key[:KEY_CHARACTERS]}
 
 
+def escape_like(words: str) -> str:
+    """The words as LIKE takes them literally, a backslash being its escape."""
+    return words.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+
+
 def open_database(layout: Layout, url: str) -> Database:
     """The index that `url` names; when it is empty the collection's own. Nothing is connected yet.
 

@@ -24,7 +24,7 @@ from core.layout import Layout
 from core.records import ArtifactKind, artifact_uri
 from playback.addresses import escape_url
 from playback.coverage import Coverage
-from playback.database import Database
+from playback.database import Database, escape_like
 from playback.decisions.level_book import LevelBook
 from playback.decisions.store import DecisionStore
 from playback.decisions.takedowns import Effect, Takedown, TakedownKind, within
@@ -39,6 +39,7 @@ from playback.probes import Case, Probe, front_probes, replay_probes, variants
 _TIMEOUT_S = 60.0
 HELD = "held addresses"
 _MOST_CAPTURES = 500
+_MOST_LISTED = 200  # other pages with a title like this one's
 _ADDRESS = re.compile(rb"https?://[^\s\"'<>\\]+")
 
 
@@ -225,6 +226,17 @@ class Prover:
         return self._connections[origin]
 
 
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """A page as lists name it."""
+
+    page_id: str
+    url: str
+    timestamp: str
+    final_url: str
+    title: str
+
+
 def cases_of(database: Database, permits: Permits | None, url: str, now: datetime) -> list[Case]:
     """The captures of a URL, its pages' artifacts, and what has the same payloads elsewhere.
 
@@ -268,6 +280,7 @@ def needles_of(
     may = [payload_of(layout, each) for each in shown]
     may += [title.encode() for title in _titles(database, {e.page_id for e in shown if e.page_id})]
     may += [url.encode() for url in urls]
+    may += [title.encode() for title in _lists(database, titles, covered, permits)]
     told = artifact_uri(ArtifactKind.PAGEINFO, "")
     return needles(
         (payload_of(layout, each) for each in covered if not each.url.startswith(told)),
@@ -300,6 +313,30 @@ def _titles(database: Database, page_ids: set[str]) -> list[str]:
         for page_id in sorted(page_ids)
         for row in database.rows("SELECT title FROM pages WHERE page_id = :page", {"page": page_id})
     ]
+
+
+def _lists(
+    database: Database, titles: Iterable[str], covered: Iterable[Capture], permits: Permits
+) -> list[str]:
+    """Titles of other pages that may be shown and hold one of these: a site's name is in many."""
+    own = {each.page_id for each in covered}
+    found: list[str] = []
+    for title in dict.fromkeys(titles):
+        pages = [
+            Listed(**row)
+            for row in map(
+                dict,
+                database.rows(
+                    "SELECT page_id, url, timestamp, final_url, title FROM pages"  # noqa: S608 constants of ours
+                    f" WHERE title {database.contains} :pattern ESCAPE '\\' LIMIT {_MOST_LISTED}",
+                    {"pattern": f"%{escape_like(title.strip())}%"},
+                ),
+            )
+            if row["page_id"] not in own
+        ]
+        refused = permits.pages(pages)
+        found += [each.title for each in pages if each.page_id not in refused]
+    return found
 
 
 def _leak(

@@ -21,7 +21,7 @@ from core.errors import BadUrlError
 from core.index_schema import KEY_CHARACTERS
 from core.replay_keys import replay_key
 from playback.choosing import twin_of
-from playback.database import Database
+from playback.database import Database, escape_like
 from playback.front.pages import COLUMNS, Page, PageStore
 
 PAGE_SIZE = 50
@@ -241,7 +241,7 @@ class Search:
             return None
         low = key.removesuffix("/") if key.endswith(")/") else key
         condition = self._in_ranges([(low, low + "\U0010ffff")])
-        values = {f"begins_{n}": _escape_like(each) + "%" for n, each in enumerate(spellings)}
+        values = {f"begins_{n}": escape_like(each) + "%" for n, each in enumerate(spellings)}
         like = f"url {self._database.contains} :{{}} ESCAPE '\\'"
         filters = " OR ".join(like.format(name) for name in values)
         return _Condition(condition.range, f"({filters})", {**condition.values, **values})
@@ -267,7 +267,7 @@ class Search:
             names = []
             for number, spelling in enumerate(_spellings(word)):
                 names.append(f"word_{place}_{number}")
-                values[names[-1]] = f"%{_escape_like(spelling)}%"
+                values[names[-1]] = f"%{escape_like(spelling)}%"
             like = f"{self._database.contains} :{{}} ESCAPE '\\'"
             any_of = (f"{column} {like.format(name)}" for column, name in product(columns, names))
             every.append(f"({' OR '.join(any_of)})")
@@ -345,8 +345,3 @@ def _spellings(word: str) -> list[str]:
     if word.isascii():
         return [word]
     return list(dict.fromkeys((word, word.lower(), word.upper(), word.capitalize())))
-
-
-def _escape_like(words: str) -> str:
-    """The words as LIKE takes them literally, a backslash being its escape."""
-    return words.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")

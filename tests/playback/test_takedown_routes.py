@@ -84,6 +84,17 @@ class House:
             app = every_route(database, decisions, self.served.replay)
             return prover.prove(cases, sought, app, warm)
 
+    def sought(self, url: str) -> tuple[str, ...]:
+        """The texts by which a proof would know what was taken down."""
+        now = _CLOCK.now()
+        with (
+            contextlib.closing(open_database(self.layout, "")) as database,
+            contextlib.closing(open_decisions(self.layout)) as decisions,
+        ):
+            permits = Permits(decisions, database.rows, lambda: now)
+            cases = cases_of(database, permits, url, now)
+            return needles_of(self.layout, database, cases, permits, now).texts
+
 
 @pytest.fixture(scope="module")
 def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
@@ -139,6 +150,22 @@ def test_no_route_shows_what_was_taken_down(
     assert answered == ({404} if effect is Effect.HIDE else {451})
     house.lift(number)
     assert statuses(house, f"/c/{AT}/{url}", f"/c/{AT}im_/urn:view:{url}") == [200, 200]
+
+
+def test_what_other_pages_are_called_too_is_no_sign_of_a_leak(house: House, site: str) -> None:
+    """A main page is called as its site, and the site's name is in the title of every other page."""
+    word = f"library {site}"
+    whole_page(house.builder, f"{site}/main", word, "green")
+    whole_page(house.builder, f"{site}/other", f"{word} - other", "blue")
+    first = house.take_down(f"{site}/main")
+    title = f"The title of {word}"
+
+    assert title not in house.sought(f"{site}/main")
+
+    second = house.take_down(f"{site}/other")
+    assert title in house.sought(f"{site}/main")
+    house.lift(first)
+    house.lift(second)
 
 
 def test_a_blocked_page_says_why_and_by_whom(house: House, site: str) -> None:
