@@ -6,14 +6,14 @@ what it says and not what was said before.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from core.errors import InputError
+from core.timestamps import milliseconds, moment
 from playback.decisions.levels import Actor, Level, LevelRules, Right, Rule, Scope, Target
 from playback.decisions.store import DecisionStore, Watched
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _LONGEST_REASON = 2_000  # characters
 _RULE_COLUMNS = "number, scope, wiki, what, level, actor, actor_wiki, decided_ms, reason"
 _RIGHT_COLUMNS = "number, wiki, editor, scope, most, actor, actor_wiki, decided_ms, reason"
@@ -152,13 +152,13 @@ class LevelBook:
         return self._read.rules
 
     def _still_holds(self, read: _Read) -> bool:
-        for table, (number, moment) in (
+        for table, (number, decided_ms) in (
             ("levels", read.last_rule),
             ("level_rights", read.last_right),
         ):
             query = f"SELECT decided_ms FROM {table} WHERE number = :number"  # noqa: S608 ours
             found = self._store.rows(query, {"number": number}) if number else []
-            if number and (not found or found[0]["decided_ms"] != moment):
+            if number and (not found or found[0]["decided_ms"] != decided_ms):
                 return False
         return True
 
@@ -195,13 +195,13 @@ def _by(actor: Actor, now: datetime, reason: str) -> dict[str, object]:
     return {
         "actor": actor.name,
         "actor_wiki": actor.wiki,
-        "decided_ms": (now - _EPOCH) // timedelta(milliseconds=1),
+        "decided_ms": milliseconds(now),
         "reason": reason,
     }
 
 
 def _who_when_why(row: Any) -> tuple[Actor, datetime, str]:
-    decided_at = _EPOCH + timedelta(milliseconds=row["decided_ms"])
+    decided_at = moment(row["decided_ms"])
     return Actor(row["actor"], row["actor_wiki"]), decided_at, row["reason"]
 
 
@@ -209,4 +209,4 @@ def _last(decisions: Sequence[Rule] | Sequence[Right]) -> tuple[int, int] | None
     if not decisions:
         return None
     last = decisions[-1]
-    return last.number, (last.decided_at - _EPOCH) // timedelta(milliseconds=1)
+    return last.number, milliseconds(last.decided_at)

@@ -6,7 +6,7 @@ out of `PageStore.moments`: whoever must keep something from readers has these t
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from itertools import islice, takewhile
 from typing import Any, NamedTuple
 
@@ -15,7 +15,7 @@ from core.errors import BadUrlError
 from core.pages import Outcome
 from core.records import ArtifactKind, parse_artifact_uri
 from core.replay_keys import replay_key
-from core.timestamps import timestamp14
+from core.timestamps import milliseconds, moment, timestamp14
 from playback.addresses import is_web_url
 from playback.best_pages import Wanted, best_pages
 from playback.choosing import BEST_FIRST, OFFERED, twin_of
@@ -29,7 +29,6 @@ MOST_MOMENTS = 50_000  # of one URL's captures in its calendar, the newest
 _CANDIDATES = 20  # looked at for one that can be shown
 _LATEST_MS = 2**53
 _NOT_OFFERED = {Outcome.FAILED, Outcome.SKIPPED}
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 COLUMNS = (
     "page_id, url, timestamp, captured_ms, final_url, outcome, reason, status, mime, title,"
     " records, stored_bytes, page_class, class_score, class_evidence"
@@ -196,7 +195,7 @@ class PageStore:
         except BadUrlError:
             return None
         timestamp = "" if at is None or not exact else timestamp14(at)
-        wanted = Wanted(url, _LATEST_MS if at is None else _ms(at), timestamp, OFFERED)
+        wanted = Wanted(url, _LATEST_MS if at is None else milliseconds(at), timestamp, OFFERED)
         pages = self._candidates(values, wanted)
         if not pages:
             return None
@@ -284,7 +283,7 @@ class PageStore:
         within = ""
         if span is not None:
             within = " AND captured_ms >= :start AND captured_ms < :end"
-            values |= {"start": _ms(span.start), "end": _ms(span.end)}
+            values |= {"start": milliseconds(span.start), "end": milliseconds(span.end)}
         order = "ASC" if oldest_first else "DESC"
         query = (
             f"SELECT {COLUMNS} FROM pages WHERE {self._database.has_key}"  # noqa: S608 constants of ours
@@ -328,13 +327,13 @@ class PageStore:
             yield from moments
             return
         every = list(moments)
-        taken_down = self._permits.pages([moment.page for moment in every])
-        for moment in every:
-            takedown = taken_down.get(moment.page.page_id)
+        taken_down = self._permits.pages([each.page for each in every])
+        for each in every:
+            takedown = taken_down.get(each.page.page_id)
             if takedown is None:
-                yield moment
+                yield each
             elif takedown.effect is Effect.BLOCK:
-                yield replace(moment, is_offered=False)
+                yield replace(each, is_offered=False)
 
     def spellings(self, url: str, *, limit: int) -> tuple[str, ...]:
         """Other URLs under the same replay key, which may be other pages."""
@@ -416,7 +415,7 @@ class _Artifacts:
 
 def _page(row: Any, artifacts: _Artifacts) -> Page:
     values = {name: row[name] for name in row.keys() if name != "captured_ms"}  # noqa: SIM118 a Row iterates its values
-    captured_at = _EPOCH + timedelta(milliseconds=row["captured_ms"])
+    captured_at = moment(row["captured_ms"])
     return Page(
         **values,
         captured_at=captured_at,
@@ -451,7 +450,3 @@ def _is_named(row: Any, facts: dict[str, Any]) -> bool:
     """Whether the row is the very capture that is asked for."""
     urls = (facts["url"], facts["twin"])
     return bool(row["timestamp"] == facts["timestamp"] and row["url"] in urls)
-
-
-def _ms(moment: datetime) -> int:
-    return (moment - _EPOCH) // timedelta(milliseconds=1)

@@ -12,7 +12,7 @@ far that was. Measured on SQLite with 10^6 pages: `docs/front.md`.
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from enum import StrEnum
 from itertools import product
 from typing import Any
@@ -20,6 +20,7 @@ from typing import Any
 from core.errors import BadUrlError
 from core.index_schema import KEY_CHARACTERS
 from core.replay_keys import replay_key
+from core.timestamps import milliseconds, moment
 from playback.choosing import twin_of
 from playback.database import Database, escape_like
 from playback.front.pages import COLUMNS, Page, PageStore
@@ -30,7 +31,6 @@ _FEW = 10_000  # pages that are sorted for one answer
 _MOST_ROUNDS = 10  # for one part, when much of it is hidden
 _LONGEST = 500  # characters
 _MOST_WORDS = 8
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _PREFIXED = re.compile(r"(host|site|url|title)\s*:(?!//)\s*(.*)", re.IGNORECASE | re.DOTALL)
 _CURSOR = re.compile(r"(-?\d{1,16})\.([0-9A-Za-z_-]{1,64})", re.ASCII)
 _HOST = re.compile(
@@ -146,7 +146,7 @@ class Search:
             tuple(pages),
             older=behind if newer_wanted else ahead,
             newer=ahead if newer_wanted else behind,
-            read_to=_moment(read_to) if read_to and not has_more else None,
+            read_to=moment(read_to.captured_ms) if read_to and not has_more else None,
         )
 
     def _shown(
@@ -314,7 +314,7 @@ class _Step:
 
 def cursor_of(page: Page) -> Cursor:
     """The page's place in every list."""
-    return Cursor((page.captured_at - _EPOCH) // timedelta(milliseconds=1), page.page_id)
+    return Cursor(milliseconds(page.captured_at), page.page_id)
 
 
 def _may_be_found(page: Page, question: Question) -> bool:
@@ -327,10 +327,6 @@ def _may_be_found(page: Page, question: Question) -> bool:
 
 def _cursor(row: Any) -> Cursor:
     return Cursor(row["captured_ms"], row["page_id"])
-
-
-def _moment(cursor: Cursor) -> datetime:
-    return _EPOCH + timedelta(milliseconds=cursor.captured_ms)
 
 
 def _key(url: str) -> str | None:

@@ -7,7 +7,7 @@ captures of the very URL asked for.
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from core.captures import Capture, RecordLocation
@@ -15,7 +15,7 @@ from core.classes import rank
 from core.errors import BadUrlError
 from core.records import ArtifactKind, RecordType, artifact_uri
 from core.replay_keys import replay_key
-from core.timestamps import milliseconds, parse_timestamp14, timestamp14
+from core.timestamps import milliseconds, moment, parse_timestamp14, timestamp14
 from playback.best_pages import Wanted, best_pages
 from playback.choosing import OFFERED, WITHHELD
 from playback.database import Database, key_values
@@ -27,7 +27,6 @@ _REACH = 128  # times as many are read to find equals among them
 _BEYOND = 8  # times as many are asked for where the URL's equals cannot be told apart
 _VISIT_MS = 600_000  # a capture further from a page's moment is not the page's
 _MOST_NEAREST = 4_096  # when those are all taken down
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 _OF_THE_URL = """
 SELECT * FROM (SELECT {columns} FROM {table} WHERE {has_key} AND captured_ms <= :at
@@ -191,7 +190,7 @@ class CaptureIndex:
         except BadUrlError:
             return None  # nothing is ever filed under it
         timestamp, blocked = timestamp14(at), None
-        wanted = Wanted(url, (at - _EPOCH) // timedelta(milliseconds=1), timestamp, shown)
+        wanted = Wanted(url, milliseconds(at), timestamp, shown)
         for row in best_pages(self._query, self._database.has_key, key, _PAGE_COLUMNS, wanted):
             page = FoundPage(
                 row["page_id"], row["url"], row["timestamp"], row["final_url"], row["page_class"]
@@ -317,14 +316,14 @@ class CaptureIndex:
             key = replay_key(url)
         except BadUrlError:
             return  # nothing is ever filed under it
-        moment = (at - _EPOCH) // timedelta(milliseconds=1)
+        at_ms = milliseconds(at)
         reach = window // timedelta(milliseconds=1) if window is not None else 2**53
         values = {
             **key_values(key),
             "url": url,
-            "at": moment,
-            "first": moment - reach,
-            "last": moment + reach,
+            "at": at_ms,
+            "first": at_ms - reach,
+            "last": at_ms + reach,
             "limit": limit,
         }
         for form in (_OF_THE_URL, _OF_EQUALS):
@@ -334,7 +333,7 @@ class CaptureIndex:
             found = self._query(query, values)
             if self._beyond is not None:
                 found = [*found, *self._rows_beyond(values, found, own=form is _OF_THE_URL)]
-            yield from sorted(found, key=lambda row: abs(row["captured_ms"] - moment))
+            yield from sorted(found, key=lambda row: abs(row["captured_ms"] - at_ms))
 
     def _rows_beyond(
         self, values: dict[str, Any], found: list[Any], *, own: bool
@@ -369,7 +368,7 @@ def capture_of(row: Any) -> Capture | None:
         return Capture(
             url=row["url"],
             urlkey=row["urlkey"],
-            captured_at=_EPOCH + timedelta(milliseconds=row["captured_ms"]),
+            captured_at=moment(row["captured_ms"]),
             record_type=RecordType(row["record_type"]),
             mime=row["mime"],
             status=row["status"],
