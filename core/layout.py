@@ -1,10 +1,22 @@
 """Where things lie inside a collection: paths only, nothing is opened here."""
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
 COLLECTION_VERSION = 1
 OPEN_SUFFIX = ".open"
+# P-20: no separators, no schemes, no hidden files.
+_WARC_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,250}\.warc(?:\.gz)?", re.ASCII)
+
+
+def is_warc_name(text: str) -> bool:
+    """True for what may name a WARC inside ``archive/``: an index can be poisoned.
+
+    >>> is_warc_name("weboid-1.warc.gz"), is_warc_name("../weboid-1.warc.gz"), is_warc_name(".warc")
+    (True, False, False)
+    """
+    return _WARC_NAME.fullmatch(text) is not None
 
 
 @dataclass(frozen=True, slots=True)

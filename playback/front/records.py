@@ -8,7 +8,6 @@ the index has for it, never more than a limit.
 
 import hashlib
 import io
-import re
 import zlib
 from functools import lru_cache
 from pathlib import Path
@@ -18,7 +17,7 @@ from warcio.exceptions import ArchiveLoadFailed
 
 from core.digests import Digest
 from core.errors import BodyTooLargeError, InputError, PermanentError
-from core.layout import Layout
+from core.layout import Layout, is_warc_name
 from core.pages import PageInfo, parse_pageinfo
 from core.records import RecordType
 from playback.front.pages import Place
@@ -26,7 +25,6 @@ from playback.front.pages import Place
 TEXT_LIMIT = 2_000_000  # bytes
 MANIFEST_LIMIT = 16_000_000
 _HEAD_LIMIT = 64 * 1024
-_WARC_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,250}\.warc(?:\.gz)?", re.ASCII)
 
 
 class Records:
@@ -71,7 +69,7 @@ class Records:
 
     def _member(self, place: Place, limit: int) -> bytes:
         """The record's bytes, decompressed."""
-        if not _WARC_NAME.fullmatch(place.filename) or place.offset < 0 or place.length <= 0:
+        if not is_warc_name(place.filename) or place.offset < 0 or place.length <= 0:
             raise PermanentError("The index names a place that no record has.")
         stored = _read(self._layout.warc(place.filename), place.offset, min(place.length, limit))
         if not stored.startswith(b"\x1f\x8b"):

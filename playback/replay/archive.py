@@ -7,7 +7,6 @@ whoever puts another file in its place, because a record was erased, is believed
 """
 
 import os
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,14 +16,12 @@ import gevent
 
 from core.captures import Capture, RecordLocation
 from core.errors import BodyTooLargeError, PermanentError
-from core.layout import OPEN_SUFFIX, Layout
+from core.layout import OPEN_SUFFIX, Layout, is_warc_name
 from core.records import RecordType
 from playback.permits import Permits, TakenDownError, digests_of
 from playback.replay.decode import codings_of, decode_blocks
 from playback.replay.records import LONGEST_HEAD, Fields, Record, dechunked, read_record
 
-# P-20: no separators, no schemes, no hidden files.
-_WARC_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,250}\.warc(?:\.gz)?", re.ASCII)
 _FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 _BLOCKS_A_TURN = 8  # half a megabyte, then others have theirs
 
@@ -172,7 +169,7 @@ class Archive:
 
     def _open(self, filename: str) -> int:
         """A WARC of that name: closed, or still open."""
-        if not _WARC_NAME.fullmatch(filename):
+        if not is_warc_name(filename):
             raise PermanentError("The index names a file that is no WARC of ours.")
         # As text: paths as objects cost more than opening the file.
         closed = f"{self._folder}{os.sep}{filename}"

@@ -11,7 +11,6 @@ never more than the limit is held.
 """
 
 import json
-import re
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
@@ -23,10 +22,9 @@ from warcio.bufferedreaders import ChunkedDataReader
 from warcio.limitreader import LimitReader
 
 from core.errors import BodyTooLargeError, PermanentError
-from core.layout import OPEN_SUFFIX, Layout
+from core.layout import OPEN_SUFFIX, Layout, is_warc_name
 from playback.replay.decode import decode_body
 
-_WARC_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,250}\.warc(?:\.gz)?", re.ASCII)
 TOO_LARGE = "too-large"
 
 
@@ -76,7 +74,7 @@ def bodies(layout: Layout, asked: dict[str, Any]) -> list[bytes]:
 
 
 def _opened(layout: Layout, filename: str) -> BinaryIO:
-    if not _WARC_NAME.fullmatch(filename):
+    if not is_warc_name(filename):
         raise PermanentError("the index names no WARC")
     for name in (filename, filename + OPEN_SUFFIX):
         with suppress(FileNotFoundError):
