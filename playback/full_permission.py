@@ -18,11 +18,18 @@ class FullPermission:
         """
         return self._book.now().of_page((url, final_url), wiki) is Level.FULL
 
+    def knows(self, wiki: str) -> bool:
+        """True when that wiki has rules of its own; else its readers are as good as anybody.
+
+        Raises:
+            TransientError: the decisions cannot be read.
+        """
+        return self._book.now().speak_of(wiki)
+
     def wikis(self) -> tuple[str, ...]:
         """The wikis that have rules of their own, and first none at all.
 
         Raises:
             TransientError: the decisions cannot be read.
         """
-        named = {rule.target.wiki for rule in self._book.now().rules}
-        return ("", *sorted(named - {""}))
+        return ("", *sorted(self._book.now().wikis))

@@ -202,6 +202,11 @@ class LevelRules:
         """The rights that hold."""
         return self._rights.values()
 
+    @property
+    def wikis(self) -> frozenset[str]:
+        """The wikis that `speak_of` knows."""
+        return self._wikis
+
     def speak_of(self, wiki: str) -> bool:
         """True when there is a rule for that wiki's readers; else they are shown what everybody is."""
         return wiki in self._wikis

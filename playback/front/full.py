@@ -46,7 +46,7 @@ class FullCopies:
         if not self.permission.allows(page.url, page.final_url, wiki):
             return None
         # A wiki without rules of its own is as good as none.
-        wiki = wiki if wiki in self.permission.wikis() else ""
+        wiki = wiki if self.permission.knows(wiki) else ""
         origin = self.origins.origin_of(page.page_id, page.timestamp, page.url, wiki)
         if origin is None:
             return None

@@ -13,6 +13,7 @@ from functools import cache
 from typing import Any
 
 from core.timestamps import parse_timestamp14
+from playback.kinds import HTML_TYPES
 from playback.replay.full_modules import (
     MODULE_PATH,
     STATIC_PATH,
@@ -26,7 +27,6 @@ from playback.replay.full_modules import (
 PAGE_MODIFIER = "mp_"
 SCRIPT_MODIFIERS = frozenset({"js_", "esm_", "wkr_", "wkrm_"})
 
-HTML_TYPES = frozenset({"text/html", "application/xhtml+xml"})
 SCRIPT_TYPES = frozenset(
     {
         "text/javascript",
