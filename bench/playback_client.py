@@ -9,9 +9,10 @@ each path is asked for once before, and then only whether it has changed.
 import json
 import socket
 import sys
-import threading
 import time
 from pathlib import Path
+
+from bench.turns import take_turns
 
 BLOCK = 1 << 18
 
@@ -48,8 +49,11 @@ class Client:
         if "content-length" in headers:
             left = int(headers["content-length"]) - len(body)
             while left > 0:
-                parts.append(client.recv(BLOCK))
-                left -= len(parts[-1])
+                piece = client.recv(BLOCK)
+                if not piece:
+                    raise ConnectionError("cut short")
+                parts.append(piece)
+                left -= len(piece)
         else:
             self._chunks(client, parts)
         if headers.get("connection", "").lower() == "close":
@@ -85,41 +89,21 @@ def main() -> None:
     if len(sys.argv) > 5:
         asking = Client(port)
         etags = {path: asking.get(path)[1]["etag"] for path in paths}
-    numbers = iter(range(count))
-    lock = threading.Lock()
-    failures: list[BaseException] = []
     took: list[float] = []
-    size = [0]
+    sizes: list[int] = []
 
-    def work() -> None:
-        client = Client(port)
-        try:
-            while True:
-                with lock:
-                    number = next(numbers, None)
-                if number is None:
-                    return
-                path = paths[number % len(paths)]
-                begun = time.perf_counter()
-                status, _, body = client.get(path, etags.get(path, ""))
-                took.append(time.perf_counter() - begun)
-                check(path, status, 304 if etags else 200)
-                size[0] += len(body)
-        except BaseException as error:  # noqa: BLE001 told to the parent below
-            failures.append(error)
+    def fetch(client: Client, number: int) -> None:
+        path = paths[number % len(paths)]
+        begun = time.perf_counter()
+        status, _, body = client.get(path, etags.get(path, ""))
+        took.append(time.perf_counter() - begun)
+        check(path, status, 304 if etags else 200)
+        sizes.append(len(body))
 
-    threads = [threading.Thread(target=work) for _ in range(connections)]
-    begun = time.perf_counter()
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    seconds = time.perf_counter() - begun
-    if failures:
-        raise failures[0]
+    seconds = take_turns(count, connections, lambda: Client(port), fetch)
     took.sort()
     ms = [1000 * took[len(took) // 2], 1000 * took[len(took) * 95 // 100]]
-    print(json.dumps({"seconds": seconds, "ms": ms, "bytes": size[0]}))
+    print(json.dumps({"seconds": seconds, "ms": ms, "bytes": sum(sizes)}))
 
 
 if __name__ == "__main__":

@@ -9,8 +9,8 @@ import base64
 import socket
 import ssl
 import sys
-import threading
-import time
+
+from bench.turns import take_turns
 
 BLOCK = 1 << 14  # a TLS record
 
@@ -78,33 +78,15 @@ class Client:
 def main() -> None:
     """Fetch COUNT URLs over CONNECTIONS connections; print the seconds it took."""
     port, auth, host, origin_port, size, count, connections, key, same = sys.argv[1:]
-    numbers = iter(range(int(count)))
-    lock = threading.Lock()
-    failures: list[BaseException] = []
 
-    def work() -> None:
-        client = Client(int(port), auth, host, int(origin_port))
-        try:
-            while True:
-                with lock:
-                    number = next(numbers, None)
-                if number is None:
-                    return
-                query = f"?{number}" if same == "1" else ""
-                client.get(f"/{size}/{key}{'' if same == '1' else number}{query}")
-        except BaseException as error:  # noqa: BLE001 told to the parent below
-            failures.append(error)
+    def fetch(client: Client, number: int) -> None:
+        query = f"?{number}" if same == "1" else ""
+        client.get(f"/{size}/{key}{'' if same == '1' else number}{query}")
 
-    threads = [threading.Thread(target=work) for _ in range(int(connections))]
-    start = time.perf_counter()
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    seconds = time.perf_counter() - start
-    if failures:
-        raise failures[0]
-    print(seconds)
+    def connect() -> Client:
+        return Client(int(port), auth, host, int(origin_port))
+
+    print(take_turns(int(count), int(connections), connect, fetch))
 
 
 if __name__ == "__main__":
