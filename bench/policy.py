@@ -15,8 +15,8 @@ if not __package__:  # run as a file: its folder must not hide our packages
     sys.path[0] = str(Path(__file__).resolve().parents[1])
 
 from bench import report
+from core.url_patterns import target_of
 from crawler.policy.lists import read_lists
-from crawler.policy.patterns import target_of
 
 LOOK_UPS = 5_000
 

@@ -9,6 +9,7 @@ import click
 
 from core.clock import SystemClock
 from core.errors import InputError
+from core.url_patterns import target_of
 from core.urls import fetch_key
 from crawler.cli.exits import Exit
 from crawler.cli.explain import explain
@@ -17,7 +18,6 @@ from crawler.cli.tables import clean, table, width
 from crawler.cli.where import Where, where_options
 from crawler.collection import open_collection
 from crawler.policy.entries import ORDERS, Kind, PolicyEntry, new_entry, read_entries
-from crawler.policy.patterns import target_of
 
 _CLOCK = SystemClock()
 _KINDS = click.Choice([str(kind) for kind in Kind])

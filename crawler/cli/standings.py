@@ -12,11 +12,11 @@ from core.clock import Clock
 from core.errors import BadUrlError, TransientError, UnavailableError
 from core.layout import Layout
 from core.settings import Settings
+from core.url_patterns import target_of
 from core.urls import fetch_key
 from crawler.frontier.base import Frontier, ItemRecord, ItemState
 from crawler.frontier.opening import open_frontier
 from crawler.policy.entries import ORDERS, Entries, Kind, PolicyEntry, read_entries
-from crawler.policy.patterns import target_of
 from playback.front.standing import Attempted, QueueStanding, Standing
 
 _PRIVATE = frozenset({*Kind, "list"})

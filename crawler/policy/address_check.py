@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from core.errors import BadUrlError
 from core.hosts import BAD_PORTS, HostPatterns, is_local_name, parse_endpoint, resolve_key
 from core.settings import EgressSettings
-from crawler.policy.patterns import Target
+from core.url_patterns import Target
 from proxy.addresses import Address, AddressRules
 from proxy.ways_out import BlockedAddressError
 

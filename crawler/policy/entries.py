@@ -15,8 +15,8 @@ from hashlib import blake2b
 from typing import Any
 
 from core.errors import InputError
-from crawler.policy.patterns import Pattern, Rank, Target, parse_pattern
-from crawler.policy.table import PatternTable
+from core.pattern_table import PatternTable
+from core.url_patterns import Pattern, Rank, Target, parse_pattern
 
 ORDERS = "policy"  # the kind of order that an entry is
 VERSION = 1
@@ -52,7 +52,7 @@ class PolicyEntry:
 
     Attributes:
         kind: what it says.
-        pattern: for which URLs, as it was written (`crawler.policy.patterns`).
+        pattern: for which URLs, as it was written (`core.url_patterns`).
         reason: why.
         actor: who decided; `CRAWL` for the crawl itself.
         made_at: when.

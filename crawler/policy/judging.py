@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from core.settings import EgressSettings, PolicySettings
+from core.url_patterns import Target, target_of
 from core.urls import identity_key
 from crawler.frontier.base import Frontier, Lane
 from crawler.policy.address_check import AddressCheck
@@ -19,7 +20,6 @@ from crawler.policy.book import Ask, PolicyBook
 from crawler.policy.entries import PolicyEntry
 from crawler.policy.lists import ListBook
 from crawler.policy.origins import Known, OriginRobots
-from crawler.policy.patterns import Target, target_of
 from crawler.rules import VISIT, Action, Verdict
 
 MANY_RULES = 300

@@ -1,6 +1,6 @@
 """Lists of what is never visited: files that the profile names in `policy.lists`, such as spam lists.
 
-A plain list has one pattern a line (`crawler.policy.patterns`); what follows a ``#`` at the line's
+A plain list has one pattern a line (`core.url_patterns`); what follows a ``#`` at the line's
 beginning or after white space is a comment. A list whose name ends in ``.spamlist``, or whose first
 line is ``# format: mediawiki``, is read as MediaWiki's Spam blacklist: each line is a regular
 expression for the host and what follows, ``#`` begins a comment anywhere, and letter case does not
@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from core.errors import ConfigError, InputError
-from crawler.policy.expressions import check_regex
-from crawler.policy.patterns import Form, Pattern, Target, parse_pattern
-from crawler.policy.table import PatternTable
+from core.expressions import check_regex
+from core.pattern_table import PatternTable
+from core.url_patterns import Form, Pattern, Target, parse_pattern
 from crawler.urllist import TEXT_SHOWN_CHARS, LineProblem
 
 MEDIAWIKI_SUFFIX = ".spamlist"

@@ -16,6 +16,7 @@ from core.clock import Clock
 from core.errors import BadUrlError, InvariantError
 from core.pages import Outcome, PageInfo
 from core.settings import PolicySettings, Settings
+from core.url_patterns import target_of
 from core.urls import host_of
 from crawler.frontier.base import Frontier, FrontierItem, Lane
 from crawler.policy.book import Ask
@@ -29,7 +30,6 @@ from crawler.policy.judging import (
     failed_link_key,
     failed_link_note,
 )
-from crawler.policy.patterns import target_of
 from crawler.rules import VISIT, Action, Aftermath, Verdict
 from crawler.visiting import Captured
 from render.visit import Visit

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.errors import InputError
+from core.url_patterns import target_of
 from crawler.policy.entries import Kind, PolicyEntry, new_entry, read_entries, read_entry
-from crawler.policy.patterns import target_of
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 BLACK_AND_WHITE = (Kind.WHITELIST, Kind.BLACKLIST)

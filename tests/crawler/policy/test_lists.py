@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from core.errors import ConfigError
+from core.url_patterns import target_of
 from crawler.policy.lists import LINE_LIMIT_BYTES, LOOK_S, ListBook, Lists, read_lists
-from crawler.policy.patterns import target_of
 
 
 def lists_of(folder: Path, *, name: str = "spam.txt", text: str | bytes = "") -> Lists:

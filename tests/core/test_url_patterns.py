@@ -4,12 +4,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from core import expressions
 from core.errors import InputError
+from core.expressions import Expressions
+from core.pattern_table import PatternTable
+from core.url_patterns import Form, Pattern, parse_pattern, target_of
 from core.urls import MAX_URL_LENGTH
-from crawler.policy import expressions
-from crawler.policy.expressions import Expressions
-from crawler.policy.patterns import Form, Pattern, parse_pattern, target_of
-from crawler.policy.table import PatternTable
 
 
 def matches(pattern: str, url: str) -> bool:

@@ -8,8 +8,8 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from typing import Generic, NamedTuple, TypeVar
 
-from crawler.policy.expressions import Expressions
-from crawler.policy.patterns import Form, Pattern, Rank, Target
+from core.expressions import Expressions
+from core.url_patterns import Form, Pattern, Rank, Target
 
 T = TypeVar("T")
 

@@ -22,9 +22,9 @@ from functools import cached_property
 from typing import NamedTuple
 
 from core.errors import BadUrlError, InputError
+from core.expressions import check_regex
 from core.hosts import canonical_host
 from core.urls import MAX_URL_LENGTH, fetch_key, host_of, identity_key
-from crawler.policy.expressions import check_regex
 
 REGEX_PREFIX = "re:"
 PLAIN_LIMIT_CHARS = 250
