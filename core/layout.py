@@ -71,6 +71,11 @@ class Layout:
         return self.databases / "decisions.sqlite"
 
     @property
+    def links_db(self) -> Path:
+        """The link registry (`links.store`)."""
+        return self.databases / "links.sqlite"
+
+    @property
     def made(self) -> Path:
         """Copies that playback made safe, to be made again when they are not there."""
         return self.root / "cache" / "playback"

@@ -20,10 +20,12 @@ from core.patterns import Patterns
 from core.redis_url import RedisUse, parse_redis_url
 from core.request_headers import check_headers
 from core.settings import (
+    LINK_PRESETS,
     PICTURE_FORMATS,
     SCOPE_KINDS,
     EgressSettings,
     FrontierSettings,
+    LinksSettings,
     LoginSettings,
     PolicySettings,
     ScopeSettings,
@@ -204,6 +206,7 @@ def check_settings(settings: Settings, *, source: str) -> None:
     _check_frontier(settings.frontier, source)
     _check_scope(settings.scope, source)
     _check_policy(settings.policy, source)
+    _check_links(settings.links, source)
     if settings.index.url:
         parse_index_url(settings.index.url)
         if not settings.proxy.dedup_url:
@@ -250,6 +253,20 @@ def _check_visit(visit: VisitSettings, source: str) -> None:
         check_headers(visit.headers)
     except ConfigError as error:
         raise ConfigError(f"{where} headers: {error}") from error
+
+
+def _check_links(links: LinksSettings, source: str) -> None:
+    """Refuse what no checker could work with, or what would be told to sites as another line."""
+    where = f"{source} [links]"
+    if links.preset not in LINK_PRESETS:
+        known = ", ".join(LINK_PRESETS)
+        raise ConfigError(f"{where} preset must be one of {known}, not {links.preset!r}.")
+    if links.connections < 1 or links.timeout_s <= 0 or links.pass_days < 1:
+        raise ConfigError(f"{where} connections, timeout_s and pass_days must be more than zero.")
+    if links.contact and not _CONTACT.fullmatch(links.contact):
+        raise ConfigError(f"{where} contact must be an address such as https://example.org/bot.")
+    if links.user_agent and not _AGENT.fullmatch(links.user_agent):
+        raise ConfigError(f"{where} user_agent must be printable ASCII on one line.")
 
 
 def _check_logins(login: LoginSettings, source: str) -> None:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from core.sheets import Sheet
 
 PICTURE_FORMATS = ("png", "jpeg", "webp")
+LINK_PRESETS = ("default", "iabot", "dewiki")
 SCOPE_KINDS = ("page", "prefix", "host", "domain", "any")
 
 
@@ -251,6 +252,21 @@ class MediaSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class LinksSettings:
+    """The link registry: when a URL is looked at, and what it takes to be dead."""
+
+    preset: str = "default"  # "default", "iabot" (3 failures), or "dewiki" (4, two weeks apart)
+    connections: int = 500  # URLs that are asked for at the same time, each at another host
+    host_gap_s: float = 6.0  # between two requests to one host at least
+    timeout_s: float = 60.0  # one look at a URL may take so long, with all its redirects
+    browser: bool = True  # a browser has the last word before a link is called dead
+    contact: str = ""  # a page or mail address, told to the sites that are asked
+    user_agent: str = ""  # empty: our own, with the contact
+    pass_days: int = 28  # looking at everything once should take no longer; else it is told
+    keep_days: int = 100  # a URL that no page has had for so long is forgotten
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     """Everything a profile can say."""
 
@@ -267,4 +283,5 @@ class Settings:
     recrawl: RecrawlSettings = RecrawlSettings()
     login: LoginSettings = LoginSettings()
     media: MediaSettings = MediaSettings()
+    links: LinksSettings = LinksSettings()
     sheets: tuple[Sheet, ...] = ()  # changes for a part of the web; see `core.sheets`

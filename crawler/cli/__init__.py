@@ -2,16 +2,14 @@
 
 import logging
 import sys
-from importlib import import_module
 from importlib.metadata import version
 
 import click
 
 from core.errors import WeboidError
 from crawler.cli.exits import Exit, exit_for
+from crawler.cli.groups import LazyGroup
 
-# Loaded when they are called, so that `weboid --help` does not load the world. A module's `command`,
-# or what stands behind the colon.
 _COMMANDS = {
     "alive": "crawler.cli.alive",
     "archive": "crawler.cli.archive",
@@ -23,6 +21,7 @@ _COMMANDS = {
     "hosts": "crawler.cli.hosts:hosts",
     "index": "crawler.cli.index",
     "level": "crawler.cli.level",
+    "links": "crawler.cli.links.group",
     "login": "crawler.cli.login",
     "monitor": "crawler.cli.monitor",
     "pause": "crawler.cli.steer:pause",
@@ -43,24 +42,7 @@ _COMMANDS = {
 }
 
 
-class LazyGroup(click.Group):
-    """A group whose commands are imported on use."""
-
-    def list_commands(self, _ctx: click.Context) -> list[str]:
-        """Every command's name."""
-        return sorted(_COMMANDS)
-
-    def get_command(self, _ctx: click.Context, name: str) -> click.Command | None:
-        """The command of that name; None when there is none."""
-        if name not in _COMMANDS:
-            return None
-        module, _, attribute = _COMMANDS[name].partition(":")
-        command = getattr(import_module(module), attribute or "command")
-        assert isinstance(command, click.Command)
-        return command
-
-
-@click.group(cls=LazyGroup)
+@click.group(cls=LazyGroup, commands_at=_COMMANDS)
 @click.version_option(version("weboid"), prog_name="weboid")
 @click.option("-v", "--verbose", is_flag=True, help="Say more about what goes on.")
 def weboid(*, verbose: bool) -> None:

@@ -1,8 +1,32 @@
 """Groups of commands."""
 
+from collections.abc import Mapping
+from importlib import import_module
 from typing import Any
 
 import click
+
+
+class LazyGroup(click.Group):
+    """A group whose commands are imported on use: `weboid --help` does not load the world."""
+
+    def __init__(self, *args: Any, commands_at: Mapping[str, str], **kwargs: Any) -> None:
+        """Take names, and for each a module's `command`, or what stands behind the colon."""
+        super().__init__(*args, **kwargs)
+        self._commands_at = commands_at
+
+    def list_commands(self, _ctx: click.Context) -> list[str]:
+        """Every command's name."""
+        return sorted(self._commands_at)
+
+    def get_command(self, _ctx: click.Context, name: str) -> click.Command | None:
+        """The command of that name; None when there is none."""
+        if name not in self._commands_at:
+            return None
+        module, _, attribute = self._commands_at[name].partition(":")
+        command = getattr(import_module(module), attribute or "command")
+        assert isinstance(command, click.Command)
+        return command
 
 
 class GroupWithDefault(click.Group):

@@ -1,0 +1,1 @@
+"""`weboid links`: a module a command."""

@@ -1,0 +1,36 @@
+"""Day numbers: a moment to the day, in two bytes (W60).
+
+Day 0 is 1 January 2017; day 65535 is in the year 2196. All of a day's checks share its number, so two
+histories can be compared, and nobody reads from them at what hour somebody asked.
+
+>>> from datetime import UTC, date, datetime
+>>> day_of(datetime(2017, 1, 2, 23, 59, tzinfo=UTC)), date_of(0), julian_day(0)
+(1, datetime.date(2017, 1, 1), 2457755)
+"""
+
+from datetime import UTC, date, datetime, timedelta
+
+EPOCH = date(2017, 1, 1)
+LAST_DAY = 0xFFFF
+# The Julian Day that begins at noon of day 0 (W60: convertible via Julian Day).
+_JULIAN_EPOCH = 2_457_755
+
+
+def day_of(moment: datetime) -> int:
+    """The moment's day in UTC; what lies outside of the calendar is its first or last day."""
+    return day_of_date(moment.astimezone(UTC).date())
+
+
+def day_of_date(when: date) -> int:
+    """The date's day; what lies outside of the calendar is its first or last day."""
+    return min(max((when - EPOCH).days, 0), LAST_DAY)
+
+
+def date_of(day: int) -> date:
+    """The day's date."""
+    return EPOCH + timedelta(days=day)
+
+
+def julian_day(day: int) -> int:
+    """The Julian Day that begins at noon of the day."""
+    return _JULIAN_EPOCH + day

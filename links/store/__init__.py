@@ -1,0 +1,1 @@
+"""The registry's database: its tables, and the way to them."""

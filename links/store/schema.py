@@ -1,0 +1,278 @@
+"""The registry's tables, for SQLite and PostgreSQL (W61-W64, A12-A16, X08).
+
+link_farms        projects whose wikis belong together (W61)
+link_wikis        ``dbname`` of a farm, and its settings
+link_pages        watched pages (W62): `page_id` is the wiki's own, so that it survives a move
+link_hosts        a host once for all its URLs, in three spellings (`links.locator`)
+link_urls         watched URLs (W63), with where each stands and its history
+link_refs         which pages have a URL (W64): rewritten for each page; what a page no longer has
+                  keeps its row, with the day it went, for a while
+link_observations single looks that changed something or failed: the evidence
+link_host_quirks  what is odd about a host, from its first day to its last (W47)
+link_url_quirks   what is odd about a URL, valid for six months (W56)
+link_copies       copies in archives: one chosen version in each (W30-W32)
+link_reports      "I can reach it", by readers (W13-W16)
+link_replacements one other URL for a dead one (W17)
+link_marks        what people decided: always alive, always dead, never checked (B10, B11, A16)
+link_spam_hits    URLs on pages that a spam list names (W52)
+link_excluded     what a wiki's exclusion list kept out of the table (X01-X10)
+link_passes       passes over all URLs, to tell whether four weeks are enough (W38)
+link_leases       which checker has which part of the hosts
+
+Days are numbers (`links.days`); moments are whole seconds since 1970 UTC. A URL is found by its key
+(`links.locator.key_of`); texts of any length stand in no index.
+
+Every table is small or grows with one of hosts, pages and URLs. Past 1e8 URLs on one PostgreSQL,
+``link_urls``, ``link_observations``, ``link_copies`` and ``link_url_quirks`` are to be partitioned by
+the host's bucket (docs/registry.md).
+"""
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    SmallInteger,
+    Table,
+    Text,
+    UniqueConstraint,
+    false,
+)
+
+metadata = MetaData()
+_Id = BigInteger().with_variant(Integer, "sqlite")  # only INTEGER is SQLite's own row number
+
+farms = Table(
+    "link_farms",
+    metadata,
+    Column("id", SmallInteger, primary_key=True, autoincrement=False),
+    Column("name", Text, nullable=False, unique=True),
+    Column("address", Text, nullable=False, server_default=""),
+    Column("internal", Text, nullable=False, server_default=""),  # an expression (RE2) for hosts
+)
+
+wikis = Table(
+    "link_wikis",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("farm_id", SmallInteger, nullable=False),
+    Column("dbname", Text, nullable=False),
+    Column("url", Text, nullable=False, server_default=""),  # api.php, or empty
+    Column("pages_url", Text, nullable=False, server_default=""),  # with $1 for a title
+    Column("settings", Text, nullable=False, server_default="{}"),  # JSON
+    Column("added_day", Integer, nullable=False),
+    UniqueConstraint("farm_id", "dbname"),
+)
+
+pages = Table(
+    "link_pages",
+    metadata,
+    Column("id", _Id, primary_key=True),
+    Column("wiki_id", Integer, nullable=False),
+    Column("page_id", BigInteger, nullable=False),
+    Column("namespace", Integer, nullable=False, server_default="0"),
+    Column("title", Text, nullable=False),
+    Column("touched_day", Integer, nullable=False),  # by the feeder: W36
+    Column("asked_day", Integer),  # by somebody: W34
+    Column("listed_day", Integer),  # when its URLs were last written
+    Column("is_stale", Boolean, nullable=False, server_default=false()),  # its URLs must be read
+    UniqueConstraint("wiki_id", "page_id"),
+    Index("link_pages_title", "wiki_id", "title"),
+    Index("link_pages_touched", "touched_day"),
+)
+
+hosts = Table(
+    "link_hosts",
+    metadata,
+    Column("id", _Id, primary_key=True),
+    Column("name", Text, nullable=False, unique=True),
+    Column("domain_index", Text, nullable=False),
+    Column("surt", Text, nullable=False),
+    Column("domain", Text, nullable=False),  # the registrable one, or the host itself
+    Column("bucket", SmallInteger, nullable=False),
+    Index("link_hosts_domain_index", "domain_index"),
+    Index("link_hosts_domain", "domain"),
+)
+
+urls = Table(
+    "link_urls",
+    metadata,
+    Column("id", _Id, primary_key=True),
+    Column("key", LargeBinary(16), nullable=False, unique=True),
+    Column("host_id", BigInteger, nullable=False),
+    Column("scheme", SmallInteger, nullable=False),  # the place in links.locator.SCHEMES
+    Column("port", Integer, nullable=False, server_default="0"),
+    Column("path", Text, nullable=False),
+    Column("bucket", SmallInteger, nullable=False),  # the host's, for checkers that share
+    Column("added_day", Integer, nullable=False),
+    Column("touched_day", Integer, nullable=False),
+    Column("checked_day", Integer),
+    Column("due_day", Integer),  # None: not to be looked at
+    Column("state", SmallInteger, nullable=False, server_default="0"),
+    Column("code", SmallInteger, nullable=False, server_default="0"),
+    Column("fails", SmallInteger, nullable=False, server_default="0"),
+    Column("first_fail_day", Integer),
+    Column("last_fail_day", Integer),
+    Column("proofs", SmallInteger, nullable=False, server_default="0"),
+    Column("history", LargeBinary(25)),  # links.history
+    Column("mime", Text),  # an unusual type's short name (W66)
+    Column("kib", Integer),  # … and its length
+    Index("link_urls_host", "host_id"),
+    # Random order over a pass, not grouped by host (W40): within a day by a digest.
+    Index("link_urls_due", "due_day", "key"),
+    Index("link_urls_touched", "touched_day"),
+)
+
+refs = Table(
+    "link_refs",
+    metadata,
+    Column("page", BigInteger, primary_key=True, autoincrement=False),  # link_pages.id
+    Column("url_id", BigInteger, primary_key=True, autoincrement=False),
+    Column("first_day", Integer, nullable=False),
+    Column("gone_day", Integer),
+    Index("link_refs_url", "url_id", "page"),
+    sqlite_with_rowid=False,
+)
+
+observations = Table(
+    "link_observations",
+    metadata,
+    Column("url_id", BigInteger, primary_key=True, autoincrement=False),
+    Column("moment", BigInteger, primary_key=True, autoincrement=False),
+    Column("how", SmallInteger, primary_key=True, autoincrement=False),
+    Column("code", SmallInteger, nullable=False),
+    Column("verdict", Text, nullable=False),
+    Column("http", SmallInteger),
+    Column("final_url", Text, nullable=False, server_default=""),
+    Column("note", Text, nullable=False, server_default=""),
+    Column("similarity", SmallInteger),  # percent, to the copy
+    Index("link_observations_moment", "moment"),
+    sqlite_with_rowid=False,
+)
+
+host_quirks = Table(
+    "link_host_quirks",
+    metadata,
+    Column("host_id", BigInteger, primary_key=True, autoincrement=False),
+    Column("kind", SmallInteger, primary_key=True, autoincrement=False),
+    Column("first_day", Integer, nullable=False),
+    Column("last_day", Integer, nullable=False),
+    Index("link_host_quirks_last", "last_day"),
+    sqlite_with_rowid=False,
+)
+
+url_quirks = Table(
+    "link_url_quirks",
+    metadata,
+    Column("url_id", BigInteger, primary_key=True, autoincrement=False),
+    Column("kind", SmallInteger, primary_key=True, autoincrement=False),
+    Column("value", Text, nullable=False, server_default=""),
+    Column("first_day", Integer, nullable=False),
+    Column("last_day", Integer, nullable=False),
+    Index("link_url_quirks_last", "last_day"),
+    sqlite_with_rowid=False,
+)
+
+copies = Table(
+    "link_copies",
+    metadata,
+    Column("url_id", BigInteger, primary_key=True, autoincrement=False),
+    Column("service", Text, primary_key=True),
+    Column("address", Text, nullable=False, server_default=""),  # empty: none chosen (W30)
+    Column("timestamp", Text, nullable=False, server_default=""),  # 14 digits
+    Column("found_day", Integer, nullable=False),
+    Column("checked_day", Integer, nullable=False),
+    Column("chosen_by", Text, nullable=False, server_default=""),  # empty: by us
+    Column("is_locked", Boolean, nullable=False, server_default=false()),  # W31
+    Index("link_copies_checked", "checked_day"),
+    sqlite_with_rowid=False,
+)
+
+reports = Table(
+    "link_reports",
+    metadata,
+    Column("id", _Id, primary_key=True),
+    Column("url_id", BigInteger, nullable=False),
+    Column("host_id", BigInteger, nullable=False),
+    Column("moment", BigInteger, nullable=False),
+    Column("expires_day", Integer, nullable=False),
+    Column("reporter", LargeBinary(16), nullable=False),  # a keyed digest
+    UniqueConstraint("url_id", "reporter"),
+    Index("link_reports_host", "host_id"),
+    Index("link_reports_reporter", "reporter", "moment"),
+    Index("link_reports_moment", "moment"),
+    Index("link_reports_expires", "expires_day"),
+)
+
+replacements = Table(
+    "link_replacements",
+    metadata,
+    Column("url_id", BigInteger, primary_key=True, autoincrement=False),
+    Column("address", Text, nullable=False),
+    Column("state", SmallInteger, nullable=False, server_default="0"),
+    Column("moment", BigInteger, nullable=False),
+    Column("reporter", LargeBinary(16), nullable=False),
+    Column("tested_day", Integer),
+    Index("link_replacements_state", "state", "tested_day"),
+)
+
+marks = Table(
+    "link_marks",
+    metadata,
+    Column("id", _Id, primary_key=True),
+    Column("kind", Text, nullable=False),
+    Column("pattern", Text, nullable=False),  # core.url_patterns
+    Column("reason", Text, nullable=False, server_default=""),
+    Column("actor", Text, nullable=False, server_default=""),
+    Column("moment", BigInteger, nullable=False),
+    Column("expires", BigInteger),
+)
+
+spam_hits = Table(
+    "link_spam_hits",
+    metadata,
+    Column("page", BigInteger, primary_key=True, autoincrement=False),
+    Column("key", LargeBinary(16), primary_key=True),
+    Column("wiki_id", Integer, nullable=False),
+    Column("url", Text, nullable=False),
+    Column("list", Text, nullable=False),
+    Column("line", Integer, nullable=False),
+    Column("first_day", Integer, nullable=False),
+    Column("last_day", Integer, nullable=False),
+    Index("link_spam_hits_wiki", "wiki_id", "page"),
+    Index("link_spam_hits_key", "key"),
+    sqlite_with_rowid=False,
+)
+
+excluded = Table(
+    "link_excluded",
+    metadata,
+    Column("wiki_id", Integer, primary_key=True, autoincrement=False),
+    Column("entry", Text, primary_key=True),
+    Column("links", BigInteger, nullable=False),
+    Column("pages", BigInteger, nullable=False),
+    Column("last_day", Integer, nullable=False),
+)
+
+passes = Table(
+    "link_passes",
+    metadata,
+    Column("id", _Id, primary_key=True),
+    Column("part", Text, nullable=False),
+    Column("started", BigInteger, nullable=False),
+    Column("ended", BigInteger),
+    Column("due", BigInteger, nullable=False),
+    Column("done", BigInteger, nullable=False, server_default="0"),
+)
+
+leases = Table(
+    "link_leases",
+    metadata,
+    Column("part", Text, primary_key=True),
+    Column("holder", Text, nullable=False),
+    Column("fence", BigInteger, nullable=False),
+    Column("until", BigInteger, nullable=False),
+)
