@@ -124,5 +124,7 @@ def held(connection: Connection, lease: Lease) -> None:
 def give_back(connection: Connection, lease: Lease) -> None:
     """Let the next one have the part at once; nothing when somebody has it already."""
     connection.execute(
-        delete(leases).where(leases.c.part == str(lease.part), leases.c.fence == lease.fence)
+        delete(leases)
+        .where(leases.c.part == str(lease.part), leases.c.fence == lease.fence)
+        .where(leases.c.holder == lease.holder)
     )
