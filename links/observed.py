@@ -1,11 +1,12 @@
 """Observed URLs by what names them: one URL, or a pattern (W18). Nothing here makes a row."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Row, Select, or_, select
 
-from core.errors import BadUrlError, InputError
+from core.errors import InputError
 from core.pattern_table import PatternTable
 from core.url_patterns import Form, Pattern, target_of
 from core.urls import fetch_key
@@ -40,12 +41,12 @@ class Observed:
 _COLUMNS = (urls.c.id, urls.c.host_id, urls.c.scheme, urls.c.port, urls.c.path, urls.c.state)
 
 
-def url_select() -> Select[tuple[object, ...]]:
+def url_select() -> Select[tuple[Any, ...]]:
     """The columns that `observed_of` reads, URLs with their hosts."""
     return select(*_COLUMNS, hosts.c.name).join(hosts, hosts.c.id == urls.c.host_id)
 
 
-def observed_of(row: Row[tuple[object, ...]]) -> Observed:
+def observed_of(row: Row[tuple[Any, ...]]) -> Observed:
     """The URL of such a row."""
     url = Locator(SCHEMES[row.scheme], row.name, row.port, row.path).url
     return Observed(row.id, row.host_id, url, State(row.state))
@@ -124,15 +125,11 @@ def matching(connection: Connection, pattern: Pattern, *, limit: int) -> list[Ob
     return found
 
 
-class matcher:  # noqa: N801 used as a function
-    """Whether a URL is what the pattern names."""
-
-    def __init__(self, pattern: Pattern) -> None:
-        self._table: PatternTable[bool] = PatternTable()
-        self._table.add(pattern, True)
-
-    def __call__(self, url: str) -> bool:
-        return bool(self._table.find(target_of(url)))
+def matcher(pattern: Pattern) -> Callable[[str], bool]:
+    """Tells of a URL whether it is what the pattern names."""
+    table: PatternTable[Pattern] = PatternTable()
+    table.add(pattern, pattern)
+    return lambda url: bool(table.find(target_of(url)))
 
 
 def host_in(text: str) -> str:
@@ -150,15 +147,6 @@ def host_in(text: str) -> str:
 def shown(text: str) -> str:
     """What was typed, short enough for a message."""
     return text if len(text) <= 200 else text[:200] + "…"
-
-
-def is_url(text: str) -> bool:
-    """Whether a URL can be meant: it has a scheme."""
-    try:
-        fetch_key(text)
-    except BadUrlError:
-        return False
-    return text.strip().lower().startswith(("http://", "https://", "//"))
 
 
 def _path_hint(pattern: Pattern) -> Sequence[ColumnElement[bool]]:

@@ -12,7 +12,6 @@ for six months, later URLs of its hosts included (`links.quirks.HostQuirk.PRESUM
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-
 from typing import Final
 
 from sqlalchemy import ColumnElement, Connection, and_, delete, func, select
@@ -23,8 +22,8 @@ from links.days import day_of
 from links.limits import DEFAULT_LIMITS, Act, Limits, count_act
 from links.observed import NotObservedError, Observed, matching, need_observed, shown
 from links.quirks import HostQuirk, is_over
-from links.states import State
 from links.statements import PARAMETERS, batches, insert_into
+from links.states import State
 from links.store.schema import host_quirks, hosts, reports, urls
 
 VALID_DAYS: Final = 183  # six months

@@ -27,11 +27,13 @@ def watch(connection: Connection, *texts: str, state: State = State.DEAD) -> lis
                 "name": it.host, "domain_index": domain_index(it.host), "surt": surt_host(it.host),
                 "domain": ".".join(it.host.split(".")[-2:]), "bucket": bucket,
             }  # fmt: skip
-            host_id = connection.execute(insert(hosts).values(named)).inserted_primary_key[0]
+            made = insert(hosts).values(named).returning(hosts.c.id)
+            host_id = connection.execute(made).scalar_one()
         row = {
             "key": it.key, "host_id": host_id, "scheme": SCHEMES.index(it.scheme),
             "port": it.port, "path": it.path, "bucket": bucket, "added_day": TODAY - 400,
             "touched_day": TODAY, "due_day": TODAY + 3, "state": int(state),
         }  # fmt: skip
-        ids.append(connection.execute(insert(urls).values(row)).inserted_primary_key[0])
+        made = insert(urls).values(row).returning(urls.c.id)
+        ids.append(connection.execute(made).scalar_one())
     return ids

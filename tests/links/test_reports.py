@@ -24,7 +24,7 @@ from links.reports import (
     withdraw,
 )
 from links.states import State
-from links.store.schema import actors, acts, host_quirks, reports, urls
+from links.store.schema import actors, acts, host_quirks, urls
 from links.store.store import Store, open_store
 from tests.links.saying import NOW, TODAY, watch
 
@@ -350,4 +350,3 @@ def test_the_key_of_digests_is_made_once_and_for_its_owner(tmp_path: Path) -> No
     assert one.of_range("192.0.2.0/24") == again.of_range("192.0.2.0/24")
     assert one.of_range("x") != one.of_name("x")
     assert one.of_range("192.0.2.0/24") != other.of_range("192.0.2.0/24")
-    assert reports.c.reporter.type.length == len(one.of_name("x"))
