@@ -27,6 +27,8 @@ Every table is small or grows with one of hosts, pages and URLs. Past 1e8 URLs o
 the host's bucket (docs/registry.md).
 """
 
+from typing import Any
+
 from sqlalchemy import (
     BigInteger,
     Boolean,
@@ -40,9 +42,17 @@ from sqlalchemy import (
     Text,
     UniqueConstraint,
     false,
+    text,
 )
 
 metadata = MetaData()
+
+
+def _only(condition: str) -> dict[str, Any]:
+    """An index of those rows alone, on both databases."""
+    return {"sqlite_where": text(condition), "postgresql_where": text(condition)}
+
+
 _Id = BigInteger().with_variant(Integer, "sqlite")  # only INTEGER is SQLite's own row number
 
 farms = Table(
@@ -120,9 +130,12 @@ urls = Table(
     Column("history", LargeBinary(25)),  # links.history
     Column("mime", Text),  # an unusual type's short name (W66)
     Column("kib", Integer),  # … and its length
-    Index("link_urls_host", "host_id"),
+    Column("opinion_day", Integer),  # since when a browser's opinion is awaited; None: it is not
+    Index("link_urls_host", "host_id", "due_day"),
     # Random order over a pass, not grouped by host (W40): within a day by a digest.
     Index("link_urls_due", "due_day", "key"),
+    Index("link_urls_new", "due_day", "key", **_only("checked_day IS NULL")),
+    Index("link_urls_opinion", "opinion_day", "key", **_only("opinion_day IS NOT NULL")),
     Index("link_urls_touched", "touched_day"),
 )
 
@@ -266,6 +279,8 @@ passes = Table(
     Column("ended", BigInteger),
     Column("due", BigInteger, nullable=False),
     Column("done", BigInteger, nullable=False, server_default="0"),
+    Column("batch", BigInteger, nullable=False, server_default="0"),  # of results, booked once each
+    Index("link_passes_part", "part", "started"),
 )
 
 leases = Table(
