@@ -11,7 +11,7 @@ from enum import IntEnum
 from typing import Any, NamedTuple, TypeVar
 from urllib.parse import quote
 
-from sqlalchemy import Connection, Row, func, select
+from sqlalchemy import Connection, func, select
 
 from links.locator import SCHEMES, Locator, key_of
 from links.quirks import HostQuirk, UrlQuirk, is_over, is_url_quirk_over
@@ -53,6 +53,7 @@ _AT_ONCE = 500  # keys in one statement
 _MOST_REFS = 50_000  # of one URL, looked through for the pages of one wiki
 _TITLE_SAFE = "/:;@!$*(),~"  # as MediaWiki writes addresses
 WORKS = 1  # link_replacements.state
+_Row = Any  # a result's row; its columns are attributes
 _Kind = TypeVar("_Kind", bound=IntEnum)
 _HOST_HINTS = {
     HostQuirk.HTTPS_NEEDED: Hint.HTTPS_NEEDED,
@@ -107,7 +108,7 @@ class Reading:
         wiki = self.wiki(question.wiki)
         rows = [] if wiki is None else self._page_rows(wiki.id, question)
         by_id = {row.page_id: row for row in rows}
-        by_title: dict[str, Row[Any]] = {}
+        by_title: dict[str, _Row] = {}
         for row in sorted(rows, key=lambda row: row.id):
             by_title[row.title] = row
         links = self._links_of([row.id for row in rows])
@@ -148,7 +149,7 @@ class Reading:
         found = [ref_of(row) for row in self._ask(query)]
         return Uses(tuple(found[:MOST_USES]), len(found) > MOST_USES, farm_wide)
 
-    def wiki(self, name: WikiName) -> Row[Any] | None:
+    def wiki(self, name: WikiName) -> _Row | None:
         """The wiki's row, with `WHERE`; None when the registry does not know it."""
         query = (
             select(wikis.c.id, *WHERE)
@@ -157,21 +158,21 @@ class Reading:
         )
         return self._ask(query).first()
 
-    def _page_rows(self, wiki_id: int, question: PageQuestion) -> Sequence[Row[Any]]:
+    def _page_rows(self, wiki_id: int, question: PageQuestion) -> Sequence[_Row]:
         titles = spellings(question.titles)
         ways = []
         if question.page_ids:
             ways.append(pages.c.page_id.in_(question.page_ids))
         if titles:
             ways.append(pages.c.title.in_(titles))
-        rows: list[Row[Any]] = []
+        rows: list[_Row] = []
         for way in ways:
             rows += self._ask(select(*_PAGES).where(pages.c.wiki_id == wiki_id, way)).all()
         return list({row.id: row for row in rows}.values())
 
     def _links_of(self, page_rows: Sequence[int]) -> dict[int, list[Link]]:
         """The links that each page has now, and what spam lists name on it."""
-        found: dict[int, list[Row[Any]]] = defaultdict(list)
+        found: dict[int, list[_Row]] = defaultdict(list)
         for part in _parts(page_rows):
             query = (
                 select(refs.c.page, *_LINKS)
@@ -197,7 +198,7 @@ class Reading:
                 found[row.page][row.url] = (SpamHit(row.list, row.line),)
         return found
 
-    def _with_more(self, rows: Sequence[Row[Any]]) -> dict[int, Link]:
+    def _with_more(self, rows: Sequence[_Row]) -> dict[int, Link]:
         """Links by their rows' numbers, with what other tables say of them."""
         ids = [row.id for row in rows]
         seen = self._last_seen(ids)
@@ -303,13 +304,13 @@ class _Notes(NamedTuple):
     hosts: dict[int, list[Note]]
 
 
-def ref_of(row: Row[Any]) -> PageRef:
+def ref_of(row: _Row) -> PageRef:
     """The page of a row with `WHERE`."""
     wiki = WikiName(row.dbname, row.farm)
     return PageRef(wiki, row.page_id, row.title, row.namespace, address_of(row, row.title))
 
 
-def address_of(wiki: Row[Any], title: str) -> str:
+def address_of(wiki: _Row, title: str) -> str:
     """Where a wiki's page is read; empty when the wiki does not say, or says no address."""
     if "$1" not in wiki.pages_url:
         return ""
@@ -317,7 +318,7 @@ def address_of(wiki: Row[Any], title: str) -> str:
     return address if is_web_url(address) else ""
 
 
-def _page(row: Row[Any], wiki: Row[Any], links: dict[int, list[Link]]) -> PageAnswer:
+def _page(row: _Row, wiki: _Row, links: dict[int, list[Link]]) -> PageAnswer:
     of_page = tuple(links.get(row.id, ()))
     return PageAnswer(
         page_id=row.page_id,
@@ -339,7 +340,7 @@ def _sorted(links: Sequence[Link], spam: dict[str, tuple[SpamHit, ...]]) -> list
     return sorted(made, key=lambda link: order_of(link.url))
 
 
-def _url(row: Row[Any]) -> str:
+def _url(row: _Row) -> str:
     return Locator(SCHEMES[row.scheme], row.host, row.port, row.path).url
 
 
