@@ -1,5 +1,6 @@
 """Which of many URLs were captured by ourselves: all of them in one question to the captures index."""
 
+import re
 from collections.abc import Iterator, Sequence
 
 from core.errors import BadUrlError, TransientError
@@ -9,6 +10,7 @@ from playback.database import Database, key_values
 from playback.front.pages import COLUMNS, PageStore
 
 _AT_ONCE = 100
+_VALUE = re.compile(r":(key_start|key|url|twin)\b")
 _MOST = 1_000  # URLs of one answer; what is beyond has no link to its copy
 
 
@@ -35,25 +37,30 @@ class OwnCopies:
             return {}
 
     def _part(self, urls: Sequence[str]) -> Iterator[tuple[str, str]]:
-        queries, values = [], {}
+        queries: list[str] = []
+        values: dict[str, str] = {}
         for number, url in enumerate(urls):
             try:
                 own = {**key_values(replay_key(url)), "url": url, "twin": twin_of(url)}
             except BadUrlError:
                 continue
             where = f"{self._database.has_key} AND url IN (:url, :twin) AND {OFFERED}"
-            where += f" AND NOT {WITHHELD}"
-            # The longest names first: one may begin with another.
-            for name in sorted(own, key=len, reverse=True):
-                where = where.replace(f":{name}", f":{name.upper()}_{number}")
-                values[f"{name.upper()}_{number}"] = own[name]
-            queries.append(
-                f"SELECT * FROM (SELECT {COLUMNS} FROM pages WHERE {where}"  # noqa: S608 constants of ours
-                f" ORDER BY captured_ms DESC LIMIT 1) AS newest_{number}"
+            query = (
+                f"SELECT {COLUMNS} FROM pages WHERE {where} AND NOT {WITHHELD}"  # noqa: S608 constants of ours
+                " ORDER BY captured_ms DESC LIMIT 1"
             )
+            numbered = _VALUE.sub(rf":\1_{number}", query)
+            queries.append(f"SELECT * FROM ({numbered}) AS newest_{number}")  # noqa: S608 as above
+            values |= {f"{name}_{number}": value for name, value in own.items()}
         if not queries:
             return
-        asked = {twin_of(url): url for url in urls} | {url: url for url in urls}
-        for page in self._store.pages_of(self._database.rows(" UNION ALL ".join(queries), values)):
-            if page.taken_down is None and (page.has_copy or page.is_download):
-                yield asked[page.url], page.timestamp
+        rows = self._database.rows(" UNION ALL ".join(queries), values)
+        found = {
+            page.url: page.timestamp
+            for page in self._store.pages_of(rows)
+            if page.taken_down is None and (page.has_copy or page.is_download)
+        }
+        for url in urls:
+            timestamp = max(found.get(url, ""), found.get(twin_of(url), ""))
+            if timestamp:
+                yield url, timestamp
