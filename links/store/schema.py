@@ -155,9 +155,9 @@ urls = Table(
     Column("mime", Text),  # an unusual type's short name (W66)
     Column("kib", Integer),  # … and its length
     Column("opinion_day", Integer),  # since when a browser's opinion is awaited; None: it is not
+    Index("link_urls_host", "host_id", "due_day"),
     # A host's URLs, in the order of their paths: link search.
-    Index("link_urls_host", "host_id", text(PATH_HEAD), "id"),
-    Index("link_urls_host_due", "host_id", "due_day"),
+    Index("link_urls_paths", "host_id", text(PATH_HEAD), "id"),
     # Random order over a pass, not grouped by host (W40): within a day by a digest.
     Index("link_urls_due", "due_day", "key"),
     Index("link_urls_new", "due_day", "key", **_only("checked_day IS NULL")),
