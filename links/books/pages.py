@@ -21,8 +21,9 @@ from sqlalchemy import Connection, delete, insert, or_, select, update
 from core.errors import InputError
 from links.books.urls import ensure_urls
 from links.sorting import Sort, Sorted
+from links.statements import batches
 from links.store.schema import invalid, pages, refs, spam_hits, wikis
-from links.store.statements import Reader, Statement, batches, insert_or_leave, many, one
+from links.store.statements import Reader, Statement, insert_or_leave, many, one
 
 PAGE_BITS = 40
 MAX_PAGE_ID = (1 << PAGE_BITS) - 1

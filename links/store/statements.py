@@ -9,16 +9,15 @@ for lists that are half as long, twice as long and so on: a list is filled up wi
 or 1). Whoever keeps its statements in a module's names has their plans checked by the tests.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
-from typing import Any, TypeVar
+from typing import Any
 
 from sqlalchemy import BindParameter, Connection, Dialect, Executable, Table, bindparam
-from sqlalchemy.dialects import postgresql, sqlite
+
+from links.statements import insert_into
 
 MOST = 512  # values in one list
-T = TypeVar("T")
 
 
 def one(name: str, type_: Any = None) -> BindParameter[Any]:
@@ -31,18 +30,9 @@ def many(name: str) -> BindParameter[Any]:
     return bindparam(name, expanding=True)
 
 
-def batches(values: Iterable[T], size: int = MOST) -> Iterator[list[T]]:
-    """The values in lists that are not longer than that."""
-    rest = iter(values)
-    while batch := list(islice(rest, size)):
-        yield batch
-
-
 def insert_or_leave(connection: Connection, table: Table) -> Executable:
     """An INSERT that leaves rows as they are that are there already."""
-    if connection.dialect.name == "sqlite":
-        return sqlite.insert(table).on_conflict_do_nothing()
-    return postgresql.insert(table).on_conflict_do_nothing()
+    return insert_into(connection, table).on_conflict_do_nothing()
 
 
 @dataclass(frozen=True, slots=True)
