@@ -20,6 +20,7 @@ from functools import cache
 from importlib.resources import files
 
 from links.findings import Finding, Verdict
+from links.status import Code
 
 RUN_WORDS = 3
 FEW_RUNS = 20  # a copy with fewer is not compared
@@ -85,13 +86,17 @@ def likeness(then: Face, now: Face) -> Likeness:
 def compared(finding: Finding, then: Face, now: Face) -> tuple[Finding, Likeness]:
     """A browser's good finding, held against the copy: the same, or DEVIATED, or USURPED."""
     found = likeness(then, now)
-    if finding.verdict is not Verdict.OK or found.verdict is Verdict.OK:
+    if finding.verdict is not Verdict.OK:
+        return finding, found
+    finding = replace(finding, similarity=found.percent)
+    if found.verdict is Verdict.OK:
         return finding, found
     if found.usurper:
         note = f"usurped: {', '.join(found.usurper[:5])}"
     else:
         note = f"deviated: {found.percent} % of the copy's text"
-    return replace(finding, verdict=found.verdict, note=note), found
+    code = Code.PARKED if found.usurper else Code.OTHER_CONTENT
+    return replace(finding, code=code, verdict=found.verdict, note=note), found
 
 
 def usurpers_words(face: Face) -> tuple[str, ...]:
