@@ -7,9 +7,10 @@ goes as soon as it is seen to be gone.
 from links.findings import Finding, Hop, How, Verdict
 from links.locator import Locator
 from links.quirks import HostQuirk, UrlQuirk
+from links.status import Code
 
 _PERMANENT = (301, 308)
-_DNS = "dns:"  # how the notes of findings without an address begin
+_NAMELESS = frozenset({Code.DNS_REFUSED, Code.DNS_UNKNOWN, Code.DNS_EMPTY, Code.DNS_FAULT})
 _VALUE_LIMIT = 16_384  # characters of a moved URL that are kept: nobody asks for a longer one
 _BROWSER_SAW = frozenset({Verdict.OK, Verdict.DEVIATED})
 
@@ -36,7 +37,7 @@ def host_traits(
         found[HostQuirk.DNS_ERROR] = False
         found[HostQuirk.SERVER_ERROR] = False
     elif finding.whole_host and finding.verdict in (Verdict.GONE, Verdict.FAILING):
-        is_name = finding.note.startswith(_DNS)
+        is_name = finding.code in _NAMELESS
         found[HostQuirk.DNS_ERROR if is_name else HostQuirk.SERVER_ERROR] = True
     if asked.port == 0 and finding.verdict is Verdict.OK:
         found |= _scheme_traits(asked, finding)
