@@ -5,14 +5,14 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from sqlalchemy import bindparam, select, update
+from sqlalchemy import bindparam, insert, select, update
 
 from core.clock import SystemClock
 from core.layout import Layout
 from links.books.urls import ensure_urls
 from links.days import day_of
 from links.states import Proof, State
-from links.store.schema import urls
+from links.store.schema import hosts, observations, urls
 from links.store.store import open_store
 from tests.crawler.linked_site import LinkedSite, file, page, weboid_for
 from tests.links.test_drift import ARTICLE, GAMBLING, OTHER
@@ -60,12 +60,17 @@ def watched(collection: Path, addresses: Iterable[str]) -> None:
                 for number in found.values()
             ],
         )
+        rows.execute(insert(observations), [looked_at(number) for number in found.values()])
+
+
+def looked_at(number: int) -> dict[str, int | str]:
+    """A failure that was seen just now."""
+    now = int(SystemClock().now().timestamp())
+    return {"url_id": number, "moment": now, "how": 2, "code": 18, "verdict": "gone"}
 
 
 def states(collection: Path) -> dict[str, State]:
     """By host and path."""
-    from links.store.schema import hosts
-
     with closing(open_store(Layout(collection))) as store, store.reading() as rows:
         asked = select(hosts.c.name, urls.c.path, urls.c.state).join_from(
             urls, hosts, hosts.c.id == urls.c.host_id

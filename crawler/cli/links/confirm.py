@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, time, timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import click
@@ -36,7 +36,6 @@ from links.books.urls import find_urls
 from links.checking.booking import Booked, Result, book
 from links.checking.judging import Rules
 from links.checking.opining import Awaiting, awaiting_opinion
-from links.days import date_of
 from links.presets import preset_of
 from links.store.store import Store, open_store
 from playback.database import open_database
@@ -134,8 +133,7 @@ class _Confirming:
         until = _CLOCK.now() + timedelta(days=1)
         gathered = _Gathered([], [])
         for each in waiting:
-            since = datetime.combine(date_of(each.since_day), time(), UTC)
-            found = self._copies.opinion(each.url, since=since, until=until)
+            found = self._copies.opinion(each.url, since=each.since, until=until)
             if found is None:
                 gathered.left.append(each)
             else:
