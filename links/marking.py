@@ -28,10 +28,10 @@ from links.marks import (
     standing,
 )
 from links.observed import Observed, hosts_of, matcher, observed_of, url_select
-from links.statements import PARAMETERS, batches
 from links.states import State
 from links.store.schema import marks as book
 from links.store.schema import urls
+from links.store.statements import MOST, batches
 from links.store.store import Store
 
 WATCHED_AGAIN_DAYS: Final = 7
@@ -215,7 +215,7 @@ def _matched(store: Store, mark: Mark) -> Iterable[list[int]]:
         with store.reading() as rows:
             question = select(urls.c.id).where(urls.c.host_id == host_id).order_by(urls.c.id)
             ids = list(rows.execute(question).scalars())
-        for batch in batches(ids, PARAMETERS):
+        for batch in batches(ids, MOST):
             with store.reading() as rows:
                 chosen = [each.id for each in _rows(rows, batch) if matches(each.url)]
             if chosen:

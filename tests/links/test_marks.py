@@ -210,7 +210,7 @@ def test_settling_goes_on_where_it_was_broken_off(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What was done stays, and the rest is done next time."""
-    monkeypatch.setattr(marking, "PARAMETERS", 2)
+    monkeypatch.setattr(marking, "MOST", 2)
     clock = HandClock()
     with store.writing() as rows:
         ids = watch(rows, *(f"{SITE}/{n}" for n in range(5)))
