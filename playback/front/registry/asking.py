@@ -13,7 +13,7 @@ from starlette.datastructures import QueryParams
 
 from core.errors import InputError
 from playback.front.languages import languages, noop
-from playback.front.registry.answers import Scope, WikiName
+from playback.front.registry.answers import Group, ListKind, Scope, WikiName
 
 MOST_PAGES = 50
 DEFAULT_FARM = "WMF"  # W24
@@ -152,6 +152,43 @@ def parse_format(text: str, formats: Sequence[Format]) -> Format:
     if text and text not in formats:
         raise InputError(noop("There is no such format."))
     return Format(text) if text else formats[0]
+
+
+def parse_list(text: str) -> ListKind:
+    """Which of a wiki's lists.
+
+    Raises:
+        InputError: there is no such list.
+    """
+    if text not in set(ListKind):
+        raise InputError(noop("Say which list: with=spam, with=unreachable or with=doubtful."))
+    return ListKind(text)
+
+
+def parse_after(text: str) -> int:
+    """The page number behind which a list goes on; 0 for its beginning.
+
+    Raises:
+        InputError: it is none.
+    """
+    if not text:
+        return 0
+    if not _PAGE_ID.fullmatch(text):
+        raise InputError(noop("after is the number that the part before gave."))
+    return int(text)
+
+
+def parse_status(text: str) -> Group | None:
+    """The states that are asked for (W04); None: all.
+
+    Raises:
+        InputError: there are none of that name.
+    """
+    if not text:
+        return None
+    if text not in set(Group):
+        raise InputError(noop("There is no such filter."))
+    return Group(text)
 
 
 def parse_language(text: str) -> str:

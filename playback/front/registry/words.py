@@ -7,6 +7,7 @@ moment something happened.
 from typing import NamedTuple
 
 from links.states import State
+from links.status import Code
 from playback.front.languages import noop, number, translate
 from playback.front.languages import translate_count as ngettext
 from playback.front.registry.answers import Group, Hint, Link, Note
@@ -42,37 +43,73 @@ _HINTS = {
     Hint.PRESUMED_REACHABLE: noop("Readers reach most of what is cited from this site."),
     Hint.BIDI: noop("It holds characters that turn the direction of writing."),
 }
-# By the names of the causes in `links.status`, or by their outward HTTP status.
+_SERVER_FAULT = noop("The server has a fault of its own, which may pass.")
+_NO_ANSWER_BEHIND = noop("A server behind the site does not answer, which may pass.")
+_NOT_SO = noop("The server does not answer this kind of question, so nothing is known of the page.")
+_NAME_FAULT = noop("The name of the site could not be looked up, which may pass.")
+_TYPO = noop("No browser can follow this address. Look for a typing error.")
+# The typical reason for what was seen, by the status byte (W06, W55).
 _CAUSES = {
-    400: noop(
+    Code.ON_REQUEST: noop("The server answers, but shows a page only to who asks otherwise."),
+    Code.MOVED: noop("It leads elsewhere for good."),
+    Code.FOUND: noop("It leads elsewhere."),
+    Code.SEE_OTHER: noop("It leads elsewhere."),
+    Code.TEMPORARY: noop("It leads elsewhere for the time being."),
+    Code.PERMANENT: noop("It leads elsewhere for good."),
+    Code.BAD_REQUEST: noop(
         "The server does not understand the address. A character may be missing or too much."
     ),
-    401: noop("The page wants a login."),
-    402: noop("The page must be paid for."),
-    403: noop("The server refuses access. It may refuse programs only, or whole countries."),
-    404: noop("The server has no such page. It may have moved within the site, or been deleted."),
-    405: noop("The server does not answer this kind of question."),
-    406: noop("The server has the page in no form that was asked for."),
-    407: noop("A proxy in between wants a login."),
-    408: noop("The server gave up waiting."),
-    410: noop("The server says that the page was removed for good."),
-    414: noop("The address is longer than the server accepts."),
-    429: noop("The server was asked too often. That says nothing about the page."),
-    451: noop("The page is withheld for legal reasons."),
-    500: noop("The server has a fault of its own, which may pass."),
-    501: noop("The server does not answer this kind of question."),
-    502: noop("A server behind the site does not answer, which may pass."),
-    503: noop("The server is overloaded or under repair, which may pass."),
-    504: noop("A server behind the site does not answer, which may pass."),
-    507: noop("The server is out of space, which may pass."),
-    509: noop("The site has used up its traffic, which may pass."),
-}
-_CODES = {
-    64: noop("The site could not be reached over the network."),
-    65: noop("The name of the site was not told, which may pass."),
-    66: noop("The name of the site does not exist any more. The domain may have been given up."),
-    67: noop("Nothing answers at the address of the site."),
-    128: noop("No browser can follow this address. Look for a typing error."),
+    Code.NO_ACCESS: noop(
+        "The server refuses access: it wants a login, or refuses programs or whole countries."
+    ),
+    Code.NOT_FOUND: noop(
+        "The server has no such page. It may have moved within the site, or been deleted."
+    ),
+    Code.NOT_ACCEPTABLE: noop("The server has the page in no form that was asked for."),
+    Code.STRANGE: noop("The server gives a strange answer."),
+    Code.GONE: noop("The server says that the page was removed for good."),
+    Code.BAD_TYPE: _NOT_SO,
+    Code.BAD_RANGE: _NOT_SO,
+    Code.LOCKED: noop("The page is locked at the moment."),
+    Code.NOT_EXTENDED: _NOT_SO,
+    Code.UNKNOWN: noop("The server gives a strange answer."),
+    Code.BAD_METHOD: _NOT_SO,
+    Code.REQUEST_TIMEOUT: noop("The server gave up waiting."),
+    Code.TOO_LARGE: _NOT_SO,
+    Code.UPGRADE: _NOT_SO,
+    Code.TOO_MANY: noop("The server was asked too often. That says nothing about the page."),
+    Code.HEADERS_TOO_LARGE: _NOT_SO,
+    Code.NOT_IMPLEMENTED: _NOT_SO,
+    Code.BAD_GATEWAY: _NO_ANSWER_BEHIND,
+    Code.UNAVAILABLE: noop("The server is overloaded or under repair, which may pass."),
+    Code.BAD_VERSION: _SERVER_FAULT,
+    Code.STORAGE: _SERVER_FAULT,
+    Code.BANDWIDTH: noop("The site has used up its traffic, which may pass."),
+    Code.EDGE: _NO_ANSWER_BEHIND,
+    Code.SERVER_ERROR: _SERVER_FAULT,
+    Code.NETWORK: noop("The site could not be reached over the network."),
+    Code.DNS_REFUSED: _NAME_FAULT,
+    Code.DNS_UNKNOWN: noop(
+        "The name of the site does not exist any more. The domain may have been given up."
+    ),
+    Code.NO_ROUTE: noop("Nothing answers at the address of the site."),
+    Code.REFUSED: noop("The server takes no connections. It may be switched off."),
+    Code.BROKEN_OFF: noop("The server broke the connection off."),
+    Code.TIMEOUT: noop("The server did not answer in time."),
+    Code.TLS: noop("No secure connection can be made to the server."),
+    Code.CERTIFICATE: noop("The certificate of the site does not verify; browsers warn of it."),
+    Code.NO_HTTP: noop("What answers there is no web server."),
+    Code.REDIRECTS: noop("It leads round in circles."),
+    Code.DNS_EMPTY: noop("The name of the site has no address."),
+    Code.DNS_FAULT: _NAME_FAULT,
+    Code.SOFT_404: noop("The page says of itself that it does not exist."),
+    Code.CHALLENGE: noop("The site asks whether a person is there. Readers may get through."),
+    Code.LOGIN: noop("It leads to a login."),
+    Code.PARKED: noop("The domain is for sale, or somebody else uses it. Do not follow the link."),
+    Code.OTHER_CONTENT: noop("The address works, but shows something else than it did."),
+    Code.TO_THE_ROOT: noop("It leads to the first page of the site: the page itself may be gone."),
+    Code.NOT_RENDERED: noop("A browser shows nothing there."),
+    Code.INVALID: _TYPO,
 }
 _BY_STATE = {
     State.USURPED: noop(
@@ -80,7 +117,7 @@ _BY_STATE = {
     ),
     State.DEVIATED: noop("The address works, but shows something else than it did."),
     State.BLOCKED: noop("The site answers, but refuses us: a login, a robot check or a block."),
-    State.INVALID: noop("No browser can follow this address. Look for a typing error."),
+    State.INVALID: _TYPO,
 }
 
 
@@ -100,9 +137,9 @@ def cause_of(link: Link) -> str:
         return translate("A spam list of the wiki names it, so it is not looked at.")
     if link.group in (Group.WORKING, Group.UNKNOWN):
         return ""
-    text = _CODES.get(link.code) or _CAUSES.get(link.http or 0) or _BY_STATE.get(link.state, "")
     if link.state in (State.USURPED, State.DEVIATED, State.INVALID):
-        text = _BY_STATE[link.state]
+        return translate(_BY_STATE[link.state])
+    text = _CAUSES.get(link.code) or _BY_STATE.get(link.state, "")  # type: ignore[call-overload]
     return translate(text) if text else ""
 
 
