@@ -14,6 +14,7 @@ link_copies       copies in archives: one chosen version in each (W30-W32)
 link_reports      "I can reach it", by readers (W13-W16)
 link_replacements one other URL for a dead one (W17)
 link_marks        what people decided: always alive, always dead, never checked (B10, B11, A16)
+link_spam_lists   spam lists as the farm or the wiki wrote them
 link_spam_hits    URLs on pages that a spam list names (W52)
 link_excluded     what a wiki's exclusion list kept out of the table (X01-X10)
 link_passes       passes over all URLs, to tell whether four weeks are enough (W38)
@@ -54,6 +55,12 @@ def _only(condition: str) -> dict[str, Any]:
 
 
 _Id = BigInteger().with_variant(Integer, "sqlite")  # only INTEGER is SQLite's own row number
+# In the order of its bytes, as SQLite keeps texts anyway: what is looked up by its beginning.
+_Bytes = Text().with_variant(Text(collation="C"), "postgresql")
+# How a URL's path begins, short enough for an index of PostgreSQL (2,700 bytes). Questions must use
+# this very expression, or no index answers them.
+PATH_HEAD_CHARS = 100
+PATH_HEAD = f"substr(path, 1, {PATH_HEAD_CHARS})"
 
 farms = Table(
     "link_farms",
@@ -89,6 +96,7 @@ pages = Table(
     Column("asked_day", Integer),  # by somebody: W34
     Column("listed_day", Integer),  # when its URLs were last written
     Column("is_stale", Boolean, nullable=False, server_default=false()),  # its URLs must be read
+    Column("excluded", Text),  # JSON, entry to number: what the exclusion list kept out of it
     UniqueConstraint("wiki_id", "page_id"),
     Index("link_pages_title", "wiki_id", "title"),
     Index("link_pages_touched", "touched_day"),
@@ -99,7 +107,7 @@ hosts = Table(
     metadata,
     Column("id", _Id, primary_key=True),
     Column("name", Text, nullable=False, unique=True),
-    Column("domain_index", Text, nullable=False),
+    Column("domain_index", _Bytes, nullable=False),
     Column("surt", Text, nullable=False),
     Column("domain", Text, nullable=False),  # the registrable one, or the host itself
     Column("bucket", SmallInteger, nullable=False),
@@ -115,7 +123,7 @@ urls = Table(
     Column("host_id", BigInteger, nullable=False),
     Column("scheme", SmallInteger, nullable=False),  # the place in links.locator.SCHEMES
     Column("port", Integer, nullable=False, server_default="0"),
-    Column("path", Text, nullable=False),
+    Column("path", _Bytes, nullable=False),
     Column("bucket", SmallInteger, nullable=False),  # the host's, for checkers that share
     Column("added_day", Integer, nullable=False),
     Column("touched_day", Integer, nullable=False),
@@ -132,6 +140,8 @@ urls = Table(
     Column("kib", Integer),  # … and its length
     Column("opinion_day", Integer),  # since when a browser's opinion is awaited; None: it is not
     Index("link_urls_host", "host_id", "due_day"),
+    # A host's URLs, in the order of their paths: link search.
+    Index("link_urls_paths", "host_id", text(PATH_HEAD), "id"),
     # Random order over a pass, not grouped by host (W40): within a day by a digest.
     Index("link_urls_due", "due_day", "key"),
     Index("link_urls_new", "due_day", "key", **_only("checked_day IS NULL")),
@@ -242,6 +252,19 @@ marks = Table(
     Column("actor", Text, nullable=False, server_default=""),
     Column("moment", BigInteger, nullable=False),
     Column("expires", BigInteger),
+)
+
+spam_lists = Table(
+    "link_spam_lists",
+    metadata,
+    Column("farm_id", SmallInteger, primary_key=True, autoincrement=False),
+    Column("wiki_id", Integer, primary_key=True, autoincrement=False),  # 0: all of the farm
+    Column("name", Text, primary_key=True),
+    Column("kind", Text, nullable=False),  # links.spam.ListKind
+    Column("content", Text, nullable=False),
+    Column("digest", LargeBinary(16), nullable=False),
+    Column("loaded_day", Integer, nullable=False),
+    sqlite_with_rowid=False,
 )
 
 spam_hits = Table(
