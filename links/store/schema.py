@@ -17,6 +17,8 @@ link_marks        what people decided: always alive, always dead, never checked 
 link_spam_lists   spam lists as the farm or the wiki wrote them
 link_spam_hits    URLs on pages that a spam list names (W52)
 link_excluded     what a wiki's exclusion list kept out of the table (X01-X10)
+link_invalid      URLs on pages that nobody can ask for, as they stand there (W48, W50)
+link_imports      how far an import of a file has come
 link_passes       passes over all URLs, to tell whether four weeks are enough (W38)
 link_leases       which checker has which part of the hosts
 
@@ -26,6 +28,8 @@ Days are numbers (`links.days`); moments are whole seconds since 1970 UTC. A URL
 Every table is small or grows with one of hosts, pages and URLs. Past 1e8 URLs on one PostgreSQL,
 ``link_urls``, ``link_observations``, ``link_copies`` and ``link_url_quirks`` are to be partitioned by
 the host's bucket (docs/registry.md).
+
+A change here needs a migration: ``python -m scripts.migration TEXT`` writes it.
 """
 
 from typing import Any
@@ -87,6 +91,8 @@ wikis = Table(
 pages = Table(
     "link_pages",
     metadata,
+    # links.books.pages.number_of: the wiki above, its page_id below, so that all that is sorted by it
+    # has the pages of a wiki side by side.
     Column("id", _Id, primary_key=True),
     Column("wiki_id", Integer, nullable=False),
     Column("page_id", BigInteger, nullable=False),
@@ -99,7 +105,15 @@ pages = Table(
     Column("excluded", Text),  # JSON, entry to number: what the exclusion list kept out of it
     UniqueConstraint("wiki_id", "page_id"),
     Index("link_pages_title", "wiki_id", "title"),
-    Index("link_pages_touched", "touched_day"),
+    Index("link_pages_touched", "wiki_id", "touched_day"),
+    Index(
+        "link_pages_stale",
+        "wiki_id",
+        "listed_day",
+        "id",
+        sqlite_where=text("is_stale = 1"),
+        postgresql_where=text("is_stale"),
+    ),
 )
 
 hosts = Table(
@@ -157,6 +171,12 @@ refs = Table(
     Column("first_day", Integer, nullable=False),
     Column("gone_day", Integer),
     Index("link_refs_url", "url_id", "page"),
+    Index(
+        "link_refs_gone",
+        "gone_day",
+        sqlite_where=text("gone_day IS NOT NULL"),
+        postgresql_where=text("gone_day IS NOT NULL"),
+    ),
     sqlite_with_rowid=False,
 )
 
@@ -291,6 +311,26 @@ excluded = Table(
     Column("links", BigInteger, nullable=False),
     Column("pages", BigInteger, nullable=False),
     Column("last_day", Integer, nullable=False),
+)
+
+invalid = Table(
+    "link_invalid",
+    metadata,
+    Column("page", BigInteger, primary_key=True, autoincrement=False),
+    Column("key", LargeBinary(16), primary_key=True),  # a digest of the text
+    Column("text", LargeBinary, nullable=False),  # it may hold what no text of a database may
+    Column("reason", Text, nullable=False),  # core.urls.UrlFault
+    Column("first_day", Integer, nullable=False),
+    sqlite_with_rowid=False,
+)
+
+imports = Table(
+    "link_imports",
+    metadata,
+    Column("digest", LargeBinary(16), primary_key=True),  # of what is imported
+    Column("page", BigInteger, nullable=False),  # the last that was written, in their order
+    Column("pages", BigInteger, nullable=False),
+    Column("day", Integer, nullable=False),
 )
 
 passes = Table(
