@@ -129,8 +129,9 @@ urls = Table(
     Column("history", LargeBinary(25)),  # links.history
     Column("mime", Text),  # an unusual type's short name (W66)
     Column("kib", Integer),  # … and its length
+    Index("link_urls_host", "host_id"),
     # A host's URLs, in the order of their paths: link search.
-    Index("link_urls_host", "host_id", text(PATH_HEAD), "id"),
+    Index("link_urls_path", "host_id", text(PATH_HEAD), "id"),
     # Random order over a pass, not grouped by host (W40): within a day by a digest.
     Index("link_urls_due", "due_day", "key"),
     Index("link_urls_touched", "touched_day"),
