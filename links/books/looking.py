@@ -26,7 +26,6 @@ from links.books import pages as page_book
 from links.books.pages import PageRow, find_pages, number_of, page_of
 from links.books.urls import COLUMNS, UrlRow, full, row_of, urls_by_id
 from links.books.wikis import Wiki
-from links.statements import batches
 from links.states import State
 from links.store.schema import (
     copies,
@@ -42,7 +41,7 @@ from links.store.schema import (
     urls,
     wikis,
 )
-from links.store.statements import Reader, Statement, many, one
+from links.store.statements import Reader, Statement, batches, many, one
 
 
 class Quirk(NamedTuple):

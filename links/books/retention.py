@@ -20,7 +20,7 @@ from links.books.pages import LOCK_WIKI, forget_pages
 from links.books.wikis import all_wikis
 from links.days import date_of
 from links.quirks import GET_ONLY_DAYS, HOST_QUIRK_DAYS, URL_QUIRK_DAYS, HostQuirk
-from links.statements import batches
+from links.spam_hits import forget_hits
 from links.store.schema import (
     copies,
     host_quirks,
@@ -34,11 +34,12 @@ from links.store.schema import (
     url_quirks,
     urls,
 )
-from links.store.statements import Statement, many, one
+from links.store.statements import Statement, batches, many, one
 from links.store.store import Store
 
 KEEP_DAYS = 100  # W39: two to three months, the table says 100 days
 OBSERVATION_DAYS = 200
+SPAM_DAYS = 200  # the trace back to who had what a spam list names
 IMPORT_DAYS = 30  # an import that was left so long is begun anew
 BATCH = 200  # rows of one transaction: others wait for it
 _UNIX = date(1970, 1, 1)
@@ -150,7 +151,7 @@ def purge(
         TransientError: the database does not answer; what was forgotten stays so.
     """
     before = day - keep_days
-    gone_pages = _purge_pages(store, keep_days, progress)
+    gone_pages = _purge_pages(store, day, keep_days, progress)
     links = _repeat(store, GONE_LINKS, before, "links", progress)
     gone_urls, gone_hosts = _purge_urls(store, before, progress)
     quirks = _repeat(store, OLD_URL_QUIRKS, day - URL_QUIRK_DAYS, "quirks", progress)
@@ -166,6 +167,7 @@ def purge(
     over = _repeat(store, OVER_REPORTS, day, "reports", progress)
     with store.writing() as connection:
         OLD_IMPORTS.run(connection, {"before": day - IMPORT_DAYS})
+        forget_hits(connection, before_day=day - SPAM_DAYS)
     return Purged(gone_pages, links, gone_urls, gone_hosts, quirks, looks, over)
 
 
@@ -186,7 +188,9 @@ def _repeat(
         progress(what, count)
 
 
-def _purge_pages(store: Store, keep_days: int, progress: Callable[[str, int], None]) -> int:
+def _purge_pages(
+    store: Store, day: int, keep_days: int, progress: Callable[[str, int], None]
+) -> int:
     gone = 0
     with store.snapshot() as reader:
         wikis = all_wikis(reader)
@@ -198,7 +202,7 @@ def _purge_pages(store: Store, keep_days: int, progress: Callable[[str, int], No
                 newest = NEWEST_PAGE.rows(connection, {"wiki": wiki.id})[0][0] or 0
                 asked = {"wiki": wiki.id, "before": newest - keep_days, "most": BATCH}
                 found = [row[0] for row in UNTOUCHED_PAGES.rows(connection, asked)]
-                count = forget_pages(connection, found)
+                count = forget_pages(connection, wiki.id, found, day=day)
             gone += count
             progress("pages", count)
     return gone

@@ -13,10 +13,9 @@ from sqlalchemy import Connection, Select, bindparam, select, update
 
 from core.errors import InvariantError
 from links.locator import SCHEMES, Locator, bucket_of, domain_index, key_of, split, surt_host
-from links.statements import batches
 from links.states import Proof, Standing, State
 from links.store.schema import hosts, urls
-from links.store.statements import Reader, Statement, insert_or_leave, many, one
+from links.store.statements import Reader, Statement, batches, insert_or_leave, many, one
 
 FIRST_LOOKS_DAYS = (
     7  # new URLs are looked at within a week, spread evenly: no burst after an import

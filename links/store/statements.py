@@ -9,15 +9,16 @@ for lists that are half as long, twice as long and so on: a list is filled up wi
 or 1). Whoever keeps its statements in a module's names has their plans checked by the tests.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from itertools import islice
+from typing import Any, TypeVar
 
 from sqlalchemy import BindParameter, Connection, Dialect, Executable, Table, bindparam
-
-from links.statements import insert_into
+from sqlalchemy.dialects import postgresql, sqlite
 
 MOST = 512  # values in one list
+T = TypeVar("T")
 
 
 def one(name: str, type_: Any = None) -> BindParameter[Any]:
@@ -30,9 +31,18 @@ def many(name: str) -> BindParameter[Any]:
     return bindparam(name, expanding=True)
 
 
+def batches(values: Iterable[T], size: int = MOST) -> Iterator[list[T]]:
+    """The values in lists that are not longer than that."""
+    rest = iter(values)
+    while batch := list(islice(rest, size)):
+        yield batch
+
+
 def insert_or_leave(connection: Connection, table: Table) -> Executable:
     """An INSERT that leaves rows as they are that are there already."""
-    return insert_into(connection, table).on_conflict_do_nothing()
+    if connection.dialect.name == "postgresql":
+        return postgresql.insert(table).on_conflict_do_nothing()
+    return sqlite.insert(table).on_conflict_do_nothing()
 
 
 @dataclass(frozen=True, slots=True)
