@@ -20,18 +20,25 @@ from collections.abc import Callable, Iterator
 from io import BufferedIOBase, BufferedReader
 from typing import Any, NamedTuple, cast
 
-
 from core.errors import InputError
 
 LINE_LIMIT_BYTES = 8 << 20  # a JSON line may hold all URLs of a page
 _GZIP = b"\x1f\x8b"
 _NAMES = {
-    "wiki": "wiki", "dbname": "wiki",
-    "page_id": "page", "pageid": "page", "curid": "page", "el_from": "page",
-    "title": "title", "page_title": "title",
-    "namespace": "namespace", "page_namespace": "namespace",
-    "url": "url", "el_to": "url",
-    "el_to_domain_index": "index", "el_to_path": "path",
+    "wiki": "wiki",
+    "dbname": "wiki",
+    "page_id": "page",
+    "pageid": "page",
+    "curid": "page",
+    "el_from": "page",
+    "title": "title",
+    "page_title": "title",
+    "namespace": "namespace",
+    "page_namespace": "namespace",
+    "url": "url",
+    "el_to": "url",
+    "el_to_domain_index": "index",
+    "el_to_path": "path",
 }
 _ESCAPES = {"n": "\n", "t": "\t", "0": "\0", "r": "\r", "b": "\b", "Z": "\x1a"}
 _ESCAPED = re.compile(r"\\(.)", re.DOTALL)

@@ -10,8 +10,14 @@ from pathlib import Path
 from typing import cast
 
 import click
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskProgressColumn, TextColumn
-from rich.progress import TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TaskProgressColumn,
+    TextColumn,
+    TimeRemainingColumn,
+)
 
 from core.clock import SystemClock
 from core.errors import InputError
@@ -32,7 +38,9 @@ _BAD_SHOWN = 20  # bad lines that are told of one by one
 @click.command("import")
 @click.argument("file", metavar="FILE|-")
 @click.option("--wiki", "wiki_name", metavar="NAME", help="Whose links these are: dewiki@WMF.")
-@click.option("--restart", is_flag=True, help="From the first page, although a run was interrupted.")
+@click.option(
+    "--restart", is_flag=True, help="From the first page, although a run was interrupted."
+)
 @click.option("--dry-run", is_flag=True, help="Say what is in the file, and write nothing.")
 @collection_option
 @database_option

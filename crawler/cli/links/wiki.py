@@ -68,7 +68,9 @@ def command(
         there = find_farm(connection, wanted.farm)
         if there is None and not new_farm:
             known = ", ".join(farm.name for farm in all_farms(connection))
-            raise InputError(f"There is no farm {wanted.farm} (known: {known}); --new-farm makes it.")
+            raise InputError(
+                f"There is no farm {wanted.farm} (known: {known}); --new-farm makes it."
+            )
         if there is None or farm_hosts is not None or farm_address is not None:
             put_farm(
                 connection,
@@ -112,7 +114,9 @@ def _settings(given: tuple[str, ...]) -> dict[str, Any]:
     for text in given:
         key, equals, value = text.partition("=")
         if not equals or not key.strip():
-            raise InputError(f"{text[:80]!r} sets nothing: write KEY=JSON, such as is_private=true.")
+            raise InputError(
+                f"{text[:80]!r} sets nothing: write KEY=JSON, such as is_private=true."
+            )
         try:
             found[key.strip()] = json.loads(value)
         except ValueError as error:
