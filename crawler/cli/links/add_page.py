@@ -62,7 +62,8 @@ def command(
         click.echo(json.dumps({"wiki": wiki, "page": page, "links": facts}, ensure_ascii=False))
         return Exit.OK
     watched = sum(1 for _, sort, _ in links if sort == Sort.WATCHED)
-    click.echo(f"{clean(page)} has {watched} links that are watched.")
+    what = "link that is" if watched == 1 else "links that are"
+    click.echo(f"{clean(page)} has {watched} {what} watched.")
     for text, sort, note in links:
         if sort != Sort.WATCHED:
             click.echo(f"  {clean(text)[:500]}: {sort}{f', {clean(note)}' if note else ''}")
