@@ -64,9 +64,9 @@ def test_names_are_read_as_they_are_written(dbname: str, farm: str) -> None:
         ("wikimedia.de", ""),
     ],
 )
-def test_a_farms_own_hosts_are_known(store: Store, host: str, farm: str) -> None:
+def test_a_farms_own_hosts_are_known(sqlite_store: Store, host: str, farm: str) -> None:
     """W61, without the faults of its expressions."""
-    with store.reading() as rows:
+    with sqlite_store.reading() as rows:
         own = [each.name for each in all_farms(rows) if re2.search(each.internal, host)]
     assert own == ([farm] if farm else [])
 
