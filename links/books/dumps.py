@@ -247,6 +247,8 @@ def _json_rows(line: str) -> Iterator[LinkRow]:
 
 
 def _number(value: Any) -> int:
+    if isinstance(value, str) and value.isdecimal() and value.isascii() and len(value) <= 18:
+        return int(value)  # nearly all
     text = str(value).strip()
     if isinstance(value, bool) or not re.fullmatch(r"-?\d{1,18}", text, re.ASCII):
         raise ValueError(f"{text[:40]!r} is no number of a page or namespace")
