@@ -148,17 +148,24 @@ class Link:
 
     @property
     def ends(self) -> list[Episode]:
-        """When it is really gone, as far as anybody who asks could know, in order."""
-        if self.host.base is BLOCKED or any(each.sight is CHALLENGE for each in self.host.episodes):
-            return [each for each in self.host.episodes if each.gone]
-        both = [each for each in (*self.host.episodes, *self.episodes) if each.gone]
+        """When it is gone, in order, as far as anybody who asks could know.
+
+        What comes back and goes again within a month may be one end to whoever looks once a month.
+        """
+        own = [] if self.host.base is BLOCKED else self.episodes
+        both = [each for each in (*self.host.episodes, *own) if each.gone]
         merged: list[Episode] = []
         for each in sorted(both, key=lambda episode: episode.start):
-            if merged and each.start <= merged[-1].end:
+            if merged and each.start <= merged[-1].end + 31:
                 merged[-1] = replace(merged[-1], end=max(merged[-1].end, each.end))
             else:
                 merged.append(each)
         return merged
+
+    @property
+    def is_hidden(self) -> bool:
+        """Whether its host refuses even the browser some day: then nobody knows what becomes of it."""
+        return any(each.sight is CHALLENGE for each in self.host.episodes)
 
     def gone_since(self, moment: float) -> float | None:
         """Since when it is gone at that moment; None when it lives."""
