@@ -180,7 +180,7 @@ def _of_answer(finding: Finding, trace: Trace, answer: Answer, now: datetime) ->
             verdict=Verdict.SUSPECT,
             note=trace.unfollowed,
         )
-    reading = status.read(head.status, head.mime, answer.length, answer.body)
+    reading = status.plausible(head.status, head.mime, answer.length, answer.body)
     finding = replace(finding, code=reading.code, verdict=reading.verdict, note=reading.note)
     if reading.verdict is not Verdict.OK:
         return finding

@@ -24,7 +24,7 @@ from links.checking.passes import PassRow
 
 LEASE_S = 90
 BATCH = 500
-_LINGER_S = 0.25  # a small batch waits so long for more
+_LINGER_S = 0.1  # a small batch waits so long for more
 
 
 class Tenure:
