@@ -120,14 +120,16 @@ def delay(connection: Connection, delays: Iterable[Delay], *, horizon: int) -> N
         )
 
 
-def settle_marked(connection: Connection, states: dict[int, State], *, due_day: int) -> None:
-    """Let URLs be what people decided (B10, B11), and let nobody ask for them until that day."""
-    rows = [
-        {"b_id": url_id, "state": int(state), "due_day": due_day, "opinion_day": None}
-        for url_id, state in states.items()
-    ]
-    if rows:
-        connection.execute(update(urls).where(urls.c.id == bindparam("b_id")), rows)
+def settle_marked(
+    connection: Connection, url_id: int, state: State, *, due_day: int | None
+) -> None:
+    """Let a URL be what people decided (B10, B11), and let nobody ask for it until that day."""
+    connection.execute(
+        update(urls)
+        .where(urls.c.id == url_id)
+        .values(state=int(state), due_day=due_day, opinion_day=None, proofs=0)
+        .values(fails=0, first_fail_day=None, last_fail_day=None)
+    )
 
 
 def _rounds(results: Sequence[Result]) -> list[list[Result]]:

@@ -206,6 +206,10 @@ class Decided:
     def __init__(self, states: dict[str, State] | None = None) -> None:
         self.states = states or {}
 
+    def current(self) -> "Decided":
+        """Itself."""
+        return self
+
     def state_of(self, url: str) -> State | None:
         """What a test says."""
         return self.states.get(url.split("/")[2])
