@@ -5,7 +5,9 @@ import click
 from crawler.cli.groups import LazyGroup
 
 _COMMANDS: dict[str, str] = {
+    "check": "crawler.cli.links.check",
     "confirm": "crawler.cli.links.confirm",
+    "passes": "crawler.cli.links.passes",
 }
 
 

@@ -129,9 +129,9 @@ def test_windows_are_read_by_an_index(
         raw = rows.connection.dbapi_connection
         assert raw is not None
         asked: list[str] = []
-        raw.set_trace_callback(asked.append)  # type: ignore[attr-defined]
+        raw.set_trace_callback(asked.append)
         reader(rows, WHOLE, 8, after=Place(3, b"\x01"), limit=5)
-        raw.set_trace_callback(None)  # type: ignore[attr-defined]
+        raw.set_trace_callback(None)
         for statement in asked:
             plans += [
                 str(row[3]) for row in rows.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}")

@@ -240,6 +240,7 @@ async def test_a_link_that_dies_awaits_the_browser(
     url_id = watch(sqlite_store, ["http://a.example/x"], day=days.day)["http://a.example/x"]
 
     async with checking(sqlite_store, farm, ["a.example"], days=days) as checker:
+        row = row_of(sqlite_store, url_id)
         for _ in range(30):
             await checker.check()
             row = row_of(sqlite_store, url_id)
