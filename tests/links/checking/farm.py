@@ -19,6 +19,7 @@ from links.asking.prober import Prober
 from links.checking.desk import Desk
 from links.checking.judging import Rules
 from links.checking.keeping import Tenure
+from links.checking.parts import WHOLE, Part
 from links.checking.passing import Means, OnKept, Passing, Plan, Tally
 from links.checking.turns import HostTurns
 from links.days import EPOCH
@@ -241,6 +242,7 @@ async def checking(
     marks: Decided | None = None,
     holder: str = "tester",
     gap_s: float = 0.02,
+    part: Part = WHOLE,
 ) -> AsyncIterator[Checker]:
     """A checker with real looks."""
     async with AsyncExitStack() as stack:
@@ -253,7 +255,7 @@ async def checking(
         prober = await stack.enter_async_context(
             Prober(settings, is_own=lambda _: False, names=asked, turns=turns)
         )
-        plan = Plan(Rules(preset, browser), connections=50, host_gap_s=gap_s)
+        plan = Plan(Rules(preset, browser), part, connections=50, host_gap_s=gap_s)
         tenure = Tenure(desk, [plan.part], holder, clock=days)
         await tenure.take()
         stack.push_async_callback(tenure.give_back)
