@@ -6,12 +6,15 @@ import signal
 import sqlite3
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import closing
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
-from sqlalchemy import func, select, update
+from sqlalchemy import Connection, func, select, update
 
+from core.errors import TransientError
 from core.layout import Layout
 from links.checking import booking, passes
 from links.checking.booking import Booked
@@ -92,8 +95,6 @@ async def test_a_batch_whose_answer_was_lost_is_kept_once(
     sqlite_store: Store, farm: Farm, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The database kept it, then went away: it is offered again, and known."""
-    from core.errors import TransientError
-
     days = Days()
     farm.hosts |= dict.fromkeys(NAMES[:6], gone)
     watch_urls(sqlite_store, [f"http://{name}/" for name in NAMES[:6]], day=days.day)
@@ -102,8 +103,8 @@ async def test_a_batch_whose_answer_was_lost_is_kept_once(
     async with checking(sqlite_store, farm, NAMES[:6], days=days) as checker:
         real = checker.means.desk._write
 
-        def losing(work: object) -> object:
-            done = real(work)  # type: ignore[arg-type]
+        def losing(work: Callable[[Connection], object]) -> object:
+            done = real(work)
             if isinstance(done, list) and done and isinstance(done[0], Booked) and not lost:
                 lost.append(True)
                 raise TransientError("The answer was lost.")
@@ -187,14 +188,16 @@ async def test_a_checker_whose_lease_was_taken_writes_nothing(store: Store, farm
         assert rows.execute(looked).scalar_one() == 0
 
 
-async def test_two_checkers_share_the_hosts(store: Store, farm: Farm) -> None:
+async def test_two_checkers_share_the_hosts(sqlite_store: Store, farm: Farm) -> None:
     """Each with a part: every URL is looked at once, by one of them."""
     days = Days()
-    ids = watch_urls(store, [f"http://{name}/{n}" for name in NAMES for n in (1, 2)], day=days.day)
+    ids = watch_urls(
+        sqlite_store, [f"http://{name}/{n}" for name in NAMES for n in (1, 2)], day=days.day
+    )
 
     async def part(number: int) -> Tally:
         async with checking(
-            store, farm, NAMES, days=days, holder=f"checker{number}", part=Part(number, 2)
+            sqlite_store, farm, NAMES, days=days, holder=f"checker{number}", part=Part(number, 2)
         ) as checker:
             return await checker.check()
 
@@ -203,48 +206,52 @@ async def test_two_checkers_share_the_hosts(store: Store, farm: Farm) -> None:
     assert one.kept + two.kept == 120
     assert min(one.kept, two.kept) > 0
     assert len({(each.host, each.path) for each in farm.asked}) == len(farm.asked) == 120
-    assert all(row_of(store, id_).state == State.ALIVE for id_ in ids.values())
+    assert all(row_of(sqlite_store, id_).state == State.ALIVE for id_ in ids.values())
+
+
+class _Running(Days):
+    """A clock on which a minute passes each time that somebody looks at it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._minutes = 0
+
+    def now(self) -> datetime:
+        self._minutes += 1
+        return super().now() + timedelta(minutes=self._minutes)
 
 
 async def test_a_dead_checkers_part_is_taken_when_its_lease_is_over(sqlite_store: Store) -> None:
-    """And a living one's is not: it renews its lease while we wait."""
-    days = Days()
-    desk = Desk(sqlite_store, monotonic=days.monotonic)
-    stop = asyncio.Event()
+    """Whoever comes waits for that, and tells whom it waits for."""
+    days, clock = Days(), _Running()
     told: list[str] = []
+    with closing(Desk(sqlite_store, monotonic=days.monotonic)) as desk:
+        await Tenure(desk, [WHOLE], "dead", clock=days).take()
+        taken = await take_part(
+            *(Tenure(desk, [WHOLE], "next", clock=clock), asyncio.Event()),
+            clock=clock,
+            waiting=lambda error: told.append(error.holder),
+            look_again_s=0.01,
+        )
 
-    class Later(Days):
-        """A clock that goes on by a minute whenever it is asked."""
+    assert (taken, told) == (True, ["dead"])
 
-        def now(self):  # type: ignore[no-untyped-def]
-            from datetime import timedelta
 
-            self.minutes = getattr(self, "minutes", 0) + 1
-            return super().now() + timedelta(minutes=self.minutes)
-
-    await Tenure(desk, [WHOLE], "dead", clock=days, length_s=90).take()
-    clock = Later()
-    mine = Tenure(desk, [WHOLE], "mine", clock=clock, length_s=90)
-    taken = await take_part(
-        mine, stop, clock=clock, waiting=lambda error: told.append(error.holder), look_again_s=0.01
-    )
-
-    async def renew() -> None:
-        await mine.renew()
-        with pytest.raises(LeaseHeldError, match="mine"):
+async def test_a_living_checkers_part_is_not_taken(sqlite_store: Store) -> None:
+    """It renewed its lease while the other waited, who then gives up."""
+    days, clock = Days(), _Running()
+    with closing(Desk(sqlite_store, monotonic=days.monotonic)) as desk:
+        living = Tenure(desk, [WHOLE], "living", clock=clock, length_s=3600)
+        await living.take()
+        renewed: list[asyncio.Task[None]] = []
+        with pytest.raises(LeaseHeldError, match="living"):
             await take_part(
-                Tenure(desk, [WHOLE], "third", clock=days, length_s=90),
-                stop,
+                *(Tenure(desk, [WHOLE], "other", clock=days), asyncio.Event()),
                 clock=days,
-                waiting=lambda _: renewed.append(asyncio.ensure_future(mine.renew())),
+                waiting=lambda _: renewed.append(asyncio.create_task(living.renew())),
                 look_again_s=0.01,
             )
-
-    renewed: list[asyncio.Future[None]] = []
-    assert (taken, told) == (True, ["dead"])
-    await renew()
-    await asyncio.gather(*renewed)
-    desk.close()
+        await asyncio.gather(*renewed)
 
 
 async def test_a_watching_checker_looks_at_what_falls_due(sqlite_store: Store, farm: Farm) -> None:
@@ -277,14 +284,14 @@ from links.store.store import open_store
 from tests.links.checking.farm import Days, Farm, checking
 
 async def main(folder, url, port, dns_port, day, after):
-    store = open_store(Layout(Path(folder)), url)
+    sqlite_store = open_store(Layout(Path(folder)), url)
     farm = Farm()
     farm.port, farm.dns_port = port, dns_port
     def dying(_booked, tally):
         if tally.kept >= after:
             os.kill(os.getpid(), signal.SIGKILL)
     names = [f"h{number}.example" for number in range(60)]
-    async with checking(store, farm, names, days=Days(day), holder="dying") as checker:
+    async with checking(sqlite_store, farm, names, days=Days(day), holder="dying") as checker:
         await checker.check(on_kept=dying, connections=8)
 
 asyncio.run(main(sys.argv[1], sys.argv[2], *map(int, sys.argv[3:])))
@@ -323,13 +330,13 @@ async def test_a_checker_that_is_killed_loses_nothing(
     assert [(each.done, each.due) for each in made] == [(240, 240)]
 
 
-def test_a_batch_of_a_pass_is_counted_once(store: Store) -> None:
+def test_a_batch_of_a_pass_is_counted_once(sqlite_store: Store) -> None:
     """By its number."""
-    with store.writing() as rows:
+    with sqlite_store.writing() as rows:
         made = passes.begin(rows, WHOLE, horizon=1, now=Days().now())
         assert booking.advance(rows, made.id, 1, 10)
         assert not booking.advance(rows, made.id, 1, 10)
         assert not booking.advance(rows, made.id, 3, 10)
         assert booking.advance(rows, made.id, 2, 5)
-    with store.reading() as rows:
+    with sqlite_store.reading() as rows:
         assert passes.latest(rows, limit=1)[0].done == 15

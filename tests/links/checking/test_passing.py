@@ -90,15 +90,17 @@ async def test_hosts_that_refuse_head_are_asked_by_get_for_200_days(
     assert methods[3][:2] == ["HEAD", "GET"]
 
 
-async def test_a_lost_name_is_inferred_for_all_of_the_host(store: Store, farm: Farm) -> None:
+async def test_a_lost_name_is_inferred_for_all_of_the_host(sqlite_store: Store, farm: Farm) -> None:
     """Marked as inferred; nobody asks again in the pass, and the next one asks anew (W46)."""
     days = Days()
     farm.lost.add("lost.example")
-    ids = watch(store, [f"http://lost.example/{number}" for number in range(6)], day=days.day)
+    ids = watch(
+        sqlite_store, [f"http://lost.example/{number}" for number in range(6)], day=days.day
+    )
 
-    async with checking(store, farm, [], days=days) as checker:
+    async with checking(sqlite_store, farm, [], days=days) as checker:
         tally = await checker.check()
-        first = [seen_of(store, id_)[-1].how for id_ in ids.values()]
+        first = [seen_of(sqlite_store, id_)[-1].how for id_ in ids.values()]
         days.day += 4
         again = await checker.check()
 
@@ -106,7 +108,7 @@ async def test_a_lost_name_is_inferred_for_all_of_the_host(store: Store, farm: F
     assert sorted(first) == [How.HEAD] + [How.INFERRED] * 5 or first.count(How.INFERRED) == 5
     assert again.kept == 6
     assert again.inferred < 6
-    states = {row_of(store, id_).state for id_ in ids.values()}
+    states = {row_of(sqlite_store, id_).state for id_ in ids.values()}
     assert states == {State.DYING}
 
 
@@ -147,20 +149,24 @@ async def test_marked_urls_are_not_asked_for(store: Store, farm: Farm) -> None:
     assert states == [State.PERMALIVE, State.EXCLUDED, State.ALIVE]
 
 
-async def test_a_host_that_wants_to_be_left_alone_is_put_off(store: Store, farm: Farm) -> None:
+async def test_a_host_that_wants_to_be_left_alone_is_put_off(
+    sqlite_store: Store, farm: Farm
+) -> None:
     """All its URLs, for as long as it says; nothing is held against them."""
     days = Days()
     farm.hosts["busy.example"] = lambda _method, _path: Reply(
         429, headers={"Retry-After": "172800"}
     )
-    ids = watch(store, [f"http://busy.example/{number}" for number in range(20)], day=days.day)
+    ids = watch(
+        sqlite_store, [f"http://busy.example/{number}" for number in range(20)], day=days.day
+    )
 
-    async with checking(store, farm, ["busy.example"], days=days) as checker:
+    async with checking(sqlite_store, farm, ["busy.example"], days=days) as checker:
         tally = await checker.check()
 
     assert tally.is_complete
     assert len(farm.asked) <= 2
-    rows = [row_of(store, id_) for id_ in ids.values()]
+    rows = [row_of(sqlite_store, id_) for id_ in ids.values()]
     assert all(row.due_day >= days.day + 2 for row in rows)
     assert {row.state for row in rows} == {State.UNKNOWN}
 
