@@ -32,8 +32,9 @@ from links.days import day_of
 from links.findings import Finding, How, Verdict
 from links.locator import SCHEMES, Locator
 from links.quirks import HostQuirk, UrlQuirk
+from links.reports import drop_reports
 from links.states import State
-from links.store.schema import hosts, observations, passes, reports, urls
+from links.store.schema import hosts, observations, passes, urls
 from links.store.upserts import insert_missing
 
 _AT_ONCE = 500
@@ -271,7 +272,7 @@ class _Batch:
             insert_missing(connection, observations, self._observed)
             _trim(connection, [row["url_id"] for row in self._observed])
         if self._answering:  # W14: what answers us needs nobody to say so
-            connection.execute(delete(reports).where(reports.c.url_id.in_(self._answering)))
+            drop_reports(connection, self._answering)
         write_host_quirks(connection, self._of_hosts, day=self._day)
         write_url_quirks(connection, self._of_urls, day=self._day)
 

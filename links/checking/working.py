@@ -7,7 +7,7 @@ async with means_of(store, settings, [part], who, clock=clock) as means:
 
 import asyncio
 import math
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 
@@ -120,20 +120,21 @@ async def watch(
     plan: Plan,
     stop: asyncio.Event,
     *,
+    between: Callable[[Tally], Awaitable[None]],
     on_kept: OnKept | None = None,
-    on_pass: Callable[[Tally], None] = lambda _: None,
     idle_s: float = IDLE_S,
 ) -> None:
-    """Look at whatever falls due, pass after pass, until `stop`.
+    """Look at whatever falls due, pass after pass, until `stop`; after each do what is `between`.
 
     Raises:
         LeaseLostError: another checker has our hosts.
     """
     while not stop.is_set():
-        on_pass(await Passing(means, plan, on_kept=on_kept).run(stop))
-        while not stop.is_set() and not await _is_due(means, plan):
-            await _wait(stop, idle_s)
-            await means.tenure.renew()
+        tally = await Passing(means, plan, on_kept=on_kept).run(stop)
+        async with means.tenure.renewed():
+            await between(tally)
+            while not stop.is_set() and not await _is_due(means, plan):
+                await _wait(stop, idle_s)
 
 
 async def _is_due(means: Means, plan: Plan) -> bool:

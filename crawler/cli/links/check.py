@@ -32,6 +32,7 @@ from crawler.cli.tables import clean, table, width
 from crawler.profiles import load_profile
 from crawler.stopping import Stop
 from links.checking import due
+from links.checking.chores import Chores
 from links.checking.due import DueUrl
 from links.checking.leases import LeaseHeldError
 from links.checking.parts import WHOLE, Part, parse_part, part_of_bucket
@@ -164,10 +165,18 @@ async def _check_due(store: Store, order: _Order, show: CheckShow) -> int:
             if not await take_part(means.tenure, stop.event, clock=_CLOCK, waiting=show.held):
                 return code
             show.begin(await means.desk.read(lambda rows: _count(rows, order.part)))
+            chores = Chores(means, order.part, keep_days=order.settings.links.keep_days)
             if order.is_watch:
-                await watch(means, plan, stop.event, on_kept=show.kept, on_pass=show.passed)
+
+                async def between(tally: Tally) -> None:
+                    show.passed(tally)
+                    await chores.run(stop.event)
+
+                await watch(means, plan, stop.event, between=between, on_kept=show.kept)
                 return Exit.OK
             tally = await Passing(means, plan, on_kept=show.kept).run(stop.event)
+            if tally.is_complete:
+                await chores.run(stop.event)
             await _tell_end(means, order, tally, show)
             code = Exit.OK if tally.is_complete or order.limit is not None else Exit.STOPPED
     return code

@@ -209,6 +209,19 @@ async def test_two_checkers_share_the_hosts(sqlite_store: Store, farm: Farm) -> 
     assert all(row_of(sqlite_store, id_).state == State.ALIVE for id_ in ids.values())
 
 
+async def test_a_checker_that_waits_ends_when_its_lease_is_taken(sqlite_store: Store) -> None:
+    """Whatever it does between its passes is broken off, with the reason."""
+    days = Days()
+    with closing(Desk(sqlite_store, monotonic=days.monotonic)) as desk:
+        mine = Tenure(desk, [WHOLE], "mine", clock=days, length_s=0)  # renewed all the time
+        await mine.take()
+        with pytest.raises(LeaseLostError):
+            async with mine.renewed():
+                with sqlite_store.writing() as rows:
+                    rows.execute(update(leases).values(holder="other"))
+                await asyncio.Event().wait()
+
+
 class _Running(Days):
     """A clock on which a minute passes each time that somebody looks at it."""
 
@@ -262,7 +275,7 @@ async def test_a_watching_checker_looks_at_what_falls_due(sqlite_store: Store, f
 
     async with checking(sqlite_store, farm, NAMES, days=days) as checker:
 
-        def on_pass(tally: Tally) -> None:
+        async def between(tally: Tally) -> None:
             passed.append(tally.kept)
             if len(passed) == 1:
                 watch_urls(sqlite_store, ["http://h1.example/"], day=days.day)
@@ -271,7 +284,7 @@ async def test_a_watching_checker_looks_at_what_falls_due(sqlite_store: Store, f
             else:
                 checker.stop.set()
 
-        await watch(checker.means, checker.plan, checker.stop, on_pass=on_pass, idle_s=0.01)
+        await watch(checker.means, checker.plan, checker.stop, between=between, idle_s=0.01)
 
     assert passed == [1, 1, 2]
 
