@@ -11,7 +11,9 @@ _COMMANDS: dict[str, str] = {
     "purge": "crawler.cli.links.purge",
     "show": "crawler.cli.links.show",
     "wiki": "crawler.cli.links.wiki",
+    "check": "crawler.cli.links.check",
     "confirm": "crawler.cli.links.confirm",
+    "passes": "crawler.cli.links.passes",
 }
 
 
