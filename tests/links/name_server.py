@@ -5,6 +5,7 @@ import struct
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from typing import cast
 
 import dns.exception
 import dns.flags
@@ -108,8 +109,7 @@ class _Datagrams(asyncio.DatagramProtocol):
         self._server = server
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.DatagramTransport)
-        self._transport = transport
+        self._transport = cast("asyncio.DatagramTransport", transport)
 
     def datagram_received(self, data: bytes, addr: tuple[str, int]) -> None:
         answer = self._server.answer(data, limit=UDP_BYTES)
