@@ -15,6 +15,7 @@ import socket
 import ssl
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 
 import aiohappyeyeballs
 
@@ -65,6 +66,7 @@ class Target:
         return self.host if self.port == own else f"{self.host}:{self.port}"
 
 
+@lru_cache(maxsize=8192)
 def target_of(url: str) -> Target:
     """Where a fetch key is asked for."""
     parts = _PARTS.match(url)
