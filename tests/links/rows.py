@@ -1,0 +1,91 @@
+"""Rows of the registry, written directly: what other parts would have brought there."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from sqlalchemy import Connection, insert, select
+
+from links.locator import SCHEMES, bucket_of, domain_index, locate, surt_host
+from links.states import State
+from links.store.schema import farms, hosts, pages, refs, urls, wikis
+from links.store.store import Store
+
+TODAY = 3_600
+
+
+@dataclass
+class Rows:
+    """A registry that is filled by hand: farm 1 is `farm`, its wiki 1 `wiki`."""
+
+    store: Store
+    hosts: dict[str, int] = field(default_factory=dict)
+    urls: dict[bytes, int] = field(default_factory=dict)
+
+    def add_wiki(self, wiki_id: int = 1, dbname: str = "wiki", *, farm_id: int = 1) -> None:
+        """A wiki, and its farm when it is the first there."""
+        with self.store.writing() as rows:
+            if rows.execute(select(farms.c.id).where(farms.c.id == farm_id)).first() is None:
+                rows.execute(insert(farms), [{"id": farm_id, "name": f"farm{farm_id}"}])
+            row = {"id": wiki_id, "farm_id": farm_id, "dbname": dbname, "added_day": TODAY}
+            rows.execute(insert(wikis), [row])
+
+    def add_page(
+        self, number: int, cited: Iterable[str], *, wiki_id: int = 1, namespace: int = 0
+    ) -> None:
+        """A page with these URLs on it; its number is the registry's and the wiki's own."""
+        ids = list(self.add_urls(dict.fromkeys(cited, State.UNKNOWN)).values())
+        row = {
+            "id": number,
+            "wiki_id": wiki_id,
+            "page_id": number,
+            "namespace": namespace,
+            "title": f"Page {number}",
+            "touched_day": TODAY,
+        }
+        with self.store.writing() as rows:
+            rows.execute(insert(pages), [row])
+            found = [{"page": number, "url_id": each, "first_day": TODAY} for each in set(ids)]
+            if found:
+                rows.execute(insert(refs), found)
+
+    def add_urls(self, states: Mapping[str, State]) -> dict[str, int]:
+        """URLs with their states, and their numbers; those that are there keep theirs."""
+        found: dict[str, int] = {}
+        new = []
+        with self.store.writing() as rows:
+            for url, state in states.items():
+                locator = locate(url)
+                host_id = self._host(rows, locator.host)
+                if locator.key not in self.urls:
+                    self.urls[locator.key] = len(self.urls) + 1
+                    row = {
+                        "id": self.urls[locator.key],
+                        "key": locator.key,
+                        "host_id": host_id,
+                        "scheme": SCHEMES.index(locator.scheme),
+                        "port": locator.port,
+                        "path": locator.path,
+                        "bucket": bucket_of(locator.host),
+                        "added_day": TODAY,
+                        "touched_day": TODAY,
+                        "state": int(state),
+                    }
+                    new.append(row)
+                found[url] = self.urls[locator.key]
+            if new:
+                rows.execute(insert(urls), new)
+        return found
+
+    def _host(self, rows: Connection, name: str) -> int:
+        if name not in self.hosts:
+            self.hosts[name] = len(self.hosts) + 1
+            row = {
+                "id": self.hosts[name],
+                "name": name,
+                "domain_index": domain_index(name),
+                "surt": surt_host(name),
+                "domain": name,
+                "bucket": bucket_of(name),
+            }
+            rows.execute(insert(hosts), [row])
+        return self.hosts[name]
