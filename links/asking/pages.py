@@ -29,11 +29,10 @@ _WORD = re.compile(r"[^\W\d_]{2,40}")
 _CHARSET = re.compile(rb"""charset\s*=\s*["']?\s*([A-Za-z0-9._:-]{2,40})""", re.IGNORECASE)
 
 _NOT_FOUND = re.compile(
-    r"(?:error\s*:?\s*|http\s*(?:error\s*)?|fehler\s*|erreur\s*|\W{0,3})(?:404|410)\b"
-    r"|^[^-|\u2013:]{0,40}[-|\u2013:]\s*(?:error\s*)?404\b"
-    r"|\b404\s*[-|\u2013:]?\s*(?:error|not\s+found|page|seite|file|erreur|fehler)"
-    r"|(?:page|file|site|url|document|article|content|object|resource|the requested \w+)\s*"
-    r"(?:was\s+|is\s+|could\s+|can\s*)?(?:not|no longer)\s*(?:be\s+)?(?:found|exist|available)"
+    r"^\W{0,3}(?:404|410)\b|\b(?:error|fehler|erreur|http|status)\s*:?\s*(?:code\s*|error\s*)?(?:404|410)\b"
+    r"|[-|\u2013:]\s*(?:error\s*)?404\W*$|\b404\s*[-|\u2013:]?\s*(?:error|not\s+found|erreur|fehler)\b"
+    r"|\b(?:page|file|site|url|document|article|content|object|resource)\b[^.|]{0,40}?"
+    r"\b(?:not|no longer|cannot|can['\u2019]t)\s+(?:be\s+)?(?:found|exists?|available)\b"
     r"|^\W{0,3}not\s+found\b|\bpage\s+(?:doesn['\u2019]?t|does\s+not)\s+exist|no\s+such\s+page"
     r"|seite\s+(?:wurde\s+)?nicht\s+(?:gefunden|verfügbar|vorhanden)|nicht\s+gefunden\s*$"
     r"|page\s+(?:introuvable|non\s+trouv[ée]e|inexistante)|p[áa]gina\s+no\s+(?:encontrada|existe)"
