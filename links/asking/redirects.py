@@ -51,7 +51,7 @@ _ERROR_SEGMENT = re.compile(
 )
 _LOGIN_SEGMENT = re.compile(
     r"(?:(?:user|account|member|wp|auth|sso|cas|site|customer|secure|web|my)[-_]?)?"
-    r"(?:log[-_]?[io]n|sign[-_]?in|signon|anmelden|connexion|iniciar-sesion)(?:[-_](?:form|page|required))?"
+    r"(?:log[-_]?[io]n|sign[-_]?in|signon|anmelden|conne[x]ion|iniciar-sesion)(?:[-_](?:form|page|required))?"
     r"|servicelogin|openid-connect|oauth2?|sso|saml2?|authorize|authenticate|shibboleth|idp|cas|adfs"
     r"|checkpoint|authwall|paywall|subscribe",
     re.IGNORECASE,

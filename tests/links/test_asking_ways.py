@@ -176,9 +176,11 @@ async def test_a_name_that_does_not_exist_is_gone_for_the_whole_host() -> None:
 async def test_what_is_sent_is_a_browser_s_request_with_an_honest_name() -> None:
     """Headers of a browser, whom to ask, and nothing that tells where somebody came from."""
     seen: list[Request] = []
-    async with serving({"a.test:80": recording(seen, always(reply(404)))}) as resolve:
-        async with prober_for(settings_for(resolve)) as prober:
-            await prober.probe("http://a.test/x?y=1")
+    async with (
+        serving({"a.test:80": recording(seen, always(reply(404)))}) as resolve,
+        prober_for(settings_for(resolve)) as prober,
+    ):
+        await prober.probe("http://a.test/x?y=1")
     assert [request.method for request in seen] == ["HEAD", "GET"]
     for request in seen:
         assert request.path == "/x?y=1"
@@ -195,10 +197,12 @@ async def test_cookies_end_with_the_look() -> None:
     """What one look was given is not shown by the next."""
     seen: list[Request] = []
     answering = always(reply(Set_Cookie="who=you; Path=/"))
-    async with serving({"a.test:80": recording(seen, answering)}) as resolve:
-        async with prober_for(settings_for(resolve)) as prober:
-            await prober.probe("http://a.test/1")
-            await prober.probe("http://a.test/2")
+    async with (
+        serving({"a.test:80": recording(seen, answering)}) as resolve,
+        prober_for(settings_for(resolve)) as prober,
+    ):
+        await prober.probe("http://a.test/1")
+        await prober.probe("http://a.test/2")
     assert all("cookie" not in request.headers for request in seen)
 
 
@@ -241,10 +245,12 @@ async def test_turns_are_taken_before_each_request_and_do_not_cost_time() -> Non
             await asyncio.sleep(0.4)
 
     servers = {"a.test:80": always(moved("http://b.test/page")), "b.test:80": always(reply())}
-    async with serving(servers) as resolve:
-        async with prober_for(settings_for(resolve, timeout_s=2.4), turns=Turns()) as prober:
-            found = await prober.probe("http://a.test/page")
-            await prober.probe("http://a.test/page", get_only=True)
+    async with (
+        serving(servers) as resolve,
+        prober_for(settings_for(resolve, timeout_s=2.4), turns=Turns()) as prober,
+    ):
+        found = await prober.probe("http://a.test/page")
+        await prober.probe("http://a.test/page", get_only=True)
     assert found.verdict is Verdict.OK
     assert taken == ["a.test", "b.test"] * 2
 
