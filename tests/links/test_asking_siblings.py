@@ -99,6 +99,21 @@ async def test_pages_led_to_one_place_with_the_invented_are_suspect() -> None:
     assert found.note == "soft 404: an invented path is led to the same page"
 
 
+async def test_a_suspicion_is_compared_as_well() -> None:
+    """What is led to the front page like any invented path is no page of its own."""
+
+    def answer(request: Request) -> Steps:
+        return [reply() if request.path == "/" else moved("/")]
+
+    async with (
+        serving({"a.test:80": answer}) as resolve,
+        prober_for(settings_for(resolve)) as prober,
+    ):
+        found = await prober.probe_sibling(f"http://a.test{CITED}")
+    assert found.verdict is Verdict.SUSPECT
+    assert found.note.startswith("soft 404")
+
+
 async def test_a_front_page_is_not_compared() -> None:
     """A site that answers all with its front page has a front page."""
     async with (
