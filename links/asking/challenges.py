@@ -37,6 +37,7 @@ _BODY: tuple[tuple[str, tuple[bytes, ...]], ...] = (
     ("kasada", (b"kp_uidz", b"window.kpsdk")),
     ("anubis", (b"/.within.website/x/cmd/anubis", b"anubis_challenge")),
     ("mod_security", (b"mod_security", b"modsecurity", b"the requested url was rejected")),
+    ("wants a certificate", (b"no required ssl certificate was sent",)),
     ("captcha", (b"hcaptcha.com/1/api.js", b"recaptcha/api.js", b"g-recaptcha", b"h-captcha")),
 )
 # Marks that only a guard's own page has, so that they hold for an answer 200, too.

@@ -46,7 +46,7 @@ _ERROR_SEGMENT = re.compile(
     r"(?:[-_ ](?:page|error))?"
     r"|(?:page|file|link)?[-_ ]?errors?(?:[-_ ]?(?:page|doc|message))?|errorpages?|pagenotfound|nopage"
     r"|(?:page[-_ ])?(?:missing|gone|expired|removed|unavailable)|notfound|sorry"
-    r"|seite[-_ ]nicht[-_ ]gefunden|fehler(?:seite)?|introuvable|no[-_ ]encontrad[ao]|oops",
+    r"|seite[-_ ]nicht[-_ ]gefunden|fehler(?:seite)?|introuvable|no[-_ ]encontrad[ao]|oops|suspendedpage|defaultwebpage|(?:account|site)[-_]?suspended",
     re.IGNORECASE,
 )
 _LOGIN_SEGMENT = re.compile(

@@ -34,6 +34,8 @@ class Trouble(StrEnum):
     NO_CONNECTION = "connection: time-out"
     TLS = "tls"
     TLS_SILENT = "tls: time-out"
+    WANTS_CERTIFICATE = "tls: wants a certificate"  # of us, as of its own people
+    OTHER_PROTOCOL = "tls: another protocol"  # no HTTP/1.1: a browser may know it
     RESET = "answer: reset"
     CLOSED = "answer: none"
     SILENT = "answer: time-out"
@@ -79,6 +81,8 @@ SAYS = {
     Trouble.NO_CONNECTION: Says(Verdict.FAILING, Code.TIMEOUT, whole_host=True),
     Trouble.TLS: Says(Verdict.FAILING, Code.TLS),
     Trouble.TLS_SILENT: Says(Verdict.FAILING, Code.TIMEOUT),
+    Trouble.WANTS_CERTIFICATE: Says(Verdict.REFUSED, Code.NO_ACCESS),
+    Trouble.OTHER_PROTOCOL: Says(Verdict.SUSPECT, Code.NO_HTTP),
     Trouble.RESET: Says(Verdict.FAILING, Code.BROKEN_OFF, settled=False),
     Trouble.CLOSED: Says(Verdict.FAILING, Code.BROKEN_OFF, settled=False),
     Trouble.SILENT: Says(Verdict.FAILING, Code.TIMEOUT, settled=False),

@@ -3,6 +3,7 @@
 import asyncio
 import ipaddress
 import socket
+import ssl
 from dataclasses import replace
 
 import pytest
@@ -10,9 +11,11 @@ import pytest
 from core.addresses import Address
 from core.errors import ConfigError
 from core.settings import EgressSettings, LinksSettings, Settings
+from links.asking.certificates import refusal_of
 from links.asking.names import Names
 from links.asking.prober import Prober
 from links.asking.requests import user_agent
+from links.asking.troubles import Trouble
 from links.findings import Verdict
 from links.status import Code
 from tests.links.behaviours.servers import (
@@ -143,6 +146,19 @@ async def test_a_machine_without_a_way_there_holds_nothing_against_a_link() -> N
             found = await prober.probe("http://a.test/")
     assert found.verdict is Verdict.UNDECIDED
     assert found.code == Code.OUR_NETWORK
+
+
+@pytest.mark.parametrize(
+    ("words", "trouble"),
+    [
+        ("[SSL] tlsv13 alert certificate required (_ssl.c:2580)", Trouble.WANTS_CERTIFICATE),
+        ("[SSL] tlsv1 alert no application protocol (_ssl.c:1006)", Trouble.OTHER_PROTOCOL),
+        ("[SSL: SSLV3_ALERT_HANDSHAKE_FAILURE] sslv3 alert handshake failure", None),
+    ],
+)
+def test_what_a_server_minds_about_us_is_told_apart(words: str, trouble: Trouble | None) -> None:
+    """A host that wants a certificate of ours, or another protocol, is there."""
+    assert refusal_of(ssl.SSLError(1, words)) is trouble
 
 
 async def test_blocked_hosts_are_not_asked() -> None:
