@@ -88,7 +88,7 @@ def _reason(error: Exception) -> str:
     """OpenSSL's reason as its constants are spelled; Python knows only some of them by name."""
     if not isinstance(error, ssl.SSLError):
         return ""
-    return (error.reason or str(error)).upper().replace(" ", "_")
+    return (getattr(error, "reason", None) or str(error)).upper().replace(" ", "_")
 
 
 def _for_http1(context: ssl.SSLContext) -> ssl.SSLContext:
