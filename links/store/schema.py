@@ -13,10 +13,14 @@ link_url_quirks   what is odd about a URL, valid for six months (W56)
 link_copies       copies in archives: one chosen version in each (W30-W32)
 link_reports      "I can reach it", by readers (W13-W16)
 link_replacements one other URL for a dead one (W17)
+link_acts         how often people said something, by day and kind (W15)
+link_actors       when each reader, a keyed digest, last said something; kept for a day (W15)
 link_marks        what people decided: always alive, always dead, never checked (B10, B11, A16)
 link_spam_lists   spam lists as the farm or the wiki wrote them
 link_spam_hits    URLs on pages that a spam list names (W52)
 link_excluded     what a wiki's exclusion list kept out of the table (X01-X10)
+link_invalid      URLs on pages that nobody can ask for, as they stand there (W48, W50)
+link_imports      how far an import of a file has come
 link_passes       passes over all URLs, to tell whether four weeks are enough (W38)
 link_leases       which checker has which part of the hosts
 
@@ -26,7 +30,11 @@ Days are numbers (`links.days`); moments are whole seconds since 1970 UTC. A URL
 Every table is small or grows with one of hosts, pages and URLs. Past 1e8 URLs on one PostgreSQL,
 ``link_urls``, ``link_observations``, ``link_copies`` and ``link_url_quirks`` are to be partitioned by
 the host's bucket (docs/registry.md).
+
+A change here needs a migration: ``python -m scripts.migration TEXT`` writes it.
 """
+
+from typing import Any
 
 from sqlalchemy import (
     BigInteger,
@@ -45,6 +53,13 @@ from sqlalchemy import (
 )
 
 metadata = MetaData()
+
+
+def _only(condition: str) -> dict[str, Any]:
+    """An index of those rows alone, on both databases."""
+    return {"sqlite_where": text(condition), "postgresql_where": text(condition)}
+
+
 _Id = BigInteger().with_variant(Integer, "sqlite")  # only INTEGER is SQLite's own row number
 # In the order of its bytes, as SQLite keeps texts anyway: what is looked up by its beginning.
 _Bytes = Text().with_variant(Text(collation="C"), "postgresql")
@@ -78,6 +93,8 @@ wikis = Table(
 pages = Table(
     "link_pages",
     metadata,
+    # links.books.pages.number_of: the wiki above, its page_id below, so that all that is sorted by it
+    # has the pages of a wiki side by side.
     Column("id", _Id, primary_key=True),
     Column("wiki_id", Integer, nullable=False),
     Column("page_id", BigInteger, nullable=False),
@@ -90,7 +107,15 @@ pages = Table(
     Column("excluded", Text),  # JSON, entry to number: what the exclusion list kept out of it
     UniqueConstraint("wiki_id", "page_id"),
     Index("link_pages_title", "wiki_id", "title"),
-    Index("link_pages_touched", "touched_day"),
+    Index("link_pages_touched", "wiki_id", "touched_day"),
+    Index(
+        "link_pages_stale",
+        "wiki_id",
+        "listed_day",
+        "id",
+        sqlite_where=text("is_stale = 1"),
+        postgresql_where=text("is_stale"),
+    ),
 )
 
 hosts = Table(
@@ -129,11 +154,14 @@ urls = Table(
     Column("history", LargeBinary(25)),  # links.history
     Column("mime", Text),  # an unusual type's short name (W66)
     Column("kib", Integer),  # … and its length
-    Index("link_urls_host", "host_id"),
+    Column("opinion_day", Integer),  # since when a browser's opinion is awaited; None: it is not
+    Index("link_urls_host", "host_id", "due_day"),
     # A host's URLs, in the order of their paths: link search.
-    Index("link_urls_path", "host_id", text(PATH_HEAD), "id"),
+    Index("link_urls_paths", "host_id", text(PATH_HEAD), "id"),
     # Random order over a pass, not grouped by host (W40): within a day by a digest.
     Index("link_urls_due", "due_day", "key"),
+    Index("link_urls_new", "due_day", "key", **_only("checked_day IS NULL")),
+    Index("link_urls_opinion", "opinion_day", "key", **_only("opinion_day IS NOT NULL")),
     Index("link_urls_touched", "touched_day"),
 )
 
@@ -145,6 +173,12 @@ refs = Table(
     Column("first_day", Integer, nullable=False),
     Column("gone_day", Integer),
     Index("link_refs_url", "url_id", "page"),
+    Index(
+        "link_refs_gone",
+        "gone_day",
+        sqlite_where=text("gone_day IS NOT NULL"),
+        postgresql_where=text("gone_day IS NOT NULL"),
+    ),
     sqlite_with_rowid=False,
 )
 
@@ -209,12 +243,10 @@ reports = Table(
     Column("url_id", BigInteger, nullable=False),
     Column("host_id", BigInteger, nullable=False),
     Column("moment", BigInteger, nullable=False),
-    Column("expires_day", Integer, nullable=False),
+    Column("expires_day", Integer, nullable=False),  # the first on which it holds no more
     Column("reporter", LargeBinary(16), nullable=False),  # a keyed digest
     UniqueConstraint("url_id", "reporter"),
     Index("link_reports_host", "host_id"),
-    Index("link_reports_reporter", "reporter", "moment"),
-    Index("link_reports_moment", "moment"),
     Index("link_reports_expires", "expires_day"),
 )
 
@@ -226,8 +258,28 @@ replacements = Table(
     Column("state", SmallInteger, nullable=False, server_default="0"),
     Column("moment", BigInteger, nullable=False),
     Column("reporter", LargeBinary(16), nullable=False),
+    Column("since_day", Integer, nullable=False, server_default="0"),  # in this state
     Column("tested_day", Integer),
     Index("link_replacements_state", "state", "tested_day"),
+)
+
+acts = Table(
+    "link_acts",
+    metadata,
+    Column("act", SmallInteger, primary_key=True, autoincrement=False),
+    Column("day", Integer, primary_key=True, autoincrement=False),
+    Column("count", Integer, nullable=False),
+    sqlite_with_rowid=False,
+)
+
+actors = Table(
+    "link_actors",
+    metadata,
+    Column("reporter", LargeBinary(16), primary_key=True),
+    Column("act", SmallInteger, primary_key=True, autoincrement=False),
+    Column("moment", BigInteger, nullable=False),
+    Index("link_actors_moment", "moment"),
+    sqlite_with_rowid=False,
 )
 
 marks = Table(
@@ -236,10 +288,15 @@ marks = Table(
     Column("id", _Id, primary_key=True),
     Column("kind", Text, nullable=False),
     Column("pattern", Text, nullable=False),  # core.url_patterns
+    Column("key", Text, nullable=False, server_default=""),  # of a setting, and its value
+    Column("value", Text, nullable=False, server_default=""),
     Column("reason", Text, nullable=False, server_default=""),
     Column("actor", Text, nullable=False, server_default=""),
     Column("moment", BigInteger, nullable=False),
     Column("expires", BigInteger),
+    Column("lifted", BigInteger),
+    Column("lifted_by", Text, nullable=False, server_default=""),
+    Column("settled", SmallInteger, nullable=False, server_default="0"),  # links.marks.Settled
 )
 
 spam_lists = Table(
@@ -281,6 +338,26 @@ excluded = Table(
     Column("last_day", Integer, nullable=False),
 )
 
+invalid = Table(
+    "link_invalid",
+    metadata,
+    Column("page", BigInteger, primary_key=True, autoincrement=False),
+    Column("key", LargeBinary(16), primary_key=True),  # a digest of the text
+    Column("text", LargeBinary, nullable=False),  # it may hold what no text of a database may
+    Column("reason", Text, nullable=False),  # core.urls.UrlFault
+    Column("first_day", Integer, nullable=False),
+    sqlite_with_rowid=False,
+)
+
+imports = Table(
+    "link_imports",
+    metadata,
+    Column("digest", LargeBinary(16), primary_key=True),  # of what is imported
+    Column("page", BigInteger, nullable=False),  # the last that was written, in their order
+    Column("pages", BigInteger, nullable=False),
+    Column("day", Integer, nullable=False),
+)
+
 passes = Table(
     "link_passes",
     metadata,
@@ -290,6 +367,8 @@ passes = Table(
     Column("ended", BigInteger),
     Column("due", BigInteger, nullable=False),
     Column("done", BigInteger, nullable=False, server_default="0"),
+    Column("batch", BigInteger, nullable=False, server_default="0"),  # of results, booked once each
+    Index("link_passes_part", "part", "started"),
 )
 
 leases = Table(

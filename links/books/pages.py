@@ -1,0 +1,419 @@
+"""Pages and the URLs on them: what the feeder of a wiki tells the registry (W25, W26, W36, W37).
+
+The feeder, and nobody else, makes pages and takes them away. It touches each page every week or two,
+which marks the page stale; it reads stale pages, oldest first, and puts their URLs. What a page no
+longer has stays for a while, with the day it went (A24, W64); what returns lives again, and keeps its
+first day. A page's references are written in one go, many pages in one transaction (A25).
+
+A page's number has its wiki above and the wiki's own page id below, so that it survives a move (W33)
+and a wiki's pages lie side by side wherever the number is an index's.
+"""
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Any, NamedTuple
+
+from sqlalchemy import Connection, delete, insert, or_, select, update
+
+from core.errors import InputError
+from links.books.urls import ensure_urls
+from links.sorting import Sort, Sorted
+from links.store.schema import invalid, pages, refs, spam_hits, wikis
+from links.store.statements import Reader, Statement, batches, insert_or_leave, many, one
+
+PAGE_BITS = 40
+MAX_PAGE_ID = (1 << PAGE_BITS) - 1
+_NO_TITLE = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
+MAX_TITLE_LENGTH = 1024  # MediaWiki's are of 255 bytes at most, and the namespace's name
+
+
+@dataclass(frozen=True, slots=True)
+class PageName:
+    """A page, as its wiki knows it.
+
+    Attributes:
+        page_id: the wiki's number for it, which a move does not change.
+        title: with the namespace's name; spaces, no underscores.
+        namespace: its number.
+    """
+
+    page_id: int
+    title: str
+    namespace: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class PutPage:
+    """A page that was read, with all its links."""
+
+    name: PageName
+    links: tuple[Sorted, ...]
+
+
+class PageRow(NamedTuple):
+    """What the registry keeps of a page; days are `links.days` numbers.
+
+    Attributes:
+        id: the registry's number for it, `number_of`.
+        touched_day: when the feeder last saw it.
+        asked_day: when somebody last asked for it (W34); None when nobody did.
+        listed_day: when its URLs were last read; None when never.
+        is_stale: its URLs are to be read again.
+    """
+
+    id: int
+    wiki_id: int
+    page_id: int
+    namespace: int
+    title: str
+    touched_day: int
+    asked_day: int | None
+    listed_day: int | None
+    is_stale: bool
+
+
+class Put(NamedTuple):
+    """What putting pages changed.
+
+    Attributes:
+        pages: how many were put.
+        urls: URLs that they have, each page's counted.
+        added: references that are new or back.
+        gone: references that are no more.
+        invalid: URLs on them that nobody can ask for.
+    """
+
+    pages: int
+    urls: int
+    added: int
+    gone: int
+    invalid: int
+
+
+COLUMNS = (
+    *(pages.c.id, pages.c.wiki_id, pages.c.page_id, pages.c.namespace, pages.c.title),
+    *(pages.c.touched_day, pages.c.asked_day, pages.c.listed_day, pages.c.is_stale),
+)  # what `page_of` takes
+# Feeders of one wiki take turns; on SQLite all writers do.
+LOCK_WIKI = Statement(select(wikis.c.id).where(wikis.c.id == one("wiki")).with_for_update())
+FIND = Statement(
+    select(*COLUMNS).where(pages.c.wiki_id == one("wiki"), pages.c.page_id.in_(many("ids"))), "ids"
+)
+CHANGE = Statement(
+    update(pages)
+    .where(pages.c.id == one("of"))
+    .values(
+        title=one("new_title"),
+        namespace=one("new_namespace"),
+        touched_day=one("day"),
+        listed_day=one("listed"),
+        is_stale=one("stale"),
+    )
+)
+MARK_STALE = Statement(
+    update(pages)
+    .where(pages.c.wiki_id == one("wiki"), pages.c.page_id.in_(many("ids")))
+    .values(is_stale=True),
+    "ids",
+)
+ASK = Statement(
+    update(pages)
+    .where(
+        pages.c.wiki_id == one("wiki"),
+        pages.c.page_id.in_(many("ids")),
+        or_(pages.c.asked_day.is_(None), pages.c.asked_day < one("day")),
+    )
+    .values(asked_day=one("day")),
+    "ids",
+)
+MOVE = Statement(
+    update(pages)
+    .where(pages.c.wiki_id == one("wiki"), pages.c.page_id == one("page"))
+    .values(title=one("new_title"), namespace=one("new_namespace"))
+)
+NEVER_LISTED = Statement(
+    select(*COLUMNS)
+    .where(pages.c.is_stale, pages.c.wiki_id == one("wiki"), pages.c.listed_day.is_(None))
+    .order_by(pages.c.id)
+    .limit(one("most"))
+)
+LISTED_LONG_AGO = Statement(
+    select(*COLUMNS)
+    .where(pages.c.is_stale, pages.c.wiki_id == one("wiki"), pages.c.listed_day >= 0)
+    .order_by(pages.c.listed_day, pages.c.id)
+    .limit(one("most"))
+)
+REFS = Statement(
+    select(refs.c.page, refs.c.url_id, refs.c.gone_day).where(refs.c.page.in_(many("pages"))),
+    "pages",
+)
+SET_GONE = Statement(
+    update(refs)
+    .where(refs.c.page == one("of"), refs.c.url_id == one("url"))
+    .values(gone_day=one("gone"))
+)
+FORGET = {
+    table.name: Statement(delete(table).where(table.c.page.in_(many("pages"))), "pages")
+    for table in (refs, invalid, spam_hits)
+}
+FORGET_PAGES = Statement(delete(pages).where(pages.c.id.in_(many("pages"))), "pages")
+INVALID = Statement(
+    select(invalid.c.page, invalid.c.key).where(invalid.c.page.in_(many("pages"))), "pages"
+)
+FORGET_INVALID = Statement(
+    delete(invalid).where(invalid.c.page == one("of"), invalid.c.key == one("digest"))
+)
+
+
+def number_of(wiki_id: int, page_id: int) -> int:
+    """The registry's number for a page."""
+    return wiki_id << PAGE_BITS | page_id
+
+
+def page_of(found: Sequence[Any]) -> PageRow:
+    """The page whose first columns are `COLUMNS`."""
+    return PageRow._make((*found[:8], bool(found[8])))
+
+
+def find_pages(reader: Reader, wiki_id: int, page_ids: Iterable[int]) -> dict[int, PageRow]:
+    """Those of the wiki's pages that the registry knows, by the wiki's ids."""
+    rows: dict[int, PageRow] = {}
+    for batch in batches(set(page_ids)):
+        for found in FIND.rows(reader, {"wiki": wiki_id, "ids": batch}):
+            rows[found[2]] = page_of(found)
+    return rows
+
+
+def put_pages(connection: Connection, wiki_id: int, given: Iterable[PutPage], *, day: int) -> Put:
+    """Write the URLs of pages that were read today; a page that is new is made.
+
+    Of two that name the same page the later one counts. What a page has of URLs that are watched
+    becomes its references; those that nobody can ask for are kept with it, as they stand there. All
+    other sorts are no business of this table (`links.sorting`).
+
+    Args:
+        connection: of a transaction that writes.
+        wiki_id: the wiki of all of them.
+        given: the pages; some hundreds at once are written fastest.
+        day: today.
+
+    Raises:
+        InputError: a page's id or title is none.
+    """
+    put = {each.name.page_id: each for each in given}
+    _lock(connection, wiki_id)
+    _write_names(connection, wiki_id, [each.name for each in put.values()], day, is_read=True)
+    wanted = {
+        number_of(wiki_id, page_id): {
+            link.identity for link in each.links if link.sort is Sort.WATCHED
+        }
+        for page_id, each in put.items()
+    }
+    ids = ensure_urls(connection, sorted(set().union(*wanted.values())), day=day)
+    lists = {page: {ids[identity] for identity in has} for page, has in wanted.items()}
+    added, gone = _write_refs(connection, lists, day)
+    refused = {
+        number_of(wiki_id, page_id): {
+            _digest(link.text): link for link in each.links if link.sort is Sort.INVALID
+        }
+        for page_id, each in put.items()
+    }
+    _write_invalid(connection, refused, day)
+    return Put(
+        pages=len(put),
+        urls=sum(map(len, lists.values())),
+        added=added,
+        gone=gone,
+        invalid=sum(map(len, refused.values())),
+    )
+
+
+def touch_pages(
+    connection: Connection, wiki_id: int, names: Iterable[PageName], *, day: int
+) -> None:
+    """Note that the pages are there, and are to be read (W36); one that is new is made.
+
+    Raises:
+        InputError: a page's id or title is none.
+    """
+    _lock(connection, wiki_id)
+    by_id = {name.page_id: name for name in names}
+    _write_names(connection, wiki_id, list(by_id.values()), day, is_read=False)
+
+
+def mark_stale(connection: Connection, wiki_id: int, page_ids: Iterable[int]) -> int:
+    """Let the URLs of these pages be read again; how many of them are known."""
+    return sum(
+        MARK_STALE.run(connection, {"wiki": wiki_id, "ids": batch})
+        for batch in batches(sorted(set(page_ids)))
+    )
+
+
+def ask_for(connection: Connection, wiki_id: int, page_ids: Iterable[int], *, day: int) -> int:
+    """Note that somebody asks for the pages: a stamp a day (W34); how many had none of today.
+
+    A page that is not known stays so: being asked for does not start observation (W10).
+    """
+    return sum(
+        ASK.run(connection, {"wiki": wiki_id, "ids": batch, "day": day})
+        for batch in batches(sorted(set(page_ids)))
+    )
+
+
+def move_page(connection: Connection, wiki_id: int, name: PageName) -> bool:
+    """Give a page another title (W33); False when it is not known.
+
+    Raises:
+        InputError: that is no title.
+    """
+    facts = {"new_title": _title(name), "new_namespace": name.namespace}
+    return MOVE.run(connection, {"wiki": wiki_id, "page": name.page_id, **facts}) > 0
+
+
+def drop_pages(connection: Connection, wiki_id: int, page_ids: Iterable[int]) -> int:
+    """Forget pages that their wiki has deleted (W25, W37); how many were known.
+
+    Their URLs stay until nothing has touched them for long: a page that is restored finds all that
+    was known of them.
+    """
+    _lock(connection, wiki_id)
+    return forget_pages(connection, [number_of(wiki_id, page_id) for page_id in set(page_ids)])
+
+
+def forget_pages(connection: Connection, numbers: Iterable[int]) -> int:
+    """Take the pages away, by the registry's numbers, with all that hangs on them."""
+    gone = 0
+    for batch in batches(sorted(numbers)):
+        for statement in FORGET.values():
+            statement.run(connection, {"pages": batch})
+        gone += FORGET_PAGES.run(connection, {"pages": batch})
+    return gone
+
+
+def next_stale(reader: Reader, wiki_id: int, *, limit: int) -> list[PageRow]:
+    """Pages whose URLs are to be read: those never read first, then the ones read longest ago (W38)."""
+    asked = {"wiki": wiki_id, "most": limit}
+    found = NEVER_LISTED.rows(reader, asked)
+    if len(found) < limit:
+        found += LISTED_LONG_AGO.rows(reader, {**asked, "most": limit - len(found)})
+    return [page_of(row) for row in found]
+
+
+def _lock(connection: Connection, wiki_id: int) -> None:
+    if not LOCK_WIKI.rows(connection, {"wiki": wiki_id}):
+        raise InputError(f"The registry knows no wiki of the number {wiki_id}.")
+
+
+def _write_names(
+    connection: Connection, wiki_id: int, names: list[PageName], day: int, *, is_read: bool
+) -> None:
+    """Make the pages, or change what is known of them: they were read today, or are to be."""
+    titles = {name.page_id: _title(name) for name in names}
+    there = find_pages(connection, wiki_id, titles)
+    new, changed = [], []
+    for name in names:
+        old = there.get(name.page_id)
+        listed = day if is_read else old.listed_day if old else None
+        if old is None:
+            new.append(
+                {
+                    "id": number_of(wiki_id, name.page_id),
+                    "wiki_id": wiki_id,
+                    "page_id": name.page_id,
+                    "namespace": name.namespace,
+                    "title": titles[name.page_id],
+                    "touched_day": day,
+                    "listed_day": listed,
+                    "is_stale": not is_read,
+                }
+            )
+            continue
+        facts = {
+            "of": old.id,
+            "new_title": titles[name.page_id] or old.title,
+            "new_namespace": name.namespace,
+            "day": day,
+            "listed": listed,
+            "stale": not is_read,
+        }
+        changed.append(facts)
+    if new:
+        connection.execute(insert(pages), new)
+    CHANGE.run(connection, changed)
+
+
+def _title(name: PageName) -> str:
+    """The title as it is kept.
+
+    Raises:
+        InputError: it is none, or the id is none.
+    """
+    title = " ".join(name.title.replace("_", " ").split())
+    is_kept = len(title) <= MAX_TITLE_LENGTH and _NO_TITLE.search(title) is None
+    is_number = 0 < name.page_id <= MAX_PAGE_ID and abs(name.namespace) < 1 << 31
+    if not is_kept or not is_number:
+        raise InputError(
+            f"{name.title[:80]!r}, number {name.page_id}, is no page of a wiki: it needs a number above 0 "
+            f"and a title without control characters, of {MAX_TITLE_LENGTH} characters at most."
+        )
+    return title
+
+
+def _write_refs(connection: Connection, lists: Mapping[int, set[int]], day: int) -> tuple[int, int]:
+    """Make the pages' references what the lists say; how many were added and how many went."""
+    there: dict[int, dict[int, int | None]] = defaultdict(dict)
+    for batch in batches(lists):
+        for page, url_id, gone_day in REFS.rows(connection, {"pages": batch}):
+            there[page][url_id] = gone_day
+    new, back, gone = [], [], []
+    for page, has in lists.items():
+        had = there[page]
+        for url_id in has:
+            if url_id not in had:
+                new.append({"page": page, "url_id": url_id, "first_day": day})
+            elif had[url_id] is not None:
+                back.append({"of": page, "url": url_id, "gone": None})
+        gone += [
+            {"of": page, "url": url_id, "gone": day}
+            for url_id, gone_day in had.items()
+            if gone_day is None and url_id not in has
+        ]
+    if new:
+        connection.execute(insert(refs), new)
+    SET_GONE.run(connection, back)
+    SET_GONE.run(connection, gone)
+    return len(new) + len(back), len(gone)
+
+
+def _write_invalid(
+    connection: Connection, lists: Mapping[int, Mapping[bytes, Sorted]], day: int
+) -> None:
+    """Make the pages' lists of what nobody can ask for what they are now."""
+    there = {
+        (page, bytes(digest))
+        for batch in batches(lists)
+        for page, digest in INVALID.rows(connection, {"pages": batch})
+    }
+    now = {(page, digest): link for page, has in lists.items() for digest, link in has.items()}
+    gone = [{"of": page, "digest": digest} for page, digest in there - now.keys()]
+    FORGET_INVALID.run(connection, gone)
+    new = [
+        {
+            "page": page,
+            "key": digest,
+            "text": link.text.encode("utf-8", "surrogatepass"),
+            "reason": link.note,
+            "first_day": day,
+        }
+        for (page, digest), link in now.items()
+        if (page, digest) not in there
+    ]
+    if new:
+        connection.execute(insert_or_leave(connection, invalid), new)
+
+
+def _digest(text: str) -> bytes:
+    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()

@@ -1,0 +1,243 @@
+"""Farms and wikis: ``dewiki@WMF`` is a wiki's name, and what one farm asks another is not told (W24).
+
+A farm is a project whose wikis belong together (W61). Two are known from the beginning, `wmflabs` and
+`WMF`; the latter is meant when a name has none. A wiki's settings (W35) are JSON that the registry
+keeps for whoever chooses the pages: choosing is not its business (W26).
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from sqlalchemy import Connection, func, select, update
+
+from core.errors import InputError
+from core.expressions import check_regex
+from links.store.schema import farms, wikis
+from links.store.statements import Reader, Statement, insert_or_leave, one
+
+DEFAULT_FARM = "WMF"
+_DBNAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,63}", re.ASCII)
+_FARM = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,39}", re.ASCII)
+
+
+class WikiName(NamedTuple):
+    """A wiki's name: its database's, and its farm's."""
+
+    dbname: str
+    farm: str = DEFAULT_FARM
+
+    def __str__(self) -> str:
+        return f"{self.dbname}@{self.farm}"
+
+
+class Farm(NamedTuple):
+    """A farm.
+
+    Attributes:
+        address: of its first page; empty when nobody said.
+        internal: an expression (RE2) that is found in the hosts of its own wikis; empty: none.
+    """
+
+    id: int
+    name: str
+    address: str
+    internal: str
+
+
+class Wiki(NamedTuple):
+    """A wiki.
+
+    Attributes:
+        url: of its api.php; empty when nobody said.
+        pages_url: of a page, with ``$1`` for its title; empty when nobody said.
+        settings: a JSON object.
+    """
+
+    id: int
+    name: WikiName
+    farm_id: int
+    url: str
+    pages_url: str
+    settings: str
+    added_day: int
+
+
+_WIKI = select(
+    *(wikis.c.id, wikis.c.dbname, farms.c.name, wikis.c.farm_id),
+    *(wikis.c.url, wikis.c.pages_url, wikis.c.settings, wikis.c.added_day),
+).select_from(wikis.join(farms, farms.c.id == wikis.c.farm_id))
+FIND_FARM = Statement(
+    select(farms.c.id, farms.c.name, farms.c.address, farms.c.internal).where(
+        farms.c.name == one("name")
+    )
+)
+FARM_BY_ID = Statement(
+    select(farms.c.id, farms.c.name, farms.c.address, farms.c.internal).where(
+        farms.c.id == one("id")
+    )
+)
+ALL_FARMS = Statement(
+    select(farms.c.id, farms.c.name, farms.c.address, farms.c.internal).order_by(farms.c.id)
+)
+FIND_WIKI = Statement(_WIKI.where(farms.c.name == one("farm"), wikis.c.dbname == one("dbname")))
+WIKI_BY_ID = Statement(_WIKI.where(wikis.c.id == one("id")))
+ALL_WIKIS = Statement(_WIKI.order_by(wikis.c.farm_id, wikis.c.dbname))
+LAST_FARM = Statement(select(func.max(farms.c.id)))
+CHANGE_FARM = Statement(
+    update(farms)
+    .where(farms.c.id == one("of"))
+    .values(address=one("new_address"), internal=one("new_internal"))
+)
+CHANGE_WIKI = Statement(
+    update(wikis)
+    .where(wikis.c.id == one("of"))
+    .values(url=one("new_url"), pages_url=one("new_pages_url"), settings=one("new_settings"))
+)
+
+
+def parse_wiki(text: str) -> WikiName:
+    """The wiki that the text names; the farm is `DEFAULT_FARM` when it names none.
+
+    Raises:
+        InputError: it names none.
+
+    >>> parse_wiki("dewiki"), str(parse_wiki("osmwiki@OSM"))
+    (WikiName(dbname='dewiki', farm='WMF'), 'osmwiki@OSM')
+    """
+    dbname, at, farm = text.strip().partition("@")
+    if not at:
+        farm = DEFAULT_FARM
+    if not _DBNAME.fullmatch(dbname) or not _FARM.fullmatch(farm):
+        raise InputError(
+            f"{text[:80]!r} names no wiki: write its database's name and its farm's, such as "
+            "dewiki@WMF."
+        )
+    return WikiName(dbname, farm)
+
+
+def all_farms(reader: Reader) -> list[Farm]:
+    """All farms."""
+    return [Farm(*row) for row in ALL_FARMS.rows(reader, {})]
+
+
+def find_farm(reader: Reader, name: str) -> Farm | None:
+    """The farm of that name."""
+    found = FIND_FARM.rows(reader, {"name": name})
+    return Farm(*found[0]) if found else None
+
+
+def farm_of(reader: Reader, farm_id: int) -> Farm:
+    """The farm of that number."""
+    return Farm(*FARM_BY_ID.rows(reader, {"id": farm_id})[0])
+
+
+def put_farm(connection: Connection, name: str, *, address: str = "", internal: str = "") -> Farm:
+    """Add a farm, or change what is known of it.
+
+    Raises:
+        InputError: that is no name, or no expression.
+    """
+    if not _FARM.fullmatch(name):
+        raise InputError(f"{name[:80]!r} is no name for a farm: letters, digits, '.', '-' and '_'.")
+    if internal:
+        check_regex(internal)
+    there = find_farm(connection, name)
+    if there is None:
+        last = LAST_FARM.rows(connection, {})[0][0]
+        facts = {"id": last + 1, "name": name, "address": address, "internal": internal}
+        connection.execute(insert_or_leave(connection, farms), facts)
+    else:
+        changed = {"new_address": address, "new_internal": internal}
+        CHANGE_FARM.run(connection, {"of": there.id, **changed})
+    found = find_farm(connection, name)
+    assert found is not None
+    return found
+
+
+def all_wikis(reader: Reader) -> list[Wiki]:
+    """All wikis, those of a farm together."""
+    return [_wiki(row) for row in ALL_WIKIS.rows(reader, {})]
+
+
+def find_wiki(reader: Reader, name: WikiName) -> Wiki | None:
+    """The wiki of that name."""
+    found = FIND_WIKI.rows(reader, {"farm": name.farm, "dbname": name.dbname})
+    return _wiki(found[0]) if found else None
+
+
+def wiki_of(reader: Reader, wiki_id: int) -> Wiki:
+    """The wiki of that number."""
+    return _wiki(WIKI_BY_ID.rows(reader, {"id": wiki_id})[0])
+
+
+def known_wiki(reader: Reader, name: WikiName) -> Wiki:
+    """The wiki of that name.
+
+    Raises:
+        InputError: the registry does not know it.
+    """
+    found = find_wiki(reader, name)
+    if found is None:
+        raise InputError(
+            f"The registry knows no wiki {name}; `weboid links wiki` shows those it knows."
+        )
+    return found
+
+
+def ensure_wiki(connection: Connection, name: WikiName, *, day: int) -> Wiki:
+    """The wiki of that name, which is added when it is new.
+
+    Raises:
+        InputError: its farm is not known.
+    """
+    there = find_wiki(connection, name)
+    if there is not None:
+        return there
+    farm = find_farm(connection, name.farm)
+    if farm is None:
+        known = ", ".join(each.name for each in all_farms(connection))
+        raise InputError(
+            f"There is no farm {name.farm} (known: {known}). `weboid links wiki {name} --new-farm` "
+            "makes it with its first wiki."
+        )
+    facts = {"farm_id": farm.id, "dbname": name.dbname, "added_day": day}
+    connection.execute(insert_or_leave(connection, wikis), facts)
+    found = find_wiki(connection, name)
+    assert found is not None
+    return found
+
+
+def change_wiki(
+    connection: Connection,
+    wiki: Wiki,
+    *,
+    url: str | None = None,
+    pages_url: str | None = None,
+    settings: Mapping[str, Any] | None = None,
+) -> Wiki:
+    """Change what is known of a wiki; what is None stays.
+
+    Raises:
+        InputError: `pages_url` has no place for a title.
+    """
+    if pages_url and "$1" not in pages_url:
+        raise InputError("The address of pages needs $1 where the title goes.")
+    CHANGE_WIKI.run(
+        connection,
+        {
+            "of": wiki.id,
+            "new_url": wiki.url if url is None else url,
+            "new_pages_url": wiki.pages_url if pages_url is None else pages_url,
+            "new_settings": wiki.settings
+            if settings is None
+            else json.dumps(dict(settings), ensure_ascii=False, sort_keys=True),
+        },
+    )
+    return wiki_of(connection, wiki.id)
+
+
+def _wiki(row: Any) -> Wiki:
+    id_, dbname, farm, *rest = row
+    return Wiki(id_, WikiName(dbname, farm), *rest)

@@ -1,0 +1,218 @@
+"""The registry's addresses for programs: page information, lists, and what a gadget loads.
+
+Reading only: GET and HEAD. Any page of any site may ask, without credentials (CORS); what is told is
+public. Errors are ``application/problem+json`` (RFC 9457), whatever the format.
+"""
+
+import functools
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from http import HTTPStatus
+
+from starlette.background import BackgroundTask
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+
+from core.errors import InputError, TransientError
+from playback.front.languages import spoken, translate
+from playback.front.registry.access import Door
+from playback.front.registry.answers import Answer
+from playback.front.registry.asking import (
+    Format,
+    PageQuestion,
+    parse_after,
+    parse_format,
+    parse_list,
+    parse_page_question,
+    parse_wiki,
+)
+from playback.front.registry.desk import Desk, NoRegistryError
+from playback.front.registry.formats import (
+    as_javascript,
+    as_json,
+    as_xml,
+    data_of,
+    list_data,
+    problems_of,
+)
+from playback.front.registry.openapi import description
+from playback.front.registry.people import People
+from playback.front.views import Means
+
+PAGE_PATH = "/links/api/page"
+LIST_PATH = "/links/api/list"
+OPENAPI_PATH = "/links/api/openapi.json"
+PROBLEM_PATH = "/externalLinkProblem"  # W67
+INFO_PATH = "/externalLinkInfo"  # W68
+
+_PAGES_A_TOKEN = 5  # a question for fifty pages costs as much as ten for one
+_FRESH_S = 60
+_OPEN = {
+    "Access-Control-Allow-Origin": "*",
+    "Access-Control-Expose-Headers": "Retry-After",
+    "Cross-Origin-Resource-Policy": "cross-origin",  # a wiki's page loads the script
+    "X-Content-Type-Options": "nosniff",
+}
+_TYPES = {
+    Format.JSON: "application/json",
+    Format.XML: "application/xml; charset=utf-8",
+    Format.JAVASCRIPT: "text/javascript; charset=utf-8",
+}
+_PREFLIGHT = {
+    "Access-Control-Allow-Methods": "GET, HEAD",
+    "Access-Control-Allow-Headers": "Api-User-Agent",  # what gadgets of Wikimedia send
+    "Access-Control-Max-Age": "86400",
+    "Allow": "GET, HEAD, OPTIONS",
+}
+_LOG = logging.getLogger(__name__)
+_Endpoint = Callable[[Request], Response]
+
+
+class Programs:
+    """Answers programs."""
+
+    def __init__(self, desk: Desk, door: Door, people: People, means: Means) -> None:
+        self._desk = desk
+        self._door = door
+        self._people = people
+        self._means = means
+
+    def routes(self) -> list[BaseRoute]:
+        """Their addresses."""
+        answers: tuple[tuple[str, _Endpoint], ...] = (
+            (PAGE_PATH, self.page),
+            (LIST_PATH, self.list),
+            (PROBLEM_PATH, self.problem),
+            (INFO_PATH, self.info),
+            (OPENAPI_PATH, self.openapi),
+        )
+        return [
+            Route(path, functools.partial(self._answered, each), methods=["GET", "HEAD", "OPTIONS"])
+            for path, each in answers
+        ]
+
+    def page(self, request: Request) -> Response:
+        """What is known of a page's links (W19, W21), or a ping (W22)."""
+        question = parse_page_question(request.query_params)
+        self._count_pages(request, question)
+        formats = (Format.JSON, Format.XML, Format.HTML)
+        wanted = parse_format(request.query_params.get("format", ""), formats)
+        if question.is_ping:
+            self._desk.ping(question)
+            return Response(status_code=204, headers={"Cache-Control": "no-store"})
+        speak(question)
+        return self._written(question, self._desk.answer(question), wanted)
+
+    def problem(self, request: Request) -> Response:
+        """The presumably unreachable URLs, as a gadget loads them (W67)."""
+        question = parse_page_question(request.query_params)
+        formats = (Format.JAVASCRIPT, Format.JSON)
+        wanted = parse_format(request.query_params.get("format", ""), formats)
+        self._count_pages(request, question)
+        speak(question)
+        answer = self._desk.answer(question)
+        if wanted is Format.JAVASCRIPT:
+            return self._sent(question, as_javascript(answer), wanted)
+        data = {"wiki": str(answer.wiki), "problems": problems_of(answer)}
+        return self._sent(question, as_json(data), wanted)
+
+    def info(self, request: Request) -> Response:
+        """A page's links with findings as HTML for people (W68), or as the list alone."""
+        question = parse_page_question(request.query_params)
+        self._count_pages(request, question)
+        speak(question)
+        answer = self._desk.answer(question)
+        if request.query_params.get("fragment", "") not in ("", "0"):
+            return self._written(question, answer, Format.HTML)
+        response = self._people.page_told(question, answer)
+        response.background = BackgroundTask(self._desk.note, question)
+        return response
+
+    def list(self, request: Request) -> Response:
+        """A part of a wiki's list (W05)."""
+        given = request.query_params
+        wiki, kind = parse_wiki(given.get("dbname", "")), parse_list(given.get("with", ""))
+        after = parse_after(given.get("after", ""))
+        wanted = parse_format(given.get("format", ""), (Format.JSON, Format.XML))
+        data = list_data(wiki, kind, self._desk.listed(wiki, kind, after))
+        body = as_json(data) if wanted is Format.JSON else as_xml("list", data)
+        return Response(body, media_type=_TYPES[wanted])
+
+    def openapi(self, _request: Request) -> Response:
+        """What this is, for programs that make programs."""
+        return Response(as_json(description(self._means.origin)), media_type="application/json")
+
+    def _answered(self, answer: _Endpoint, request: Request) -> Response:
+        """The answer, or what went wrong as a problem; with the headers that all have."""
+        if request.method == "OPTIONS":
+            response = Response(status_code=204, headers=_PREFLIGHT)
+        else:
+            try:
+                self._count(request, 1)
+                response = answer(request)
+            except _WaitError as error:
+                retry = {"Retry-After": str(error.seconds)}
+                response = problem(429, "Too many questions: wait, and ask less often.", retry)
+            except InputError as error:
+                response = problem(400, translate(str(error)))
+            except NoRegistryError:
+                response = problem(404, "This archive has no link registry.")
+            except TransientError as error:
+                _LOG.warning("front.registry_unavailable: %s", error)
+                retry = {"Retry-After": "30"}
+                response = problem(503, "The link registry cannot be read at the moment.", retry)
+        for name, value in _OPEN.items():
+            response.headers[name] = value
+        return response
+
+    def _count(self, request: Request, cost: float) -> None:
+        wait = self._door.wait_s(request, self._means.clock.monotonic(), cost)
+        if wait:
+            raise _WaitError(wait)
+
+    def _count_pages(self, request: Request, question: PageQuestion) -> None:
+        """One was counted when the question came in."""
+        if question.size > 1:
+            self._count(request, (question.size - 1) / _PAGES_A_TOKEN)
+
+    def _written(self, question: PageQuestion, answer: Answer, wanted: Format) -> Response:
+        if wanted is Format.HTML:
+            response: Response = self._people.fragment(answer)
+            response.background = BackgroundTask(self._desk.note, question)
+            return response
+        data = data_of(answer, self._means.origin)
+        body = as_json(data) if wanted is Format.JSON else as_xml("answer", data)
+        return self._sent(question, body, wanted)
+
+    def _sent(self, question: PageQuestion, body: bytes, wanted: Format) -> Response:
+        headers = {
+            "Cache-Control": f"max-age={_FRESH_S}",
+            "Content-Language": spoken.get().language,
+            "Vary": "Accept-Language",
+        }
+        noting = BackgroundTask(self._desk.note, question)
+        return Response(body, headers=headers, media_type=_TYPES[wanted], background=noting)
+
+
+class _WaitError(Exception):
+    """Too many questions; `seconds` is how long to wait."""
+
+    def __init__(self, seconds: int) -> None:
+        super().__init__(seconds)
+        self.seconds = seconds
+
+
+def problem(status: int, detail: str, headers: Mapping[str, str] | None = None) -> Response:
+    """What went wrong, for programs."""
+    title = HTTPStatus(status).phrase
+    body = as_json({"type": "about:blank", "title": title, "status": status, "detail": detail})
+    return Response(body, status, headers, media_type="application/problem+json")
+
+
+def speak(question: PageQuestion) -> None:
+    """Answer in the language that the question names."""
+    said = spoken.get()
+    if question.language:
+        spoken.set(replace(said, language=question.language))

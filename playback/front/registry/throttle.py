@@ -1,0 +1,77 @@
+"""Who may ask how often (W23): token buckets for a reader, the reader's range, and everybody.
+
+A bucket holds `burst` tokens and gains `per_s` of them each second; a question takes some, or is told
+how long to wait. Memory is bounded: what was used longest ago is forgotten first, and because all
+share the last bucket, somebody with ever new addresses gains nothing by that.
+"""
+
+import math
+import threading
+from collections import OrderedDict
+from dataclasses import dataclass
+
+from playback.front.readers import Address, neighbourhood, one_reader
+
+MOST_BUCKETS = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """Tokens that come back each second, and how many there are at most."""
+
+    per_s: float
+    burst: float
+
+
+@dataclass(frozen=True, slots=True)
+class Rates:
+    """What one reader, one range and everybody together may ask.
+
+    The defaults allow every sensible use: a gadget asks once for each page that is opened, a bot a
+    few times a second.
+    """
+
+    reader: Rate = Rate(5, 60)
+    range: Rate = Rate(15, 180)
+    everybody: Rate = Rate(300, 3_000)
+
+
+class Throttle:
+    """Counts questions. From any thread; the caller tells the time, in seconds that never go back."""
+
+    def __init__(self, rates: Rates, *, most: int = MOST_BUCKETS) -> None:
+        self._rates = rates
+        self._most = most
+        self._lock = threading.Lock()
+        # What is left, and when that was so; the least recently used first.
+        self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
+
+    def wait_s(self, address: Address, now: float, cost: float = 1.0) -> int:
+        """0 when the question may be answered, and it is counted; else whole seconds to wait.
+
+        A question that costs more than a bucket ever holds empties it.
+        """
+        named = (
+            (one_reader(address), self._rates.reader),
+            (f"range {neighbourhood(address)}", self._rates.range),
+            ("", self._rates.everybody),
+        )
+        with self._lock:
+            left = [(name, rate, self._left(name, rate, now)) for name, rate in named]
+            missing = [(min(cost, rate.burst) - have) / rate.per_s for _, rate, have in left]
+            wait = max(missing)
+            if wait > 0:
+                return math.ceil(wait)
+            for name, rate, have in left:
+                self._buckets[name] = (have - min(cost, rate.burst), now)
+                self._buckets.move_to_end(name)
+            while len(self._buckets) > self._most:
+                self._buckets.popitem(last=False)
+            return 0
+
+    def __len__(self) -> int:
+        return len(self._buckets)
+
+    def _left(self, name: str, rate: Rate, now: float) -> float:
+        have, at = self._buckets.get(name, (rate.burst, now))
+        return min(rate.burst, have + max(now - at, 0.0) * rate.per_s)

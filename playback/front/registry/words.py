@@ -1,0 +1,221 @@
+"""What is said of a link: its state, its time, its likely cause and its hints, in the reader's language.
+
+Times are rough on purpose (W60): a day number stands for a day on which somebody looked, not for the
+moment something happened.
+"""
+
+from typing import NamedTuple
+
+from links.states import State
+from links.status import Code
+from playback.front.languages import noop, number, translate
+from playback.front.languages import translate_count as ngettext
+from playback.front.registry.answers import Group, Hint, Link, Note
+
+_STATES = {
+    State.UNKNOWN: noop("Not looked at yet"),
+    State.ALIVE: noop("Works"),
+    State.DYING: noop("Fails lately"),
+    State.DEAD: noop("Dead"),
+    State.BLOCKED: noop("Answers, but not to us"),
+    State.USURPED: noop("Domain has another owner"),
+    State.DEVIATED: noop("Shows something else"),
+    State.PERMALIVE: noop("Declared working"),
+    State.PERMADEAD: noop("Declared dead"),
+    State.INVALID: noop("No valid address"),
+    State.EXCLUDED: noop("Not looked at"),
+}
+_GROUPS = {
+    Group.WORKING: noop("Working"),
+    Group.UNREACHABLE: noop("Unreachable"),
+    Group.DOUBTFUL: noop("Doubtful"),
+    Group.UNKNOWN: noop("Unknown"),
+}
+_HINTS = {
+    Hint.MOVED: noop("It has moved for good."),
+    Hint.CERTIFICATE: noop("Its certificate does not verify; browsers warn of it."),
+    Hint.RATE_LIMIT: noop("The site limits how often it is asked."),
+    Hint.HTTPS_NEEDED: noop("The site wants https instead of http."),
+    Hint.HTTP_NEEDED: noop("The site answers with http only."),
+    Hint.DNS_ERROR: noop("The name of the site cannot be found at the moment."),
+    Hint.SERVER_ERROR: noop("The whole site has been failing."),
+    Hint.UNVERIFIABLE: noop("Programs are refused there; only a person can tell."),
+    Hint.PRESUMED_REACHABLE: noop("Readers reach most of what is cited from this site."),
+    Hint.BIDI: noop("It holds characters that turn the direction of writing."),
+}
+_SERVER_FAULT = noop("The server has a fault of its own, which may pass.")
+_NO_ANSWER_BEHIND = noop("A server behind the site does not answer, which may pass.")
+_NOT_SO = noop("The server does not answer this kind of question, so nothing is known of the page.")
+_NAME_FAULT = noop("The name of the site could not be looked up, which may pass.")
+_TYPO = noop("No browser can follow this address. Look for a typing error.")
+# The typical reason for what was seen, by the status byte (W06, W55).
+_CAUSES = {
+    Code.ON_REQUEST: noop("The server answers, but shows a page only to who asks otherwise."),
+    Code.MOVED: noop("It leads elsewhere for good."),
+    Code.FOUND: noop("It leads elsewhere."),
+    Code.SEE_OTHER: noop("It leads elsewhere."),
+    Code.TEMPORARY: noop("It leads elsewhere for the time being."),
+    Code.PERMANENT: noop("It leads elsewhere for good."),
+    Code.BAD_REQUEST: noop(
+        "The server does not understand the address. A character may be missing or too much."
+    ),
+    Code.NO_ACCESS: noop(
+        "The server refuses access: it wants a login, or refuses programs or whole countries."
+    ),
+    Code.NOT_FOUND: noop(
+        "The server has no such page. It may have moved within the site, or been deleted."
+    ),
+    Code.NOT_ACCEPTABLE: noop("The server has the page in no form that was asked for."),
+    Code.STRANGE: noop("The server gives a strange answer."),
+    Code.GONE: noop("The server says that the page was removed for good."),
+    Code.BAD_TYPE: _NOT_SO,
+    Code.BAD_RANGE: _NOT_SO,
+    Code.LOCKED: noop("The page is locked at the moment."),
+    Code.NOT_EXTENDED: _NOT_SO,
+    Code.UNKNOWN: noop("The server gives a strange answer."),
+    Code.BAD_METHOD: _NOT_SO,
+    Code.REQUEST_TIMEOUT: noop("The server gave up waiting."),
+    Code.TOO_LARGE: _NOT_SO,
+    Code.UPGRADE: _NOT_SO,
+    Code.TOO_MANY: noop("The server was asked too often. That says nothing about the page."),
+    Code.HEADERS_TOO_LARGE: _NOT_SO,
+    Code.NOT_IMPLEMENTED: _NOT_SO,
+    Code.BAD_GATEWAY: _NO_ANSWER_BEHIND,
+    Code.UNAVAILABLE: noop("The server is overloaded or under repair, which may pass."),
+    Code.BAD_VERSION: _SERVER_FAULT,
+    Code.STORAGE: _SERVER_FAULT,
+    Code.BANDWIDTH: noop("The site has used up its traffic, which may pass."),
+    Code.EDGE: _NO_ANSWER_BEHIND,
+    Code.SERVER_ERROR: _SERVER_FAULT,
+    Code.NETWORK: noop("The site could not be reached over the network."),
+    Code.DNS_REFUSED: _NAME_FAULT,
+    Code.DNS_UNKNOWN: noop(
+        "The name of the site does not exist any more. The domain may have been given up."
+    ),
+    Code.NO_ROUTE: noop("Nothing answers at the address of the site."),
+    Code.REFUSED: noop("The server takes no connections. It may be switched off."),
+    Code.BROKEN_OFF: noop("The server broke the connection off."),
+    Code.TIMEOUT: noop("The server did not answer in time."),
+    Code.TLS: noop("No secure connection can be made to the server."),
+    Code.CERTIFICATE: noop("The certificate of the site does not verify; browsers warn of it."),
+    Code.NO_HTTP: noop("What answers there is no web server."),
+    Code.REDIRECTS: noop("It leads round in circles."),
+    Code.DNS_EMPTY: noop("The name of the site has no address."),
+    Code.DNS_FAULT: _NAME_FAULT,
+    Code.SOFT_404: noop("The page says of itself that it does not exist."),
+    Code.CHALLENGE: noop("The site asks whether a person is there. Readers may get through."),
+    Code.LOGIN: noop("It leads to a login."),
+    Code.PARKED: noop("The domain is for sale, or somebody else uses it. Do not follow the link."),
+    Code.OTHER_CONTENT: noop("The address works, but shows something else than it did."),
+    Code.TO_THE_ROOT: noop("It leads to the first page of the site: the page itself may be gone."),
+    Code.NOT_RENDERED: noop("A browser shows nothing there."),
+    Code.INVALID: _TYPO,
+}
+_BY_STATE = {
+    State.USURPED: noop(
+        "The domain is for sale, or somebody else uses it. Do not follow the link."
+    ),
+    State.DEVIATED: noop("The address works, but shows something else than it did."),
+    State.BLOCKED: noop("The site answers, but refuses us: a login, a robot check or a block."),
+    State.INVALID: _TYPO,
+}
+
+
+def name_of(state: State) -> str:
+    """The state in a word or two."""
+    return translate(_STATES[state])
+
+
+def group_name(group: Group) -> str:
+    """What people filter by."""
+    return translate(_GROUPS[group])
+
+
+def cause_of(link: Link) -> str:
+    """The typical reason for what was seen, in a sentence; empty when there is none to be told (W06)."""
+    if link.spam:
+        return translate("A spam list of the wiki names it, so it is not looked at.")
+    if link.group in (Group.WORKING, Group.UNKNOWN):
+        return ""
+    if link.state in (State.USURPED, State.DEVIATED, State.INVALID):
+        return translate(_BY_STATE[link.state])
+    text = _CAUSES.get(link.code) or _BY_STATE.get(link.state, "")  # type: ignore[call-overload]
+    return translate(text) if text else ""
+
+
+def hint_of(note: Note) -> str:
+    """A hint in a sentence."""
+    return translate(_HINTS[note.hint])
+
+
+def ago(day: int, today: int) -> str:
+    """How long ago the day was, roughly: ``two weeks ago``, ``more than two years ago`` (W60)."""
+    unit, count, is_more = _rough(today - day)
+    if unit == "day" and count <= 1:
+        return translate("yesterday") if count else translate("today")
+    if is_more:
+        return translate("more than %(time)s ago", time=_dative(unit, count))
+    return translate("%(time)s ago", time=_dative(unit, count))
+
+
+def lasting(day: int, today: int) -> str:
+    """For how long it has been so since the day, roughly: ``for six months`` (W60)."""
+    unit, count, is_more = _rough(today - day)
+    if unit == "day" and count <= 1:
+        return translate("since yesterday") if count else translate("since today")
+    if is_more:
+        return translate("for more than %(time)s", time=_dative(unit, count))
+    return translate("for %(time)s", time=_dative(unit, count))
+
+
+def standing_of(link: Link, today: int) -> str:
+    """State and time in one: ``Dead for six months``."""
+    if link.since_day is None or link.group is Group.UNKNOWN or link.state is State.INVALID:
+        return name_of(link.state)
+    time = lasting(link.since_day, today)
+    return translate("%(state)s %(time)s", state=name_of(link.state), time=time)
+
+
+class _Rough(NamedTuple):
+    unit: str
+    units: int
+    is_more: bool = False
+
+
+def _rough(days: int) -> _Rough:
+    """The days in a unit that people would use.
+
+    >>> [tuple(_rough(days)) for days in (1, 13, 14, 61, 183, 500, 800)]
+    [('day', 1, False), ('day', 13, False), ('week', 2, False), ('month', 2, False), ('month', 6, False), ('year', 1, True), ('year', 2, True)]
+    """
+    days = max(days, 0)
+    if days < 14:
+        return _Rough("day", days)
+    if days < 60:
+        return _Rough("week", days // 7)
+    if days < 365:
+        return _Rough("month", min(round(days / 30.44), 11))
+    return _Rough("year", days // 365, is_more=True)
+
+
+def _dative(unit: str, count: int) -> str:
+    """A stretch of time as it stands after “for” and before “ago”, numbers up to twelve in words."""
+    said = spelled(count)
+    if unit == "day":
+        return ngettext("one day", "%(number)s days", count, number=said)
+    if unit == "week":
+        return ngettext("one week", "%(number)s weeks", count, number=said)
+    if unit == "month":
+        return ngettext("one month", "%(number)s months", count, number=said)
+    return ngettext("one year", "%(number)s years", count, number=said)
+
+
+_NUMBERS = (
+    noop("two"), noop("three"), noop("four"), noop("five"), noop("six"), noop("seven"),
+    noop("eight"), noop("nine"), noop("ten"), noop("eleven"), noop("twelve"),
+)  # fmt: skip
+
+
+def spelled(count: int) -> str:
+    """A number as texts have it: small ones in words."""
+    return translate(_NUMBERS[count - 2]) if 2 <= count <= 12 else number(count)
