@@ -20,7 +20,9 @@ from sqlalchemy import Connection, delete, insert, or_, select, update
 
 from core.errors import InputError
 from links.books.urls import ensure_urls
+from links.exclusion import tally, write_excluded
 from links.sorting import Sort, Sorted
+from links.spam_hits import hits_of, write_hits
 from links.store.schema import invalid, pages, refs, spam_hits, wikis
 from links.store.statements import Reader, Statement, batches, insert_or_leave, many, one
 
@@ -191,8 +193,9 @@ def put_pages(connection: Connection, wiki_id: int, given: Iterable[PutPage], *,
     """Write the URLs of pages that were read today; a page that is new is made.
 
     Of two that name the same page the later one counts. What a page has of URLs that are watched
-    becomes its references; those that nobody can ask for are kept with it, as they stand there. All
-    other sorts are no business of this table (`links.sorting`).
+    becomes its references; those that nobody can ask for are kept with it, as they stand there, and
+    what spam lists name with the line that does. What exclusion lists name is counted. All other
+    sorts are no business of this table (`links.sorting`).
 
     Args:
         connection: of a transaction that writes.
@@ -222,6 +225,11 @@ def put_pages(connection: Connection, wiki_id: int, given: Iterable[PutPage], *,
         for page_id, each in put.items()
     }
     _write_invalid(connection, refused, day)
+    numbered = {number_of(wiki_id, page_id): each.links for page_id, each in put.items()}
+    hits = {page: hits_of(links) for page, links in numbered.items()}
+    write_hits(connection, wiki_id, hits, today=day)
+    kept_out = {page: tally(each.entry for each in links) for page, links in numbered.items()}
+    write_excluded(connection, kept_out, today=day)
     return Put(
         pages=len(put),
         urls=sum(map(len, lists.values())),
@@ -287,6 +295,7 @@ def forget_pages(connection: Connection, numbers: Iterable[int]) -> int:
     """Take the pages away, by the registry's numbers, with all that hangs on them."""
     gone = 0
     for batch in batches(sorted(numbers)):
+        write_excluded(connection, {number: {} for number in batch}, today=0)
         for statement in FORGET.values():
             statement.run(connection, {"pages": batch})
         gone += FORGET_PAGES.run(connection, {"pages": batch})

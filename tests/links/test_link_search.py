@@ -62,7 +62,7 @@ def test_links_come_with_their_pages(store: Store) -> None:
 
     assert [link.url for link in found.links] == ["http://test.com/a", "https://test.com/b"]
     first = [(page.wiki, page.namespace, page.title) for page in found.links[0].pages]
-    assert first == [("wiki@farm1", 0, "Page 1"), ("other@farm2", 4, "Page 2")]
+    assert first == [("wiki@WMF", 0, "Page 1"), ("other@farm2", 4, "Page 2")]
     assert found.after == ""
 
 
@@ -197,7 +197,7 @@ def test_every_question_uses_an_index(store: Store) -> None:
             host_question(tree, "com.test.", 5, is_first=False),
             host_question(one, "", 0, is_first=True),
         ],
-        "link_urls_path": [
+        "link_urls_paths": [
             *link_questions(tree, 5, ("/10", 3), 10),
             *link_questions(one, 5, ("/10", 3), 10),
             *link_questions(one, 5, None, 10),
