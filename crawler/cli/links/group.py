@@ -5,6 +5,9 @@ import click
 from crawler.cli.groups import LazyGroup
 
 _COMMANDS: dict[str, str] = {
+    "exclude": "crawler.cli.links.exclude",
+    "search": "crawler.cli.links.search",
+    "spam": "crawler.cli.links.spam",
     "confirm": "crawler.cli.links.confirm",
 }
 
