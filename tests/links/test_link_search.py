@@ -159,6 +159,18 @@ def test_a_long_search_pauses_and_goes_on(store: Store, monkeypatch: pytest.Monk
     assert every(store, "*.test.com/x") == ["http://z.test.com/x"]
 
 
+def test_a_host_of_many_links_is_read_to_its_end(store: Store) -> None:
+    """Few of them are wanted, and the last is one; so is one of the host behind it."""
+    cited = {f"http://a.test.com/{n:05}": State.ALIVE for n in range(4 * link_search.LIMIT)}
+    dead = {"http://a.test.com/1": State.DEAD, "http://b.test.com/": State.DEAD}
+    Rows(store).add_urls({**cited, **dead})
+    wanted = Wanted(states=frozenset({State.DEAD}))
+
+    assert every(store, "*.test.com", wanted) == list(dead)
+    assert every(store, "*.test.com", wanted, limit=1) == list(dead)
+    assert len(every(store, "a.test.com", limit=499)) == len(cited) + 1
+
+
 def test_a_search_goes_on_where_rows_came_and_went(sqlite_store: Store) -> None:
     """A place is one in the order of links, whether or not that link is still there."""
     rows = Rows(sqlite_store)
