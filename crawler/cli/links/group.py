@@ -12,6 +12,9 @@ _COMMANDS: dict[str, str] = {
     "show": "crawler.cli.links.show",
     "wiki": "crawler.cli.links.wiki",
     "check": "crawler.cli.links.check",
+    "exclude": "crawler.cli.links.exclude",
+    "search": "crawler.cli.links.search",
+    "spam": "crawler.cli.links.spam",
     "confirm": "crawler.cli.links.confirm",
     "passes": "crawler.cli.links.passes",
 }
