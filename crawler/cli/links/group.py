@@ -4,7 +4,11 @@ import click
 
 from crawler.cli.groups import LazyGroup
 
-_COMMANDS: dict[str, str] = {}
+_COMMANDS: dict[str, str] = {
+    "mark": "crawler.cli.links.mark",
+    "replace": "crawler.cli.links.replace",
+    "report": "crawler.cli.links.report",
+}
 
 
 @click.command("links", cls=LazyGroup, commands_at=_COMMANDS)
