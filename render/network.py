@@ -1,6 +1,6 @@
 """What a page asked for, as its browser saw it: DevTools events in, a request log out. Pure."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -239,6 +239,13 @@ class NetworkLog:
         """Whether something is in flight that was asked for after `began` and is waited for."""
         return any(
             request.started >= began and request.resource_type not in _NEVER_HOLD
+            for request in self._open.values()
+        )
+
+    def arriving(self, until: float, committed: Container[str]) -> bool:
+        """Whether a main document that was asked for by `until` is on its way, and not yet there."""
+        return any(
+            request.main and request.started <= until and request.loader not in committed
             for request in self._open.values()
         )
 

@@ -197,6 +197,23 @@ class Page:
             self.post("Fetch.disable")
         self.held = False
 
+    async def stay(self) -> None:
+        """`hold`, and return when the document that is there, or on its way, has been parsed.
+
+        What is stopped before its body began is empty, and never drawn.
+
+        Raises:
+            PageGoneError, CommandError, BrowserUnavailableError: as `send`.
+        """
+        self.held = True
+        await self.send("Fetch.enable", {"patterns": _DOCUMENTS})
+        # What sets out from now on is turned back; what was faster than that still arrives.
+        held_at = self.now()
+        while not self.dom_ready or self.log.arriving(held_at, self.commits):
+            await self.wait_changed()
+            if self.gone:
+                raise PageGoneError(self.gone)
+
     def halt(self) -> None:
         """Stop the page's scripts, even one that never ends, and what is loading; go nowhere else.
 

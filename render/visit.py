@@ -32,6 +32,8 @@ from render.steps import Steps
 RESETTLE_LIMIT_S = 5.0
 # A page that does not answer a question for so long is in a loop that never ends.
 ANSWER_LIMIT_S = 8.0
+# The last document of a page that reloads for ever has so long to come.
+STAY_LIMIT_S = 8.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,7 +239,7 @@ class _Run:
         """Settle, behave, and settle again; a page that is ill is stopped and kept as it is."""
         settings, steps = self._settings, self.steps
         await self._settle(page, settings.settle_limit_s)
-        self._examine(page)
+        await self._examine(page)
         if steps.shortfall or self._rest.inert:
             return
         self._done = await behave(page, self._behaviours, steps)
@@ -251,13 +253,15 @@ class _Run:
         with self.steps.step("settle"):
             await settle(page, limits, self._rest, clock=self._clock)
 
-    def _examine(self, page: Page) -> None:
+    async def _examine(self, page: Page) -> None:
         fall_short = self.steps.fall_short
         if page.log.overflowed:
             fall_short("too-many-requests")
             page.halt()
         elif len(page.commits) > COMMIT_LIMIT:
             fall_short("redirect-loop")
+            with self.steps.step("settle"):
+                await self.steps.attempt(page.stay(), self.steps.share_s(STAY_LIMIT_S))
             page.halt()
         elif self._rest.hung:
             fall_short("hung")

@@ -13,6 +13,8 @@ link_url_quirks   what is odd about a URL, valid for six months (W56)
 link_copies       copies in archives: one chosen version in each (W30-W32)
 link_reports      "I can reach it", by readers (W13-W16)
 link_replacements one other URL for a dead one (W17)
+link_acts         how often people said something, by day and kind (W15)
+link_actors       when each reader, a keyed digest, last said something; kept for a day (W15)
 link_marks        what people decided: always alive, always dead, never checked (B10, B11, A16)
 link_spam_lists   spam lists as the farm or the wiki wrote them
 link_spam_hits    URLs on pages that a spam list names (W52)
@@ -241,12 +243,10 @@ reports = Table(
     Column("url_id", BigInteger, nullable=False),
     Column("host_id", BigInteger, nullable=False),
     Column("moment", BigInteger, nullable=False),
-    Column("expires_day", Integer, nullable=False),
+    Column("expires_day", Integer, nullable=False),  # the first on which it holds no more
     Column("reporter", LargeBinary(16), nullable=False),  # a keyed digest
     UniqueConstraint("url_id", "reporter"),
     Index("link_reports_host", "host_id"),
-    Index("link_reports_reporter", "reporter", "moment"),
-    Index("link_reports_moment", "moment"),
     Index("link_reports_expires", "expires_day"),
 )
 
@@ -258,8 +258,28 @@ replacements = Table(
     Column("state", SmallInteger, nullable=False, server_default="0"),
     Column("moment", BigInteger, nullable=False),
     Column("reporter", LargeBinary(16), nullable=False),
+    Column("since_day", Integer, nullable=False, server_default="0"),  # in this state
     Column("tested_day", Integer),
     Index("link_replacements_state", "state", "tested_day"),
+)
+
+acts = Table(
+    "link_acts",
+    metadata,
+    Column("act", SmallInteger, primary_key=True, autoincrement=False),
+    Column("day", Integer, primary_key=True, autoincrement=False),
+    Column("count", Integer, nullable=False),
+    sqlite_with_rowid=False,
+)
+
+actors = Table(
+    "link_actors",
+    metadata,
+    Column("reporter", LargeBinary(16), primary_key=True),
+    Column("act", SmallInteger, primary_key=True, autoincrement=False),
+    Column("moment", BigInteger, nullable=False),
+    Index("link_actors_moment", "moment"),
+    sqlite_with_rowid=False,
 )
 
 marks = Table(
@@ -268,10 +288,15 @@ marks = Table(
     Column("id", _Id, primary_key=True),
     Column("kind", Text, nullable=False),
     Column("pattern", Text, nullable=False),  # core.url_patterns
+    Column("key", Text, nullable=False, server_default=""),  # of a setting, and its value
+    Column("value", Text, nullable=False, server_default=""),
     Column("reason", Text, nullable=False, server_default=""),
     Column("actor", Text, nullable=False, server_default=""),
     Column("moment", BigInteger, nullable=False),
     Column("expires", BigInteger),
+    Column("lifted", BigInteger),
+    Column("lifted_by", Text, nullable=False, server_default=""),
+    Column("settled", SmallInteger, nullable=False, server_default="0"),  # links.marks.Settled
 )
 
 spam_lists = Table(

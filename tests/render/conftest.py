@@ -153,6 +153,22 @@ class Site:
             await writer.drain()
             await asyncio.sleep(0.05)  # a slow drip is what this route is
 
+    async def serve_reload_slowly(self, writer: asyncio.StreamWriter) -> None:
+        """A page that reloads itself, and whose body comes some time after its head."""
+        head, body = (
+            b"<!doctype html><title>Again</title>",
+            b"<p>again<script>location.reload()</script>",
+        )
+        writer.write(
+            b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n"
+            b"Content-Length: %d\r\n\r\n" % len(head + body)
+        )
+        writer.write(head)
+        await writer.drain()
+        await asyncio.sleep(0.1)  # the gap is what this route is
+        writer.write(body)
+        await writer.drain()
+
     async def serve_cut(self, writer: asyncio.StreamWriter) -> None:
         """Break off in the middle."""
         head = "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 99999\r\n\r\n"

@@ -174,7 +174,7 @@ async def test_the_browsers_own_pages_are_out_of_reach(
     assert "tried:" in text(seen)
     assert "reached" not in text(seen)
     assert {request.url.partition(":")[0] for request in seen.requests} == {"http"}
-    assert browser.recycle_due() == ""
+    assert browser.recycle_due() != "dead"
 
 
 async def test_a_page_calls_nobody_past_the_proxy(

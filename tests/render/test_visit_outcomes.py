@@ -170,6 +170,15 @@ async def test_a_page_that_reloads_for_ever_is_partial(look: Look, path: str) ->
     assert kinds(seen) == ALL
 
 
+async def test_the_last_document_of_a_loop_is_whole(look: Look) -> None:
+    """It is not stopped between its head and its body: what has no body is never drawn."""
+    seen = await look("/reload-slowly", settle_limit_s=20.0)
+
+    assert (seen.outcome, seen.reason) == (Outcome.PARTIAL, "redirect-loop")
+    assert kinds(seen) == ALL
+    assert data(seen, ArtifactKind.TEXT) == b"again"
+
+
 async def test_a_script_that_leads_nowhere_fails_the_visit(look: Look) -> None:
     """The browser's error page is not the page."""
     seen = await look("/jump-dead.html")

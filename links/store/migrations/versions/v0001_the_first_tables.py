@@ -7,8 +7,25 @@ revision = "0001"
 down_revision = None
 
 
-def upgrade() -> None:
+def upgrade() -> None:  # noqa: PLR0915
     """Take the step."""
+    op.create_table(
+        "link_actors",
+        sa.Column("reporter", sa.LargeBinary(length=16), nullable=False),
+        sa.Column("act", sa.SmallInteger(), autoincrement=False, nullable=False),
+        sa.Column("moment", sa.BigInteger(), nullable=False),
+        sa.PrimaryKeyConstraint("reporter", "act"),
+        sqlite_with_rowid=False,
+    )
+    op.create_index("link_actors_moment", "link_actors", ["moment"], unique=False)
+    op.create_table(
+        "link_acts",
+        sa.Column("act", sa.SmallInteger(), autoincrement=False, nullable=False),
+        sa.Column("day", sa.Integer(), autoincrement=False, nullable=False),
+        sa.Column("count", sa.Integer(), nullable=False),
+        sa.PrimaryKeyConstraint("act", "day"),
+        sqlite_with_rowid=False,
+    )
     op.create_table(
         "link_copies",
         sa.Column("url_id", sa.BigInteger(), autoincrement=False, nullable=False),
@@ -55,7 +72,11 @@ def upgrade() -> None:
         "link_hosts",
         sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
         sa.Column("name", sa.Text(), nullable=False),
-        sa.Column("domain_index", sa.Text(), nullable=False),
+        sa.Column(
+            "domain_index",
+            sa.Text().with_variant(sa.Text(collation="C"), "postgresql"),
+            nullable=False,
+        ),
         sa.Column("surt", sa.Text(), nullable=False),
         sa.Column("domain", sa.Text(), nullable=False),
         sa.Column("bucket", sa.SmallInteger(), nullable=False),
@@ -95,10 +116,15 @@ def upgrade() -> None:
         sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
         sa.Column("kind", sa.Text(), nullable=False),
         sa.Column("pattern", sa.Text(), nullable=False),
+        sa.Column("key", sa.Text(), server_default="", nullable=False),
+        sa.Column("value", sa.Text(), server_default="", nullable=False),
         sa.Column("reason", sa.Text(), server_default="", nullable=False),
         sa.Column("actor", sa.Text(), server_default="", nullable=False),
         sa.Column("moment", sa.BigInteger(), nullable=False),
         sa.Column("expires", sa.BigInteger(), nullable=True),
+        sa.Column("lifted", sa.BigInteger(), nullable=True),
+        sa.Column("lifted_by", sa.Text(), server_default="", nullable=False),
+        sa.Column("settled", sa.SmallInteger(), server_default="0", nullable=False),
         sa.PrimaryKeyConstraint("id"),
     )
     op.create_table(
@@ -127,6 +153,7 @@ def upgrade() -> None:
         sa.Column("asked_day", sa.Integer(), nullable=True),
         sa.Column("listed_day", sa.Integer(), nullable=True),
         sa.Column("is_stale", sa.Boolean(), server_default=sa.false(), nullable=False),
+        sa.Column("excluded", sa.Text(), nullable=True),
         sa.PrimaryKeyConstraint("id"),
         sa.UniqueConstraint("wiki_id", "page_id"),
     )
@@ -148,8 +175,10 @@ def upgrade() -> None:
         sa.Column("ended", sa.BigInteger(), nullable=True),
         sa.Column("due", sa.BigInteger(), nullable=False),
         sa.Column("done", sa.BigInteger(), server_default="0", nullable=False),
+        sa.Column("batch", sa.BigInteger(), server_default="0", nullable=False),
         sa.PrimaryKeyConstraint("id"),
     )
+    op.create_index("link_passes_part", "link_passes", ["part", "started"], unique=False)
     op.create_table(
         "link_refs",
         sa.Column("page", sa.BigInteger(), autoincrement=False, nullable=False),
@@ -175,6 +204,7 @@ def upgrade() -> None:
         sa.Column("state", sa.SmallInteger(), server_default="0", nullable=False),
         sa.Column("moment", sa.BigInteger(), nullable=False),
         sa.Column("reporter", sa.LargeBinary(length=16), nullable=False),
+        sa.Column("since_day", sa.Integer(), server_default="0", nullable=False),
         sa.Column("tested_day", sa.Integer(), nullable=True),
         sa.PrimaryKeyConstraint("url_id"),
     )
@@ -194,8 +224,6 @@ def upgrade() -> None:
     )
     op.create_index("link_reports_expires", "link_reports", ["expires_day"], unique=False)
     op.create_index("link_reports_host", "link_reports", ["host_id"], unique=False)
-    op.create_index("link_reports_moment", "link_reports", ["moment"], unique=False)
-    op.create_index("link_reports_reporter", "link_reports", ["reporter", "moment"], unique=False)
     op.create_table(
         "link_spam_hits",
         sa.Column("page", sa.BigInteger(), autoincrement=False, nullable=False),
@@ -211,6 +239,18 @@ def upgrade() -> None:
     )
     op.create_index("link_spam_hits_key", "link_spam_hits", ["key"], unique=False)
     op.create_index("link_spam_hits_wiki", "link_spam_hits", ["wiki_id", "page"], unique=False)
+    op.create_table(
+        "link_spam_lists",
+        sa.Column("farm_id", sa.SmallInteger(), autoincrement=False, nullable=False),
+        sa.Column("wiki_id", sa.Integer(), autoincrement=False, nullable=False),
+        sa.Column("name", sa.Text(), nullable=False),
+        sa.Column("kind", sa.Text(), nullable=False),
+        sa.Column("content", sa.Text(), nullable=False),
+        sa.Column("digest", sa.LargeBinary(length=16), nullable=False),
+        sa.Column("loaded_day", sa.Integer(), nullable=False),
+        sa.PrimaryKeyConstraint("farm_id", "wiki_id", "name"),
+        sqlite_with_rowid=False,
+    )
     op.create_table(
         "link_url_quirks",
         sa.Column("url_id", sa.BigInteger(), autoincrement=False, nullable=False),
@@ -229,7 +269,9 @@ def upgrade() -> None:
         sa.Column("host_id", sa.BigInteger(), nullable=False),
         sa.Column("scheme", sa.SmallInteger(), nullable=False),
         sa.Column("port", sa.Integer(), server_default="0", nullable=False),
-        sa.Column("path", sa.Text(), nullable=False),
+        sa.Column(
+            "path", sa.Text().with_variant(sa.Text(collation="C"), "postgresql"), nullable=False
+        ),
         sa.Column("bucket", sa.SmallInteger(), nullable=False),
         sa.Column("added_day", sa.Integer(), nullable=False),
         sa.Column("touched_day", sa.Integer(), nullable=False),
@@ -244,11 +286,28 @@ def upgrade() -> None:
         sa.Column("history", sa.LargeBinary(length=25), nullable=True),
         sa.Column("mime", sa.Text(), nullable=True),
         sa.Column("kib", sa.Integer(), nullable=True),
+        sa.Column("opinion_day", sa.Integer(), nullable=True),
         sa.PrimaryKeyConstraint("id"),
         sa.UniqueConstraint("key"),
     )
     op.create_index("link_urls_due", "link_urls", ["due_day", "key"], unique=False)
-    op.create_index("link_urls_host", "link_urls", ["host_id", "id"], unique=False)
+    op.create_index("link_urls_host", "link_urls", ["host_id", "due_day"], unique=False)
+    op.create_index(
+        "link_urls_new",
+        "link_urls",
+        ["due_day", "key"],
+        unique=False,
+        sqlite_where=sa.text("checked_day IS NULL"),
+        postgresql_where=sa.text("checked_day IS NULL"),
+    )
+    op.create_index(
+        "link_urls_opinion",
+        "link_urls",
+        ["opinion_day", "key"],
+        unique=False,
+        sqlite_where=sa.text("opinion_day IS NOT NULL"),
+        postgresql_where=sa.text("opinion_day IS NOT NULL"),
+    )
     op.create_index("link_urls_touched", "link_urls", ["touched_day"], unique=False)
     op.create_table(
         "link_wikis",
@@ -261,4 +320,7 @@ def upgrade() -> None:
         sa.Column("added_day", sa.Integer(), nullable=False),
         sa.PrimaryKeyConstraint("id"),
         sa.UniqueConstraint("farm_id", "dbname"),
+    )
+    op.create_index(
+        "link_urls_paths", "link_urls", ["host_id", sa.text("substr(path, 1, 100)"), "id"]
     )

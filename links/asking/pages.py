@@ -1,0 +1,171 @@
+"""What the beginning of a page says of itself: that it is no page, that it leads on, that it is for sale.
+
+Hints, every one: a title can be about error pages, a shop sells domains. None of them makes a link
+dead; they ask for the browser's opinion (links.md 2.3, W29). Pure, and linear in the page's length.
+"""
+
+import re
+from dataclasses import dataclass
+from hashlib import blake2b
+from html import unescape
+
+LOOKED_AT = 131_072  # bytes of a page
+SIMHASH_BITS = 64
+REFRESH_S = 10  # a page that leads on later than this is one to read
+_HEAD = 32_768
+_TITLE = re.compile(r"<title[^>]{0,500}>([^<]{0,1000})", re.IGNORECASE)
+_HEADING = re.compile(r"<h1[^>]{0,500}>((?:[^<]|<(?!/h1)){0,500})", re.IGNORECASE)
+_META = re.compile(r"<meta\s[^>]{1,2000}>", re.IGNORECASE)
+_REFRESH = re.compile(r"""http-equiv\s*=\s*["']?\s*refresh\b""", re.IGNORECASE)
+_CONTENT = re.compile(r"""content\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s>]+))""", re.IGNORECASE)
+_LEADS_TO = re.compile(
+    r"""\s*(\d{1,6})(?:\.\d*)?\s*[;,\s]\s*(?:url\s*=\s*)?["']?([^"']+)""", re.IGNORECASE
+)
+_UNSEEN = re.compile(r"<!--|<(script|style|template|noscript|svg)\b", re.IGNORECASE)
+_TAG = re.compile(r"<[^<>]{0,5000}>")
+_SPACE = re.compile(r"\s+")
+_WORD = re.compile(r"[^\W\d_]{2,40}")
+_CHARSET = re.compile(rb"""charset\s*=\s*["']?\s*([A-Za-z0-9._:-]{2,40})""", re.IGNORECASE)
+
+_NOT_FOUND = re.compile(
+    r"(?:error\s*:?\s*|http\s*(?:error\s*)?|fehler\s*|erreur\s*|\W{0,3})(?:404|410)\b"
+    r"|^[^-|\u2013:]{0,40}[-|\u2013:]\s*(?:error\s*)?404\b"
+    r"|\b404\s*[-|\u2013:]?\s*(?:error|not\s+found|page|seite|file|erreur|fehler)"
+    r"|(?:page|file|site|url|document|article|content|object|resource|the requested \w+)\s*"
+    r"(?:was\s+|is\s+|could\s+|can\s*)?(?:not|no longer)\s*(?:be\s+)?(?:found|exist|available)"
+    r"|^\W{0,3}not\s+found\b|\bpage\s+(?:doesn['\u2019]?t|does\s+not)\s+exist|no\s+such\s+page"
+    r"|seite\s+(?:wurde\s+)?nicht\s+(?:gefunden|verfügbar|vorhanden)|nicht\s+gefunden\s*$"
+    r"|page\s+(?:introuvable|non\s+trouv[ée]e|inexistante)|p[áa]gina\s+no\s+(?:encontrada|existe)"
+    r"|p[áa]gina\s+n[ãa]o\s+encontrada|pagina\s+(?:non\s+trovata|niet\s+gevonden)"
+    r"|sidan\s+(?:hittades\s+inte|finns\s+inte)|siden\s+(?:ble|blev)\s+ikke\s+(?:funnet|fundet)"
+    r"|sivua\s+ei\s+l[öo]ydy|strona\s+nie\s+(?:została\s+znaleziona|istnieje)"
+    r"|str[áa]nka\s+nenalezena|страница\s+не\s+найдена|сторінку\s+не\s+знайдено|ページが見つかりません"
+    r"|页面不存在|找不到(?:页面|網頁|网页|該頁)|페이지를\s*찾을\s*수\s*없",
+    re.IGNORECASE,
+)
+_PARKED = re.compile(
+    r"sedoparking\.com|parkingcrew\.net|bodiscdn\.com|\bbodis\.com|parklogic|window\.park\s*="
+    r"|d38psrni17bvxu\.cloudfront\.net|img1\.wsimg\.com/parking-lander|hugedomains\.com/domain_profile"
+    r"|afternic\.com/forsale|dan\.com/buy-domain|domain_not_found_page|cdn\.consentmanager\.net/parking"
+    r"|(?:this|the)\s+domain(?:\s+name)?(?:\s+\S{3,80})?\s+(?:is|may\s+be)\s+for\s+sale"
+    r"|buy\s+this\s+domain|domain\s+(?:is\s+)?parked|parked\s+(?:free|domain)|domain\s+parking"
+    r"|inquire\s+about\s+this\s+domain|diese\s+domain\s+(?:steht\s+zum\s+verkauf|kaufen)"
+    r"|domain\s+steht\s+zum\s+verkauf|ce\s+domaine\s+est\s+[àa]\s+vendre"
+    r"|este\s+dominio\s+est[áa]\s+en\s+venta|this\s+domain\s+has\s+expired|domain\s+has\s+expired",
+    re.IGNORECASE,
+)
+_PARKED_TEXT = (
+    20_000  # characters of a parked page's text at most; an article about parking has more
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A page's beginning.
+
+    Attributes:
+        title: its title; empty without one.
+        heading: its first heading of the first rank.
+        source: as it came, decoded.
+        text: what a reader sees of it.
+    """
+
+    title: str
+    heading: str
+    source: str
+    text: str
+
+
+def page_of(body: bytes, content_type: str = "") -> Page:
+    """The page that the bytes are, whatever they are."""
+    source = _decoded(body[:LOOKED_AT], content_type)
+    seen = _seen(source)
+    title, heading = _TITLE.search(source[:_HEAD]), _HEADING.search(seen[:_HEAD])
+    text = _SPACE.sub(" ", unescape(_TAG.sub(" ", seen))).strip()
+    return Page(
+        title=_spoken(title[1]) if title else "",
+        heading=_spoken(heading[1]) if heading else "",
+        source=source,
+        text=text,
+    )
+
+
+def says_not_found(page: Page, url: str) -> bool:
+    """Whether title or heading say that there is no such page, and the URL does not speak of that.
+
+    >>> says_not_found(page_of(b"<title>404 - Page not found</title>"), "http://a.example/x")
+    True
+    """
+    if re.search(r"404|not[-_ +%20]{0,3}found", url, re.IGNORECASE):
+        return False
+    return any(_NOT_FOUND.search(text[:200]) for text in (page.title, page.heading))
+
+
+def says_parked(page: Page) -> bool:
+    """Whether the page sells its domain, or stands in for one that nobody uses (W29)."""
+    return len(page.text) < _PARKED_TEXT and _PARKED.search(page.source) is not None
+
+
+def leads_on(page: Page) -> str:
+    """Where the page's own refresh leads soon, as it is written; empty when it does not."""
+    for meta in _META.findall(page.source[:_HEAD]):
+        content = _CONTENT.search(meta)
+        if content is None or not _REFRESH.search(meta):
+            continue
+        leads = _LEADS_TO.match(unescape(content[1] or content[2] or content[3] or ""))
+        if leads and int(leads[1]) <= REFRESH_S:
+            return leads[2].strip()[:8_192]
+    return ""
+
+
+def simhash(page: Page) -> int:
+    """A hash of what the page says in words; alike for alike pages (Charikar 2002). 0: no words.
+
+    Numbers and the page's own URL, which error pages repeat, do not count.
+    """
+    words = _WORD.findall(page.text.lower())[:5_000]
+    if not words:
+        return 0
+    weights = [0] * SIMHASH_BITS
+    for at in range(max(len(words) - 2, 1)):
+        shingle = " ".join(words[at : at + 3])
+        digest = int.from_bytes(blake2b(shingle.encode(), digest_size=8).digest(), "big")
+        for bit in range(SIMHASH_BITS):
+            weights[bit] += 1 if digest >> bit & 1 else -1
+    return sum(1 << bit for bit, weight in enumerate(weights) if weight > 0)
+
+
+def apart(one: int, other: int) -> int:
+    """How many bits of two hashes differ, 0 to `SIMHASH_BITS`."""
+    return (one ^ other).bit_count()
+
+
+def _seen(source: str) -> str:
+    """The source without what no reader sees; what is never closed hides all that follows."""
+    kept: list[str] = []
+    at = 0
+    while opening := _UNSEEN.search(source, at):
+        kept.append(source[at : opening.start()])
+        name = opening[1]
+        closing = "-->" if name is None else f"</{name}"
+        found = re.compile(re.escape(closing), re.IGNORECASE).search(source, opening.end())
+        if found is None:
+            return " ".join(kept)
+        at = found.end()
+    kept.append(source[at:])
+    return " ".join(kept)
+
+
+def _decoded(body: bytes, content_type: str) -> str:
+    named = _CHARSET.search(content_type.encode("latin-1", "replace")) or _CHARSET.search(
+        body[:2048]
+    )
+    charset = named[1].decode() if named else "utf-8"
+    try:
+        return body.decode(charset, "replace")
+    except (LookupError, ValueError):  # unknown, or one that is no charset ("base64")
+        return body.decode("utf-8", "replace")
+
+
+def _spoken(markup: str) -> str:
+    return _SPACE.sub(" ", unescape(_TAG.sub(" ", markup))).strip()

@@ -1,0 +1,214 @@
+"""From the registry into the timetable: all that is due, no more at once than there is room for.
+
+A pass reads what is due once, in its order (`links.checking.due`). A host with more URLs than the timetable
+takes of one is remembered, and read on by itself whenever some of its URLs are done; so a host of a
+million URLs neither fills the room nor is forgotten. What is `in_hand` was read and is not yet booked:
+it is not read again, though the registry still calls it due.
+"""
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from sqlalchemy import Connection
+
+from links.checking import due
+from links.checking.booking import settle_marked
+from links.checking.desk import Desk
+from links.checking.due import START, URGENT_DAY, DueUrl, Place
+from links.checking.parts import Part
+from links.checking.quirk_rows import quirks_of
+from links.quirks import HostQuirk
+from links.states import State, may_infer
+from links.timetable import Added, Timetable
+
+_MARKED_DAYS = 28  # until a marked URL's mark is looked at again: a mark may end
+
+
+class Marks(Protocol):
+    """What people decided about URLs (B10, B11, A16)."""
+
+    def state_of(self, url: str) -> State | None:
+        """PERMALIVE, PERMADEAD or EXCLUDED; None when nobody decided anything."""
+
+
+class NoMarks:
+    """Nobody decided anything."""
+
+    def state_of(self, url: str) -> State | None:  # noqa: ARG002 - a protocol's
+        """None."""
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A due URL in the timetable, with what its look has to know.
+
+    Attributes:
+        url: the URL.
+        get_only: its host answers HEAD badly.
+    """
+
+    url: DueUrl
+    get_only: bool
+
+
+Table = Timetable[Candidate]
+
+
+class Feed:
+    """What is due in a part up to a day, given to a timetable."""
+
+    def __init__(  # the parts of a pass
+        self, desk: Desk, table: Table, part: Part, *, marks: Marks, window: int, host_room: int
+    ) -> None:
+        """Read windows of so many URLs; of a host hold so many at a time."""
+        self.in_hand: dict[int, dict[int, DueUrl]] = {}  # by host's and URL's row
+        self._desk = desk
+        self._table = table
+        self._part = part
+        self._marks = marks
+        self._window = window
+        self._host_room = host_room
+        self._horizon = 0
+        self._today = 0
+        self._after: dict[bool, Place | None] = {True: None, False: None}  # by whether new alone
+        self._crowded: set[int] = set()  # hosts with more than was taken
+        self._ready: set[int] = set()  # … of which some may be taken again
+        self._named: deque[DueUrl] = deque()
+        self._named_fit = False
+
+    def begin(self, horizon: int) -> None:
+        """Begin a pass over what is due up to that day."""
+        self._horizon = self._today = horizon
+        self._after = {True: START, False: START}
+        self._crowded.clear()
+        self._ready.clear()
+
+    def begin_named(self, named: Sequence[DueUrl]) -> None:
+        """Begin a pass over these alone, due or not."""
+        self._named.extend(named)
+        self._named_fit = True
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the pass has nothing more to read."""
+        if self._named or self._crowded:
+            return False
+        return self._after == {True: None, False: None}
+
+    @property
+    def has_work(self) -> bool:
+        """Whether there is something to read that there is room for."""
+        if self._named:
+            return self._named_fit and self._table.room > 0
+        if self._ready:
+            return self._table.room >= self._host_room
+        unread = any(place is not None for place in self._after.values())
+        return unread and self._table.room >= self._window
+
+    async def fill(self, today: int) -> None:
+        """Read one window, or the next URLs of one host."""
+        self._today = today
+        if self._named:
+            await self._take_named()
+            return
+        if self._ready and self._table.room >= self._host_room:
+            await self._read_host(self._ready.pop())
+            return
+        for is_new in (True, False):
+            after = self._after[is_new]
+            if after is not None:
+                await self._read_window(after, is_new=is_new)
+                return
+
+    async def fill_urgent(self) -> None:
+        """Read what somebody asked for by name."""
+        found = await self._desk.read(
+            lambda rows: due.old_ones(rows, self._part, URGENT_DAY, after=START, limit=self._window)
+        )
+        await self._take(found)
+
+    def release(self, url: DueUrl) -> None:
+        """The URL's result is booked, or it was given up."""
+        held = self.in_hand.get(url.host_id, {})
+        held.pop(url.id, None)
+        if url.host_id in self._crowded and len(held) <= self._host_room // 2:
+            self._ready.add(url.host_id)
+        if not held:
+            self.in_hand.pop(url.host_id, None)
+        self._named_fit = True
+
+    def forget_host(self, host_id: int) -> None:
+        """The host's other URLs are not due any more."""
+        self._crowded.discard(host_id)
+        self._ready.discard(host_id)
+
+    async def _read_window(self, after: Place, *, is_new: bool) -> None:
+        read = due.new_ones if is_new else due.old_ones
+        found = await self._desk.read(
+            lambda rows: read(rows, self._part, self._horizon, after=after, limit=self._window)
+        )
+        self._after[is_new] = found[-1].place if len(found) == self._window else None
+        await self._take(found)
+
+    async def _take_named(self) -> None:
+        """Give what there is room for; what finds its host full comes again when a look has ended."""
+        self._named_fit = False
+        some = [self._named.popleft() for _ in range(min(len(self._named), self._table.room))]
+        await self._take(some)
+        self._named.extend(
+            url for url in some if url.host_id in self._crowded and not self._is_held(url)
+        )
+        self._crowded.clear()
+        self._ready.clear()
+
+    def _is_held(self, url: DueUrl) -> bool:
+        return url.id in self.in_hand.get(url.host_id, ())
+
+    async def _read_host(self, host_id: int) -> None:
+        passing = set(self.in_hand.get(host_id, ()))
+        limit = self._host_room - len(passing)
+        if limit <= 0:
+            return
+        found = await self._desk.read(
+            lambda rows: due.of_host(rows, host_id, self._horizon, passing=passing, limit=limit)
+        )
+        if len(found) < limit:
+            self._crowded.discard(host_id)
+        await self._take(found)
+
+    async def _take(self, found: Sequence[DueUrl]) -> None:
+        fresh = [url for url in found if not self._is_held(url)]
+        marked: dict[int, State] = {}
+        for url in fresh:
+            state = self._marks.state_of(url.url)
+            if state is not None:
+                marked[url.id] = state
+        if marked:
+            again = self._today + _MARKED_DAYS
+            await self._desk.write(lambda rows: settle_marked(rows, marked, due_day=again))
+        names = {url.host for url in fresh}
+        quirks = await self._desk.read(lambda rows: _quirks(rows, names, self._today))
+        for url in fresh:
+            if url.id in marked or self._is_held(url):
+                continue
+            self._add(url, quirks.get(url.host, frozenset()))
+
+    def _add(self, url: DueUrl, quirks: frozenset[HostQuirk]) -> None:
+        inferable = may_infer(url.standing) and HostQuirk.UNVERIFIABLE not in quirks
+        candidate = Candidate(url, HostQuirk.GET_NEEDED in quirks)
+        match self._table.add(url.id, url.host, candidate, inferable=inferable):
+            case Added.TAKEN:
+                self.in_hand.setdefault(url.host_id, {})[url.id] = url
+            case Added.HELD:
+                pass
+            case Added.HOST_FULL | Added.FULL:
+                self._crowded.add(url.host_id)
+                if len(self.in_hand.get(url.host_id, ())) <= self._host_room // 2:
+                    self._ready.add(url.host_id)
+
+
+def _quirks(rows: Connection, names: set[str], day: int) -> dict[str, frozenset[HostQuirk]]:
+    return quirks_of(rows, names, day=day) if names else {}

@@ -1,0 +1,146 @@
+"""Turns at hosts: every request of every look takes one, so that no host is asked faster than allowed.
+
+The timetable (`links.timetable`) spaces looks at the URLs of a host. A look may ask more: by GET after
+HEAD, and other hosts to which it is led; all requests meet here. A look has one host at a time: the one
+whose turn it took last, until it takes another's or ends. Only then the host's gap begins, so that two
+requests cannot come closer on their way. It lets go of one host before it waits for the next: no two
+looks can wait for each other.
+
+A host to which thousands of URLs lead would hold up everything, so a look that would wait too long for
+its turn is cancelled, and its `Look.is_crowded` says why.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+
+LONGEST_WAIT_S = 300.0
+_TIMER_S = 0.001  # a timer may be early by its clock's resolution
+_FORGET_AT = 20_000  # hosts remembered before those are forgotten that are free again
+
+
+@dataclass(eq=False, slots=True)
+class Look:
+    """A look that is going on.
+
+    Attributes:
+        task: in which it goes on.
+        host: whose turn it has; empty before the first.
+        is_crowded: it was cancelled because a host has too many waiting, or because no turns are
+            given any more.
+    """
+
+    task: "asyncio.Task[object]"
+    host: str = ""
+    is_crowded: bool = False
+
+
+@dataclass(eq=False, slots=True)
+class _Host:
+    free_at: float = 0.0
+    is_taken: bool = False
+    waiting: "deque[tuple[Look, asyncio.Future[None]]]" = field(default_factory=deque)
+
+
+_LOOK: ContextVar[Look] = ContextVar("look")
+
+
+class HostTurns:
+    """The `links.asking.protocol.Turns` of one checker. Use it from one event loop."""
+
+    def __init__(
+        self,
+        gap_s: float,
+        *,
+        monotonic: Callable[[], float],
+        longest_wait_s: float = LONGEST_WAIT_S,
+    ) -> None:
+        """Space requests to a host by so many seconds at least."""
+        self._gap_s = gap_s
+        self._monotonic = monotonic
+        self._longest_wait_s = longest_wait_s
+        self._hosts: dict[str, _Host] = {}
+        self._waiting: set[Look] = set()
+        self._closed = False
+
+    @contextmanager
+    def look(self) -> Iterator[Look]:
+        """A look by the current task; at its end it lets go of its host."""
+        task = asyncio.current_task()
+        assert task is not None
+        look = Look(task)
+        token = _LOOK.set(look)
+        try:
+            yield look
+        finally:
+            _LOOK.reset(token)
+            self._let_go(look)
+
+    async def take(self, host: str) -> None:
+        """Return when the host may be asked once more. Within `look` alone."""
+        look = _LOOK.get()
+        self._let_go(look)
+        there = self._host(host)
+        if self._closed or self._wait_for(there) > self._longest_wait_s:
+            self._end(look)
+            await asyncio.sleep(0)  # it is cancelled here
+        self._waiting.add(look)
+        try:
+            if there.is_taken:
+                handed = asyncio.get_running_loop().create_future()
+                there.waiting.append((look, handed))
+                await handed
+            else:
+                there.is_taken, look.host = True, host
+            left = there.free_at - self._monotonic()
+            if left > 0:
+                await asyncio.sleep(left + _TIMER_S)
+        finally:
+            self._waiting.discard(look)
+
+    def close(self) -> None:
+        """End every look that waits, and those that would from now on."""
+        self._closed = True
+        for look in list(self._waiting):
+            self._end(look)
+
+    def _wait_for(self, there: _Host) -> float:
+        ahead = len(there.waiting) + there.is_taken
+        return max(there.free_at - self._monotonic(), 0.0) + ahead * self._gap_s
+
+    def _host(self, host: str) -> _Host:
+        there = self._hosts.get(host)
+        if there is None:
+            if len(self._hosts) >= _FORGET_AT:
+                self._forget()
+            there = self._hosts[host] = _Host()
+        return there
+
+    def _let_go(self, look: Look) -> None:
+        host, look.host = look.host, ""
+        if not host:
+            return
+        there = self._hosts[host]
+        there.free_at = self._monotonic() + self._gap_s
+        while there.waiting:
+            following, handed = there.waiting.popleft()
+            if not handed.done():
+                following.host = host
+                handed.set_result(None)
+                return
+        there.is_taken = False
+
+    def _end(self, look: Look) -> None:
+        look.is_crowded = True
+        look.task.cancel()
+
+    def _forget(self) -> None:
+        now = self._monotonic()
+        self._hosts = {
+            host: there
+            for host, there in self._hosts.items()
+            if there.is_taken or there.waiting or there.free_at > now
+        }

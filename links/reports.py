@@ -1,0 +1,308 @@
+"""What readers say: "I can reach it", though it is shown as dead (W13-W16, W18).
+
+A report adds a note and changes nothing else: its URL is looked at as any other. It is about one URL,
+or about a domain with the beginning of a path (``example.org/docs/``), which means those URLs below it
+that are watched now. It is gone with the next regular good answer (`drop_reports`), after six months at
+the latest, and whenever anybody withdraws it; saying it again lets it begin anew.
+
+When half of what is watched on a registrable domain is reported, all of the domain is presumed reachable
+for six months, later URLs of its hosts included (`links.quirks.HostQuirk.PRESUMED_REACHABLE`).
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from sqlalchemy import ColumnElement, Connection, and_, delete, func, select
+
+from core.errors import InputError
+from core.url_patterns import Form, parse_pattern
+from links.days import day_of
+from links.limits import DEFAULT_LIMITS, Act, Limits, count_act
+from links.observed import NotObservedError, Observed, matching, need_observed, shown
+from links.quirks import HostQuirk, is_over
+from links.states import State
+from links.store.schema import host_quirks, hosts, reports, urls
+from links.store.statements import MOST, batches
+from links.store.upserts import upsert
+
+VALID_DAYS: Final = 183  # six months
+MOST_AT_ONCE: Final = 500  # URLs that one report may be about
+_WORKING = frozenset({State.ALIVE, State.PERMALIVE})
+
+
+class NeedlessError(InputError):
+    """There is nothing to say: the registry says the same."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reported:
+    """What a report did.
+
+    Attributes:
+        urls: what it is about, the identity keys.
+        until_day: the last day on which it holds.
+        renewed: how many of them the same reporter had reported before.
+        presumed: whether the whole domain is presumed reachable now.
+    """
+
+    urls: tuple[str, ...]
+    until_day: int
+    renewed: int = 0
+    presumed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Withdrawn:
+    """What a withdrawal did: how many reports went, and whether a presumption did."""
+
+    reports: int
+    presumption: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Reachable:
+    """What is to be shown beside a URL.
+
+    Attributes:
+        reports: how many readers say that they reach it.
+        last_day: of the newest of them; None without any.
+        until_day: when the newest ends.
+        presumed_until: the last day on which all of its domain is presumed reachable; None: it is not.
+    """
+
+    reports: int = 0
+    last_day: int | None = None
+    until_day: int | None = None
+    presumed_until: int | None = None
+
+    def __bool__(self) -> bool:
+        return bool(self.reports) or self.presumed_until is not None
+
+
+NOTHING_SAID: Final = Reachable()
+
+
+def report(
+    connection: Connection,
+    what: str,
+    reporter: bytes,
+    now: datetime,
+    *,
+    is_pattern: bool = False,
+    limits: Limits = DEFAULT_LIMITS,
+) -> Reported:
+    """Note that the reporter can reach the URL, or with `is_pattern` what begins so.
+
+    Args:
+        connection: of a transaction that is rolled back when this raises.
+        what: a URL, or a domain with as much of a path as is meant.
+        reporter: `links.reporters`.
+        now: the moment.
+        is_pattern: what `what` is.
+        limits: how often that may be done.
+
+    Raises:
+        InputError: it is no URL, or no such domain; or it means too many.
+        NotObservedError: nothing of it is watched (W18).
+        NeedlessError: all of it is known to work.
+        TooOftenError: somebody was here less than a minute ago, or the day is full (W15).
+    """
+    named = _named(connection, what, is_pattern=is_pattern)
+    wanted = [each for each in named if each.state not in _WORKING]
+    if not wanted:
+        raise NeedlessError(f"{shown(what)} is known to work: there is nothing to report.")
+    count_act(connection, Act.REPORT, reporter, now, limits)
+    day = day_of(now)
+    expire_reports(connection, day, limit=MOST)
+    until = day + VALID_DAYS - 1
+    before = _reported_by(connection, reporter, [each.id for each in wanted])
+    rows = [
+        {
+            "url_id": each.id,
+            "host_id": each.host_id,
+            "moment": int(now.timestamp()),
+            "expires_day": day + VALID_DAYS,
+            "reporter": reporter,
+        }
+        for each in wanted
+    ]
+    upsert(connection, reports, ("url_id", "reporter"), rows)
+    presumed = [_presume(connection, domain, day) for domain in _domains(connection, wanted)]
+    found = tuple(each.url for each in wanted)
+    return Reported(found, until, renewed=before, presumed=any(presumed))
+
+
+def withdraw(
+    connection: Connection,
+    what: str,
+    reporter: bytes,
+    now: datetime,
+    *,
+    is_pattern: bool = False,
+    limits: Limits = DEFAULT_LIMITS,
+) -> Withdrawn:
+    """Take all reports about it back, whoever made them (W14).
+
+    A domain that is no longer half reported loses its presumption; so does one that is named itself.
+
+    Raises:
+        InputError: it is no URL, or no such domain; or it means too many.
+        NotObservedError: nothing of it is watched.
+        NeedlessError: nothing of it is reported.
+        TooOftenError: the same reporter took something back some seconds ago.
+    """
+    named = _named(connection, what, is_pattern=is_pattern)
+    count_act(connection, Act.WITHDRAW, reporter, now, limits)
+    day = day_of(now)
+    domains = _domains(connection, named)
+    held = {domain: _presumed_until(connection, domain, day) is not None for domain in domains}
+    gone = drop_reports(connection, [each.id for each in named])
+    lost = False
+    for domain in (domain for domain, is_held in held.items() if is_held):
+        if is_pattern or (gone and not _is_half_reported(connection, domain, day)):
+            _lift_presumption(connection, domain)
+            lost = True
+    if not gone and not lost:
+        raise NeedlessError(f"Nobody has reported {shown(what)}: there is nothing to withdraw.")
+    return Withdrawn(gone, lost)
+
+
+def drop_reports(connection: Connection, url_ids: Collection[int]) -> int:
+    """Remove the reports about these URLs, which a regular look found well (W14); how many."""
+    gone = 0
+    for some in batches(url_ids):
+        gone += connection.execute(delete(reports).where(reports.c.url_id.in_(some))).rowcount
+    return gone
+
+
+def expire_reports(connection: Connection, day: int, *, limit: int) -> int:
+    """Remove up to so many reports whose six months are over; how many.
+
+    Reports that are over are not shown either, whether they are still there or not.
+    """
+    over = select(reports.c.id).where(reports.c.expires_day <= day)
+    chosen = over.order_by(reports.c.expires_day).limit(limit)
+    return connection.execute(delete(reports).where(reports.c.id.in_(chosen))).rowcount
+
+
+def reachable(connection: Connection, url_ids: Sequence[int], day: int) -> Mapping[int, Reachable]:
+    """What is to be shown beside each of the URLs; those about which nothing is said are left out."""
+    found: dict[int, Reachable] = {}
+    for some in batches(url_ids):
+        counted = (
+            select(
+                reports.c.url_id,
+                func.count().label("count"),
+                func.max(reports.c.expires_day).label("over_day"),
+            )
+            .where(reports.c.url_id.in_(some), reports.c.expires_day > day)
+            .group_by(reports.c.url_id)
+        )
+        for row in connection.execute(counted):
+            over = row.over_day
+            found[row.url_id] = Reachable(row[1], over - VALID_DAYS, over - 1)
+        presumed = (
+            select(urls.c.id, host_quirks.c.first_day, host_quirks.c.last_day)
+            .join(host_quirks, host_quirks.c.host_id == urls.c.host_id)
+            .where(urls.c.id.in_(some), host_quirks.c.kind == int(HostQuirk.PRESUMED_REACHABLE))
+        )
+        for row in connection.execute(presumed):
+            if not is_over(HostQuirk.PRESUMED_REACHABLE, row.first_day, row.last_day, day):
+                own = found.get(row.id, NOTHING_SAID)
+                until = row.last_day + VALID_DAYS - 1
+                found[row.id] = Reachable(own.reports, own.last_day, own.until_day, until)
+    return found
+
+
+def _named(connection: Connection, what: str, *, is_pattern: bool) -> list[Observed]:
+    """The watched URLs that are meant; never none."""
+    if not is_pattern:
+        return [need_observed(connection, what)]
+    pattern = parse_pattern(what)
+    if pattern.form is Form.REGEX:
+        raise InputError("A report names a domain and the beginning of a path, no expression.")
+    found = matching(connection, pattern, limit=MOST_AT_ONCE + 1)
+    if not found:
+        raise NotObservedError(f"Nothing that begins with {shown(what)} is watched.")
+    if len(found) > MOST_AT_ONCE:
+        raise InputError(
+            f"More than {MOST_AT_ONCE} watched URLs begin with {shown(what)}: name more of the path."
+        )
+    return found
+
+
+def _reported_by(connection: Connection, reporter: bytes, url_ids: Sequence[int]) -> int:
+    found = 0
+    for some in batches(url_ids):
+        mine = and_(reports.c.reporter == reporter, reports.c.url_id.in_(some))
+        found += connection.execute(
+            select(func.count()).select_from(reports).where(mine)
+        ).scalar_one()
+    return found
+
+
+def _domains(connection: Connection, named: Sequence[Observed]) -> list[str]:
+    """The registrable domains of the URLs."""
+    found: set[str] = set()
+    for some in batches({each.host_id for each in named}):
+        rows = connection.execute(select(hosts.c.domain).where(hosts.c.id.in_(some)).distinct())
+        found.update(rows.scalars())
+    return sorted(found)
+
+
+def _is_half_reported(connection: Connection, domain: str, day: int) -> bool:
+    """Whether at least half of the domain's watched URLs are reported.
+
+    The reports are counted first; there is no need to count further than twice as many URLs.
+    """
+    on_it = hosts.c.domain == domain
+    said = (
+        select(reports.c.url_id)
+        .join(hosts, hosts.c.id == reports.c.host_id)
+        .where(on_it, reports.c.expires_day > day)
+        .distinct()
+    )
+    reported: int = connection.execute(
+        select(func.count()).select_from(said.subquery())
+    ).scalar_one()
+    some = select(urls.c.id).join(hosts, hosts.c.id == urls.c.host_id).where(on_it)
+    watched: int = connection.execute(
+        select(func.count()).select_from(some.limit(2 * reported + 1).subquery())
+    ).scalar_one()
+    return 0 < watched <= 2 * reported
+
+
+def _presume(connection: Connection, domain: str, day: int) -> bool:
+    """Presume the whole domain reachable from this day on, when half of it is reported."""
+    if not _is_half_reported(connection, domain, day):
+        return False
+    kind = int(HostQuirk.PRESUMED_REACHABLE)
+    host_ids = connection.execute(
+        select(hosts.c.id).where(hosts.c.domain == domain).order_by(hosts.c.id)
+    )
+    rows = [
+        {"host_id": each, "kind": kind, "first_day": day, "last_day": day}
+        for each in host_ids.scalars()
+    ]
+    upsert(connection, host_quirks, ("host_id", "kind"), rows)
+    return True
+
+
+def _presumed_until(connection: Connection, domain: str, day: int) -> int | None:
+    last = connection.execute(
+        select(func.max(host_quirks.c.last_day)).where(*_presumption(domain))
+    ).scalar_one()
+    if last is None or is_over(HostQuirk.PRESUMED_REACHABLE, last, last, day):
+        return None
+    return int(last) + VALID_DAYS - 1
+
+
+def _lift_presumption(connection: Connection, domain: str) -> None:
+    connection.execute(delete(host_quirks).where(*_presumption(domain)))
+
+
+def _presumption(domain: str) -> tuple[ColumnElement[bool], ...]:
+    on_it = select(hosts.c.id).where(hosts.c.domain == domain)
+    return host_quirks.c.kind == int(HostQuirk.PRESUMED_REACHABLE), host_quirks.c.host_id.in_(on_it)

@@ -1,0 +1,45 @@
+"""Insert, or change what is there: each database's own form of it, with one face."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import Connection, Table
+from sqlalchemy.dialects import postgresql, sqlite
+
+
+def upsert(
+    connection: Connection, table: Table, keys: Sequence[str], rows: Sequence[dict[str, Any]]
+) -> None:
+    """Put the rows; where one with the same keys is there, it gets the values of all other columns.
+
+    Args:
+        connection: one that writes.
+        table: of which.
+        keys: columns that a row is found by: of its primary key, or of a unique constraint.
+        rows: each with the same columns; no two with the same keys.
+    """
+    if not rows:
+        return
+    changed = [name for name in rows[0] if name not in keys]
+    if connection.dialect.name == "postgresql":
+        put = postgresql.insert(table)
+        put = put.on_conflict_do_update(
+            index_elements=list(keys), set_={name: put.excluded[name] for name in changed}
+        )
+        connection.execute(put, rows)
+        return
+    lite = sqlite.insert(table)
+    lite = lite.on_conflict_do_update(
+        index_elements=list(keys), set_={name: lite.excluded[name] for name in changed}
+    )
+    connection.execute(lite, rows)
+
+
+def insert_missing(connection: Connection, table: Table, rows: Sequence[dict[str, Any]]) -> None:
+    """Put those rows that break no primary key and no unique constraint; the others stay as they are."""
+    if not rows:
+        return
+    if connection.dialect.name == "postgresql":
+        connection.execute(postgresql.insert(table).on_conflict_do_nothing(), rows)
+    else:
+        connection.execute(sqlite.insert(table).on_conflict_do_nothing(), rows)

@@ -1,0 +1,64 @@
+"""URLs in a registry, put there as rows, and what became of them."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from sqlalchemy import insert, select
+
+from links.locator import SCHEMES, bucket_of, domain_index, locate, surt_host
+from links.store.schema import hosts, observations, urls
+from links.store.store import Store
+
+
+def watch(
+    store: Store, addresses: Iterable[str], *, day: int = 0, **columns: Any
+) -> dict[str, int]:
+    """Let the registry watch the URLs, due on that day; their rows' ids."""
+    found: dict[str, int] = {}
+    with store.writing() as rows:
+        known = {name: id_ for id_, name in rows.execute(select(hosts.c.id, hosts.c.name))}
+        for address in addresses:
+            where = locate(address)
+            if where.host not in known:
+                made = rows.execute(insert(hosts).values(**_host(where.host)))
+                assert made.inserted_primary_key is not None
+                known[where.host] = made.inserted_primary_key[0]
+            values: dict[str, Any] = {
+                "key": where.key,
+                "host_id": known[where.host],
+                "scheme": SCHEMES.index(where.scheme),
+                "port": where.port,
+                "path": where.path,
+                "bucket": bucket_of(where.host),
+                "added_day": day,
+                "touched_day": day,
+                "due_day": day,
+            }
+            row = rows.execute(insert(urls).values(**values | columns))
+            assert row.inserted_primary_key is not None
+            found[address] = row.inserted_primary_key[0]
+    return found
+
+
+def _host(name: str) -> dict[str, Any]:
+    domain = ".".join(name.split(".")[-2:])
+    return {
+        "name": name,
+        "domain_index": domain_index(name),
+        "surt": surt_host(name),
+        "domain": domain,
+        "bucket": bucket_of(name),
+    }
+
+
+def row_of(store: Store, url_id: int) -> Any:
+    """The URL's row as it is now."""
+    with store.reading() as rows:
+        return rows.execute(select(urls).where(urls.c.id == url_id)).one()
+
+
+def seen_of(store: Store, url_id: int) -> list[Any]:
+    """The URL's observations, the oldest first."""
+    asked = select(observations).where(observations.c.url_id == url_id)
+    with store.reading() as rows:
+        return list(rows.execute(asked.order_by(observations.c.moment)))

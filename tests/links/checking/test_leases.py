@@ -1,0 +1,107 @@
+"""Leases: two checkers never have one host at the same time."""
+
+import threading
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from core.errors import InputError
+from links.checking.leases import LeaseHeldError, LeaseLostError, give_back, held, renew, take
+from links.checking.parts import WHOLE, Part, parse_part
+from links.locator import BUCKETS
+from links.store.store import Store
+
+counts = st.integers(1, 12)
+
+
+@st.composite
+def parts(draw: st.DrawFn) -> Part:
+    count = draw(counts)
+    return Part(draw(st.integers(1, count)), count)
+
+
+@given(parts(), parts())
+def test_parts_overlap_when_a_bucket_is_in_both(one: Part, other: Part) -> None:
+    """Found by arithmetic as by looking at each bucket."""
+    both = any(one.has(bucket) and other.has(bucket) for bucket in range(BUCKETS))
+
+    assert one.overlaps(other) == both
+
+
+@pytest.mark.parametrize("text", ["", "1", "0/4", "5/4", "1/0", "1/1025", "a/b", "1/4/2", "-1/4"])
+def test_what_is_no_part_is_refused(text: str) -> None:
+    """With the form that is right."""
+    with pytest.raises(InputError, match="i/n"):
+        parse_part(text)
+
+
+def test_a_part_has_one_holder(store: Store) -> None:
+    """Neither it nor one that overlaps it is given to another; the others are."""
+    with store.writing() as rows:
+        take(rows, Part(1, 2), "one", now=100, length_s=60)
+
+    for part in (Part(1, 2), WHOLE, Part(3, 4)):
+        with pytest.raises(LeaseHeldError, match="one"), store.writing() as rows:
+            take(rows, part, "other", now=159, length_s=60)
+    with store.writing() as rows:
+        take(rows, Part(2, 4), "other", now=159, length_s=60)
+
+
+def test_a_lease_that_is_over_is_taken_and_its_holder_writes_nothing_more(store: Store) -> None:
+    """The fence of the next one is greater."""
+    with store.writing() as rows:
+        slept = take(rows, WHOLE, "slept", now=100, length_s=60)
+    with store.writing() as rows:
+        awake = take(rows, Part(1, 3), "awake", now=161, length_s=60)
+
+    assert awake.fence > slept.fence
+    with pytest.raises(LeaseLostError), store.writing() as rows:
+        held(rows, slept)
+    with pytest.raises(LeaseLostError), store.writing() as rows:
+        renew(rows, slept, now=162, length_s=60)
+    with store.writing() as rows:
+        held(rows, awake)
+
+
+def test_a_lease_that_nobody_took_goes_on(store: Store) -> None:
+    """Though it was over: the database was away, for the others, too."""
+    with store.writing() as rows:
+        lease = take(rows, WHOLE, "one", now=100, length_s=60)
+    with store.writing() as rows:
+        renew(rows, lease, now=500, length_s=60)
+    with pytest.raises(LeaseHeldError), store.writing() as rows:
+        take(rows, WHOLE, "other", now=559, length_s=60)
+
+
+def test_a_lease_given_back_is_free_at_once(store: Store) -> None:
+    """And giving back what another has already takes nothing from it."""
+    with store.writing() as rows:
+        old = take(rows, WHOLE, "one", now=100, length_s=60)
+        give_back(rows, old)
+        new = take(rows, WHOLE, "two", now=100, length_s=60)
+        give_back(rows, old)
+        held(rows, new)
+
+
+def test_of_many_that_take_at_once_one_has_it(store: Store) -> None:
+    """Each through a connection of its own."""
+    start = threading.Barrier(6)
+    had: list[str] = []
+
+    def run(name: str) -> None:
+        start.wait(30)
+        try:
+            with store.writing() as rows:
+                take(rows, WHOLE, name, now=100, length_s=60)
+        except LeaseHeldError:
+            return
+        had.append(name)
+
+    threads = [threading.Thread(target=run, args=(f"checker{number}",)) for number in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+
+    assert len(had) == 1
