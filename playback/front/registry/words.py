@@ -43,6 +43,8 @@ _HINTS = {
     Hint.UNVERIFIABLE: noop("Programs are refused there; only a person can tell."),
     Hint.PRESUMED_REACHABLE: noop("Readers reach most of what is cited from this site."),
     Hint.BIDI: noop("It holds characters that turn the direction of writing."),
+    Hint.HIDDEN: noop("It holds characters that nobody sees."),
+    Hint.MIXED: noop("The name of its site mixes scripts; letters may look like others."),
 }
 _SERVER_FAULT = noop("The server has a fault of its own, which may pass.")
 _NO_ANSWER_BEHIND = noop("A server behind the site does not answer, which may pass.")
