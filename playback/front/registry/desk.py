@@ -72,8 +72,8 @@ class Desk:
         Raises:
             NoRegistryError: there is none.
         """
-        with self._store().reading() as connection:
-            found = Reading(connection, self.day).pages(question)
+        with self._store().snapshot() as reader:
+            found = Reading(reader, self.day).pages(question)
         told = [scoped(each, question.scope) for each in found]
         return Answer(question.wiki, question.scope, self.day, tuple(self._with_copies(told)))
 
@@ -83,21 +83,21 @@ class Desk:
         Raises:
             NoRegistryError: there is none.
         """
-        with self._store().reading() as connection:
-            found = Reading(connection, self.day).link(identity)
+        with self._store().snapshot() as reader:
+            found = Reading(reader, self.day).link(identity)
         if found is None:
             return None
         captures = self._own.newest([identity])
         return found[0], replace(found[1], capture=captures.get(identity, ""))
 
-    def uses(self, url_id: int, wiki: WikiName, *, farm_wide: bool) -> Uses:
+    def uses(self, url_id: int, wiki: WikiName, *, farm_wide: bool) -> Uses | None:
         """Pages of the wiki, or of its farm, that have the URL.
 
         Raises:
             NoRegistryError: there is none.
         """
-        with self._store().reading() as connection:
-            return Reading(connection, self.day).uses(url_id, wiki, farm_wide=farm_wide)
+        with self._store().snapshot() as reader:
+            return Reading(reader, self.day).uses(url_id, wiki, farm_wide=farm_wide)
 
     def listed(self, wiki: WikiName, kind: ListKind, after: int) -> Listed | None:
         """A part of a wiki's list.

@@ -215,4 +215,5 @@ def speak(question: PageQuestion) -> None:
     """Answer in the language that the question names."""
     said = spoken.get()
     if question.language:
-        spoken.set(replace(said, language=question.language))
+        prefix = f"/{question.language}"
+        spoken.set(replace(said, language=question.language, prefix=prefix))

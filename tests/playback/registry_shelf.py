@@ -1,0 +1,184 @@
+"""A registry filled for tests, and the real front that shows it, called without a socket."""
+
+import asyncio
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import httpx
+from sqlalchemy import insert, update
+from starlette.types import ASGIApp
+
+from core.layout import Layout
+from links.books.pages import PageName, PutPage, number_of, put_pages
+from links.books.urls import ensure_urls
+from links.books.wikis import ensure_wiki, parse_wiki, put_farm
+from links.days import day_of
+from links.locator import key_of
+from links.sorting import sort_link
+from links.states import State
+from links.store.schema import observations, pages, spam_hits, urls, wikis
+from links.store.store import Store
+from playback.database import open_database
+from playback.decisions.store import open_decisions
+from playback.front.app import Around, create_app
+from playback.front.registry.access import Access
+from playback.front.registry.desk import LinkRegistry
+from playback.front.registry.source import Source
+
+NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
+TODAY = day_of(NOW)
+ORIGIN = "http://127.0.0.1:8080"
+WIKI = "dewiki@WMF"
+
+
+@dataclass
+class TestClock:
+    """A clock that tests turn."""
+
+    at: datetime = NOW
+    seconds: float = 0.0
+
+    def now(self) -> datetime:
+        """The moment."""
+        return self.at + timedelta(seconds=self.seconds)
+
+    def monotonic(self) -> float:
+        """Seconds."""
+        return self.seconds
+
+
+@dataclass
+class Shelf:
+    """Fills a registry as feeder and checker do."""
+
+    store: Store
+
+    def store_of(self) -> Store:
+        """The registry."""
+        return self.store
+
+    def wiki(self, name: str = WIKI, pages_url: str = "") -> int:
+        """A wiki's number; its farm is made when it is new."""
+        parsed = parse_wiki(name)
+        with self.store.writing() as rows:
+            if parsed.farm not in ("WMF", "wmflabs"):
+                put_farm(rows, parsed.farm)
+            found = ensure_wiki(rows, parsed, day=TODAY)
+            if pages_url:
+                changed = update(wikis).where(wikis.c.id == found.id)
+                rows.execute(changed.values(pages_url=pages_url))
+            return found.id
+
+    def page(
+        self, page_id: int, title: str, *links: str, wiki: str = WIKI, day: int = TODAY - 3
+    ) -> int:
+        """A page with its links, as they stand there; its number in the registry."""
+        wiki_id = self.wiki(wiki)
+        put = PutPage(PageName(page_id, title), tuple(map(sort_link, links)))
+        with self.store.writing() as rows:
+            put_pages(rows, wiki_id, [put], day=day)
+        return number_of(wiki_id, page_id)
+
+    def state(self, url: str, state: State, **facts: Any) -> int:
+        """Let a URL stand there; its row's number."""
+        with self.store.writing() as rows:
+            number = ensure_urls(rows, [url], day=TODAY)[url]
+            rows.execute(update(urls).where(urls.c.id == number).values(state=state, **facts))
+        return number
+
+    def seen(self, number: int, note: str, final_url: str = "") -> None:
+        """A look that was noted."""
+        values = {
+            "url_id": number, "moment": int(NOW.timestamp()), "how": 2, "code": 18,
+            "verdict": "gone", "note": note, "final_url": final_url,
+        }  # fmt: skip
+        self.add(observations, **values)
+
+    def spam(self, page: int, url: str, name: str = "MediaWiki:Spam-blacklist") -> None:
+        """A spam list names a URL on the page."""
+        self.add(
+            spam_hits, page=page, key=key_of(url), wiki_id=self.wiki(), url=url, list=name,
+            line=7, first_day=TODAY, last_day=TODAY,
+        )  # fmt: skip
+
+    def add(self, table: Any, **values: Any) -> None:
+        """A row."""
+        with self.store.writing() as rows:
+            rows.execute(insert(table).values(**values))
+
+    def counts(self) -> dict[str, int]:
+        """How many rows each table has."""
+        with self.store.reading() as rows:
+            return {
+                name: rows.exec_driver_sql(f"SELECT count(*) FROM {name}").scalar_one()
+                for name in sorted(pages.metadata.tables)
+            }
+
+
+@dataclass
+class Given:
+    """A source that a test fills: a registry, none, or an error."""
+
+    value: Store | Exception | None
+
+    def store(self) -> Store | None:
+        """What there is."""
+        if isinstance(self.value, Exception):
+            raise self.value
+        return self.value
+
+
+@dataclass
+class Front:
+    """The front, and the clock that it goes by.
+
+    Attributes:
+        app: as a server calls it.
+        peer: who asks, by the socket.
+    """
+
+    app: ASGIApp
+    clock: TestClock
+    runner: asyncio.Runner
+    peer: str = "198.51.100.7"
+
+    def get(self, path: str, *, method: str = "GET", **headers: str) -> httpx.Response:
+        """The answer to a request, once all is done that belongs to it."""
+        return self.runner.run(self._ask(path, method, headers))
+
+    def page(self, query: str = "dbname=dewiki@WMF&curid=1", **headers: str) -> httpx.Response:
+        """Page information."""
+        return self.get(f"/links/api/page?{query}", **headers)
+
+    async def _ask(self, path: str, method: str, headers: dict[str, str]) -> httpx.Response:
+        transport = httpx.ASGITransport(
+            self.app, raise_app_exceptions=False, client=(self.peer, 50_000)
+        )
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        async with httpx.AsyncClient(transport=transport, base_url=ORIGIN) as client:
+            return await client.request(method, path, headers=named)
+
+
+@contextlib.contextmanager
+def open_front(
+    root: Path, source: Source | None, *, access: Access | None = None, peer: str = "198.51.100.7"
+) -> Iterator[Front]:
+    """The front of a collection with that registry."""
+    layout = Layout(root)
+    layout.databases.mkdir(parents=True, exist_ok=True)
+    clock = TestClock()
+    links = LinkRegistry(source, access or Access()) if source else None
+    with (
+        contextlib.closing(open_database(layout, "")) as database,
+        contextlib.closing(open_decisions(layout, "")) as decisions,
+        asyncio.Runner() as runner,
+    ):
+        app = create_app(
+            database, decisions, replay_origin="http://127.0.0.1:8081", origin=ORIGIN, clock=clock,
+            around=Around(links=links),
+        )  # fmt: skip
+        yield Front(app, clock, runner, peer)
