@@ -29,7 +29,7 @@ from links.store.upserts import upsert
 
 VALID_DAYS: Final = 183  # six months
 MOST_AT_ONCE: Final = 500  # URLs that one report may be about
-_WORKING = frozenset({State.ALIVE, State.PERMALIVE})
+WORKING: Final = frozenset({State.ALIVE, State.PERMALIVE})
 
 
 class NeedlessError(InputError):
@@ -110,7 +110,7 @@ def report(
         TooOftenError: somebody was here less than a minute ago, or the day is full (W15).
     """
     meant = _meant(connection, named, is_pattern=is_pattern)
-    wanted = [each for each in meant if each.state not in _WORKING]
+    wanted = [each for each in meant if each.state not in WORKING]
     if not wanted:
         raise NeedlessError(f"{_listed(named)} is known to work: there is nothing to report.")
     count_act(connection, Act.REPORT, reporter, now, limits)
