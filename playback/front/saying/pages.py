@@ -31,10 +31,10 @@ from playback.front.registry.access import Door
 from playback.front.registry.desk import NoRegistryError
 from playback.front.registry.words import FAULTS
 from playback.front.saying.acts import Act, Acts, Reach, Said, reaching
+from playback.front.saying.addresses import SAY_PATH, say_path
 from playback.front.saying.letters import Tokens, check_sender, read_letter
 from playback.front.views import Means
 
-SAY_PATH = "/links/say"
 _LOG = logging.getLogger(__name__)
 _LONGEST = 4_000  # characters of an address in a field
 # A browser then tells which of our pages sent a form; to other sites it tells nothing as ever.
@@ -229,13 +229,8 @@ class SayingPages:
             date_of=date_of,
             reaching=reaching,
             Reach=Reach,
-            say=_say_path,
+            say=say_path,
         )
-
-
-def _say_path(url: str, act: str = "") -> str:
-    path = f"{SAY_PATH}/{act}" if act else SAY_PATH
-    return f"{here(path)}?{urlencode({'url': url})}"
 
 
 def _act(text: str) -> Act:
