@@ -6,6 +6,9 @@ from crawler.cli.groups import LazyGroup
 
 _COMMANDS: dict[str, str] = {
     "confirm": "crawler.cli.links.confirm",
+    "mark": "crawler.cli.links.mark",
+    "replace": "crawler.cli.links.replace",
+    "report": "crawler.cli.links.report",
 }
 
 

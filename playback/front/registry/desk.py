@@ -30,6 +30,7 @@ from playback.front.registry.noting import note_request
 from playback.front.registry.reading import Reading
 from playback.front.registry.searching import PatternFound, PatternQuestion, find
 from playback.front.registry.source import Source
+from playback.front.registry.voice import Voice
 
 _LOG = logging.getLogger(__name__)
 _PATIENCE_S = 5.0
@@ -42,10 +43,12 @@ class LinkRegistry:
     Attributes:
         source: where it is; the caller's, who closes it.
         access: who may ask how often.
+        voice: lets readers speak; None: they cannot.
     """
 
     source: Source
     access: Access
+    voice: Voice | None = None
 
 
 class NoRegistryError(Exception):

@@ -38,6 +38,7 @@ from playback.front.app import Around, create_app
 from playback.front.registry.access import Access
 from playback.front.registry.desk import LinkRegistry
 from playback.front.registry.source import OpenedWhenAsked, Source
+from playback.front.registry.voice import Voice
 from tests.playback.conftest import CollectionBuilder
 
 NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
@@ -201,9 +202,11 @@ class Front:
     runner: asyncio.Runner
     peer: str = "198.51.100.7"
 
-    def get(self, path: str, *, method: str = "GET", **headers: str) -> httpx.Response:
+    def get(
+        self, path: str, *, method: str = "GET", body: bytes | None = None, **headers: str
+    ) -> httpx.Response:
         """The answer to a request, once all is done that belongs to it."""
-        return self.runner.run(self._ask(path, method, headers))
+        return self.runner.run(self._ask(path, method, headers, body))
 
     def page(self, query: str = "dbname=dewiki@WMF&curid=1", **headers: str) -> httpx.Response:
         """Page information."""
@@ -215,24 +218,34 @@ class Front:
         assert found is not None
         return found[1]
 
-    async def _ask(self, path: str, method: str, headers: dict[str, str]) -> httpx.Response:
+    async def _ask(
+        self, path: str, method: str, headers: dict[str, str], body: bytes | None
+    ) -> httpx.Response:
         transport = httpx.ASGITransport(
             self.app, raise_app_exceptions=False, client=(self.peer, 50_000)
         )
-        named = {name.replace("_", "-"): value.encode("latin-1") for name, value in headers.items()}
+        named = {
+            name.replace("_", "-").encode(): value.encode("latin-1")
+            for name, value in headers.items()
+        }
         async with httpx.AsyncClient(transport=transport, base_url=ORIGIN) as client:
-            return await client.request(method, path, headers=named)
+            return await client.request(method, path, headers=named, content=body)
 
 
 @contextlib.contextmanager
 def open_front(
-    root: Path, source: Source | None, *, access: Access | None = None, peer: str = "198.51.100.7"
+    root: Path,
+    source: Source | None,
+    *,
+    access: Access | None = None,
+    voice: Voice | None = None,
+    peer: str = "198.51.100.7",
 ) -> Iterator[Front]:
     """The front of a collection with that registry."""
     layout = Layout(root / "collection")
     layout.databases.mkdir(parents=True, exist_ok=True)
     clock = TestClock()
-    links = LinkRegistry(source, access or Access()) if source else None
+    links = LinkRegistry(source, access or Access(), voice) if source else None
     with (
         contextlib.closing(open_database(layout, "")) as database,
         contextlib.closing(open_decisions(layout, "")) as decisions,
