@@ -26,7 +26,7 @@ from playback.front.registry.access import Access
 from playback.front.registry.throttle import Rate, Rates
 from playback.front.registry.voice import Voice
 from playback.front.saying.letters import MOST_BYTES, TOKEN_S
-from tests.playback.registry_shelf import NOW, ORIGIN, TODAY, Front, Given, Shelf, open_front
+from tests.playback.registry.shelf import NOW, ORIGIN, TODAY, Front, Given, Shelf, open_front
 
 DEAD, FINE = "https://gone.example.net/a/page?x=1", "https://fine.example.net/"
 NEW = "https://new.example.net/page"

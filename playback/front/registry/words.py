@@ -57,6 +57,8 @@ _CAUSES = {
     Code.MOVED: noop("It leads elsewhere for good."),
     Code.FOUND: noop("It leads elsewhere."),
     Code.SEE_OTHER: noop("It leads elsewhere."),
+    Code.USE_PROXY: noop("It is to be asked over another server, which programs do not do."),
+    Code.SWITCH_PROXY: noop("It is to be asked over another server, which programs do not do."),
     Code.TEMPORARY: noop("It leads elsewhere for the time being."),
     Code.PERMANENT: noop("It leads elsewhere for good."),
     Code.BAD_REQUEST: noop(
@@ -170,7 +172,7 @@ def hint_of(note: Note) -> str:
 
 def ago(day: int, today: int) -> str:
     """How long ago the day was, roughly: ``two weeks ago``, ``more than two years ago`` (W60)."""
-    unit, count, is_more = _rough(today - day)
+    unit, count, is_more = rough(today - day)
     if unit == "day" and count <= 1:
         return translate("yesterday") if count else translate("today")
     if is_more:
@@ -180,7 +182,7 @@ def ago(day: int, today: int) -> str:
 
 def lasting(day: int, today: int) -> str:
     """For how long it has been so since the day, roughly: ``for six months`` (W60)."""
-    unit, count, is_more = _rough(today - day)
+    unit, count, is_more = rough(today - day)
     if unit == "day" and count <= 1:
         return translate("since yesterday") if count else translate("since today")
     if is_more:
@@ -196,26 +198,28 @@ def standing_of(link: Link, today: int) -> str:
     return translate("%(state)s %(time)s", state=name_of(link.state), time=time)
 
 
-class _Rough(NamedTuple):
+class Rough(NamedTuple):
+    """A stretch of time in one unit; `is_more`: and somewhat more."""
+
     unit: str
     units: int
     is_more: bool = False
 
 
-def _rough(days: int) -> _Rough:
+def rough(days: int) -> Rough:
     """The days in a unit that people would use.
 
-    >>> [tuple(_rough(days)) for days in (1, 13, 14, 61, 183, 500, 800)]
+    >>> [tuple(rough(days)) for days in (1, 13, 14, 61, 183, 500, 800)]
     [('day', 1, False), ('day', 13, False), ('week', 2, False), ('month', 2, False), ('month', 6, False), ('year', 1, True), ('year', 2, True)]
     """
     days = max(days, 0)
     if days < 14:
-        return _Rough("day", days)
+        return Rough("day", days)
     if days < 60:
-        return _Rough("week", days // 7)
+        return Rough("week", days // 7)
     if days < 365:
-        return _Rough("month", min(round(days / 30.44), 11))
-    return _Rough("year", days // 365, is_more=True)
+        return Rough("month", min(round(days / 30.44), 11))
+    return Rough("year", days // 365, is_more=True)
 
 
 def _dative(unit: str, count: int) -> str:

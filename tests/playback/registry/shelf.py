@@ -2,14 +2,15 @@
 
 import asyncio
 import contextlib
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import httpx
-from sqlalchemy import insert, update
+from sqlalchemy import event, insert, select, update
 from starlette.types import ASGIApp
 
 from core.layout import Layout
@@ -20,20 +21,32 @@ from links.days import day_of
 from links.locator import key_of
 from links.sorting import sort_link
 from links.states import State
-from links.store.schema import observations, pages, spam_hits, urls, wikis
+from links.status import Code
+from links.store.schema import (
+    copies,
+    observations,
+    pages,
+    reports,
+    spam_hits,
+    urls,
+    wikis,
+)
 from links.store.store import Store
 from playback.database import open_database
 from playback.decisions.store import open_decisions
 from playback.front.app import Around, create_app
 from playback.front.registry.access import Access
 from playback.front.registry.desk import LinkRegistry
-from playback.front.registry.source import Source
+from playback.front.registry.source import OpenedWhenAsked, Source
 from playback.front.registry.voice import Voice
+from tests.playback.conftest import CollectionBuilder
 
 NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 TODAY = day_of(NOW)
 ORIGIN = "http://127.0.0.1:8080"
 WIKI = "dewiki@WMF"
+DEAD, FINE = "https://verlag.de/gone", "https://verlag.de/fine"
+CODES = Code
 
 
 @dataclass
@@ -57,10 +70,7 @@ class Shelf:
     """Fills a registry as feeder and checker do."""
 
     store: Store
-
-    def store_of(self) -> Store:
-        """The registry."""
-        return self.store
+    root: Path = Path()
 
     def wiki(self, name: str = WIKI, pages_url: str = "") -> int:
         """A wiki's number; its farm is made when it is new."""
@@ -90,6 +100,51 @@ class Shelf:
             number = ensure_urls(rows, [url], day=TODAY)[url]
             rows.execute(update(urls).where(urls.c.id == number).values(state=state, **facts))
         return number
+
+    def fill(self) -> None:
+        """One page: a dead link, one that works, and one that nobody can ask for."""
+        self.page(1, "Foo bar", DEAD, FINE, "http://example.com:8o8o/foo/bar")
+        failing = {"first_fail_day": TODAY - 183, "fails": 9, "checked_day": TODAY - 14}
+        self.state(DEAD, State.DEAD, code=Code.NOT_FOUND, **failing)
+        self.state(FINE, State.ALIVE, code=Code.FINE, checked_day=TODAY - 1)
+
+    def copy(self, number: int, service: str, address: str = "", timestamp: str = "") -> None:
+        """A copy in an archive."""
+        self.add(
+            copies, url_id=number, service=service, address=address, timestamp=timestamp,
+            found_day=TODAY, checked_day=TODAY,
+        )  # fmt: skip
+
+    def report(self, number: int, expires_day: int = TODAY + 100) -> None:
+        """A reader says that the URL can be reached."""
+        self.add(
+            reports, url_id=number, host_id=self.host_of(number), moment=0,
+            expires_day=expires_day, reporter=number.to_bytes(16, "big"),
+        )  # fmt: skip
+
+    def host_of(self, number: int) -> int:
+        """The row of a URL's host."""
+        with self.store.reading() as rows:
+            return int(rows.execute(select(urls.c.host_id).where(urls.c.id == number)).scalar_one())
+
+    def captured(self, url: str) -> None:
+        """A copy of our own."""
+        builder = CollectionBuilder(self.root / "collection")
+        builder.page(url, "<p>x</p>", text="x")
+        builder.close()
+
+    def on_write(self, told: Callable[[str], None]) -> None:
+        """Tell of each statement from now on that changes anything."""
+
+        def before(_c: Any, _r: Any, statement: str, *_rest: Any) -> None:
+            if not statement.lstrip().upper().startswith(("SELECT", "WITH", "BEGIN")):
+                told(statement)
+
+        event.listen(self.store.engine, "before_cursor_execute", before)
+
+    def reopened(self, root: Path) -> OpenedWhenAsked:
+        """The same registry, opened as `weboid serve` does."""
+        return OpenedWhenAsked(Layout(root))
 
     def seen(self, number: int, note: str, final_url: str = "") -> None:
         """A look that was noted."""
@@ -157,13 +212,22 @@ class Front:
         """Page information."""
         return self.get(f"/links/api/page?{query}", **headers)
 
+    def stamp(self) -> str:
+        """What the form sends along."""
+        found = re.search(r'name="stamp" value="([^"]+)"', self.get("/links").text)
+        assert found is not None
+        return found[1]
+
     async def _ask(
         self, path: str, method: str, headers: dict[str, str], body: bytes | None
     ) -> httpx.Response:
         transport = httpx.ASGITransport(
             self.app, raise_app_exceptions=False, client=(self.peer, 50_000)
         )
-        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        named = {
+            name.replace("_", "-").encode(): value.encode("latin-1")
+            for name, value in headers.items()
+        }
         async with httpx.AsyncClient(transport=transport, base_url=ORIGIN) as client:
             return await client.request(method, path, headers=named, content=body)
 
@@ -178,7 +242,7 @@ def open_front(
     peer: str = "198.51.100.7",
 ) -> Iterator[Front]:
     """The front of a collection with that registry."""
-    layout = Layout(root)
+    layout = Layout(root / "collection")
     layout.databases.mkdir(parents=True, exist_ok=True)
     clock = TestClock()
     links = LinkRegistry(source, access or Access(), voice) if source else None
