@@ -17,7 +17,7 @@ from playback.front.registry.access import Access
 from playback.front.registry.desk import LinkRegistry
 from playback.front.registry.voice import Voice
 from tests.playback.conftest import CollectionBuilder, serving
-from tests.playback.registry_shelf import Given, Shelf
+from tests.playback.registry.shelf import Given, Shelf
 from tests.playback.screen import Screen, open_screen
 from tests.playback.test_saying import FREE
 
