@@ -5,7 +5,6 @@ by the names it is served under. Links to them are answered by the farm itself a
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 import re2
 
@@ -13,37 +12,6 @@ from core.errors import BadUrlError
 from core.expressions import REGEX_LIMIT_BYTES, check_regex
 from core.hosts import canonical_host
 from core.patterns import re2_options
-
-
-@dataclass(frozen=True, slots=True)
-class FarmPreset:
-    """A farm that everybody knows.
-
-    Attributes:
-        id: its number.
-        name: its name.
-        address: where it is.
-        internal: an expression for its own hosts.
-    """
-
-    id: int
-    name: str
-    address: str
-    internal: str
-
-
-# W61's expressions, anchored: as they stand there, `mediawiki.example.com` would be the farm's own,
-# and so would be `notwikipedia.org` behind a hyphen.
-FARM_PRESETS = (
-    FarmPreset(0, "wmflabs", "https://beta.wmflabs.org/", r"\.beta\.wmflabs\.org$"),
-    FarmPreset(
-        1,
-        "wmf",
-        "https://www.wikimedia.org/",
-        r"(?:^|\.)(?:mediawiki|wiki(?:books|data|media|news|pedia|quote|source|species|versity|"
-        r"voyage)|wiktionary)\.org$",
-    ),
-)
 
 
 class OwnHosts:

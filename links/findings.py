@@ -54,6 +54,7 @@ class Finding:
         retry_after_s: how long the host asked to be left alone; None when it did not.
         whole_host: it holds for all URLs of the host: its name does not resolve, nobody listens.
         head_fails: HEAD was answered otherwise than GET: this host needs GET (W42).
+        similarity: how much of the copy's text is still there, in percent; None when nobody compared.
         seconds: how long it took.
     """
 
@@ -70,4 +71,5 @@ class Finding:
     retry_after_s: float | None = None
     whole_host: bool = False
     head_fails: bool = False
+    similarity: int | None = None
     seconds: float = 0.0

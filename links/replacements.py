@@ -23,9 +23,9 @@ from links.observed import Observed, find_observed, need_observed, observed_of, 
 from links.replacing import MAX_ADDRESS_LENGTH, Refusal, refusal_of, refused
 from links.reports import NeedlessError
 from links.stages import SAYS, Look, Stage, next_stage
-from links.statements import batches
 from links.states import State
 from links.store.schema import replacements, urls
+from links.store.statements import batches
 
 RETEST_DAYS: Final = 30
 FAILED_KEPT_DAYS: Final = 183

@@ -22,9 +22,10 @@ from links.days import day_of
 from links.limits import DEFAULT_LIMITS, Act, Limits, count_act
 from links.observed import NotObservedError, Observed, matching, need_observed, shown
 from links.quirks import HostQuirk, is_over
-from links.statements import PARAMETERS, batches, insert_into
 from links.states import State
 from links.store.schema import host_quirks, hosts, reports, urls
+from links.store.statements import MOST, batches
+from links.store.upserts import upsert
 
 VALID_DAYS: Final = 183  # six months
 MOST_AT_ONCE: Final = 500  # URLs that one report may be about
@@ -114,21 +115,20 @@ def report(
         raise NeedlessError(f"{shown(what)} is known to work: there is nothing to report.")
     count_act(connection, Act.REPORT, reporter, now, limits)
     day = day_of(now)
-    expire_reports(connection, day, limit=PARAMETERS)
+    expire_reports(connection, day, limit=MOST)
     until = day + VALID_DAYS - 1
     before = _reported_by(connection, reporter, [each.id for each in wanted])
-    for each in wanted:
-        upsert = insert_into(connection, reports).values(
-            url_id=each.id,
-            host_id=each.host_id,
-            moment=int(now.timestamp()),
-            expires_day=until,
-            reporter=reporter,
-        )
-        fresh = {name: upsert.excluded[name] for name in ("moment", "expires_day", "host_id")}
-        connection.execute(
-            upsert.on_conflict_do_update(index_elements=["url_id", "reporter"], set_=fresh)
-        )
+    rows = [
+        {
+            "url_id": each.id,
+            "host_id": each.host_id,
+            "moment": int(now.timestamp()),
+            "expires_day": day + VALID_DAYS,
+            "reporter": reporter,
+        }
+        for each in wanted
+    ]
+    upsert(connection, reports, ("url_id", "reporter"), rows)
     presumed = [_presume(connection, domain, day) for domain in _domains(connection, wanted)]
     found = tuple(each.url for each in wanted)
     return Reported(found, until, renewed=before, presumed=any(presumed))
@@ -182,7 +182,7 @@ def expire_reports(connection: Connection, day: int, *, limit: int) -> int:
 
     Reports that are over are not shown either, whether they are still there or not.
     """
-    over = select(reports.c.id).where(reports.c.expires_day < day)
+    over = select(reports.c.id).where(reports.c.expires_day <= day)
     chosen = over.order_by(reports.c.expires_day).limit(limit)
     return connection.execute(delete(reports).where(reports.c.id.in_(chosen))).rowcount
 
@@ -195,14 +195,14 @@ def reachable(connection: Connection, url_ids: Sequence[int], day: int) -> Mappi
             select(
                 reports.c.url_id,
                 func.count().label("count"),
-                func.max(reports.c.expires_day).label("until_day"),
+                func.max(reports.c.expires_day).label("over_day"),
             )
-            .where(reports.c.url_id.in_(some), reports.c.expires_day >= day)
+            .where(reports.c.url_id.in_(some), reports.c.expires_day > day)
             .group_by(reports.c.url_id)
         )
         for row in connection.execute(counted):
-            until = row.until_day
-            found[row.url_id] = Reachable(row[1], until - VALID_DAYS + 1, until)
+            over = row.over_day
+            found[row.url_id] = Reachable(row[1], over - VALID_DAYS, over - 1)
         presumed = (
             select(urls.c.id, host_quirks.c.first_day, host_quirks.c.last_day)
             .join(host_quirks, host_quirks.c.host_id == urls.c.host_id)
@@ -261,7 +261,7 @@ def _is_half_reported(connection: Connection, domain: str, day: int) -> bool:
     said = (
         select(reports.c.url_id)
         .join(hosts, hosts.c.id == reports.c.host_id)
-        .where(on_it, reports.c.expires_day >= day)
+        .where(on_it, reports.c.expires_day > day)
         .distinct()
     )
     reported: int = connection.execute(
@@ -279,15 +279,14 @@ def _presume(connection: Connection, domain: str, day: int) -> bool:
     if not _is_half_reported(connection, domain, day):
         return False
     kind = int(HostQuirk.PRESUMED_REACHABLE)
-    for host_id in connection.execute(select(hosts.c.id).where(hosts.c.domain == domain)).scalars():
-        upsert = insert_into(connection, host_quirks).values(
-            host_id=host_id, kind=kind, first_day=day, last_day=day
-        )
-        connection.execute(
-            upsert.on_conflict_do_update(
-                index_elements=["host_id", "kind"], set_={"last_day": upsert.excluded.last_day}
-            )
-        )
+    host_ids = connection.execute(
+        select(hosts.c.id).where(hosts.c.domain == domain).order_by(hosts.c.id)
+    )
+    rows = [
+        {"host_id": each, "kind": kind, "first_day": day, "last_day": day}
+        for each in host_ids.scalars()
+    ]
+    upsert(connection, host_quirks, ("host_id", "kind"), rows)
     return True
 
 

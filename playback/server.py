@@ -28,6 +28,7 @@ from playback.front.full import FullCopies
 from playback.front.languages import SOURCE, check_language
 from playback.front.machines import CLOSED, Openness
 from playback.front.records import Records
+from playback.front.registry.desk import LinkRegistry
 from playback.front.standing import Status
 from playback.full_origins import FULL_SECRET, LOCAL, FullOrigins, full_pattern
 from playback.full_permission import FullPermission
@@ -66,6 +67,7 @@ async def serve(  # noqa: PLR0913 each is the caller's to say
     window_days: float = 30.0,
     captures_index: str = "",
     fonts: bool = False,
+    links: LinkRegistry | None = None,
 ) -> None:
     """Serve until cancelled, or until SIGTERM comes; then front and replay have ended.
 
@@ -92,6 +94,7 @@ async def serve(  # noqa: PLR0913 each is the caller's to say
         openness: what is told to machines.
         window_days: how far from its page a part of it may be captured (P-10).
         fonts: copies load their own fonts, at the level `images`.
+        links: the link registry, which belongs to the caller; None: none is shown.
 
     Raises:
         ConfigError: the origins are missing or the same, the URL names no index, or the front does
@@ -116,6 +119,7 @@ async def serve(  # noqa: PLR0913 each is the caller's to say
                 full=_full_copies(copies, secret, decisions),
                 holds=Holds(decisions, folder_of(layout.decisions_db), unscanned=unscanned),
                 openness=replace(openness, replay_inside=inside),
+                links=links,
             )
             return create_app(
                 database, decisions, replay_origin=replay_origin, origin=front, around=around
@@ -224,6 +228,7 @@ async def _serve_both(
         access_log=False,
         server_header=False,
         lifespan="off",
+        proxy_headers=False,  # whose X-Forwarded-For counts is `playback.front.readers`' to say
         timeout_graceful_shutdown=3,
     )
     server = _FrontServer(config, on_ready)

@@ -29,7 +29,7 @@ revision = "{revision}"
 down_revision = {before!r}
 
 
-def upgrade() -> None:
+def upgrade() -> None:  # noqa: PLR0915
     """Take the step."""
     {body}
 '''

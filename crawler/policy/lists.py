@@ -20,15 +20,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 from core.errors import ConfigError, InputError
-from core.expressions import check_regex
 from core.pattern_table import PatternTable
+from core.spam_fragments import AT_HOST, fragment_expression, fragment_of
 from core.url_patterns import Form, Pattern, Target, parse_pattern
 from crawler.urllist import TEXT_SHOWN_CHARS, LineProblem
 
 MEDIAWIKI_SUFFIX = ".spamlist"
 MEDIAWIKI_LINE = re.compile(r"#\s*format:\s*mediawiki\s*", re.IGNORECASE)
-# What MediaWiki puts before each line: a scheme, and the beginning of a host.
-MEDIAWIKI_BEFORE = r"(?i)^https?://+[a-z0-9_\-.]*(?:"
 LINE_LIMIT_BYTES = 70_000
 LIST_LIMIT_BYTES = 1 << 30
 PROBLEMS_KEPT = 100
@@ -187,7 +185,7 @@ def _patterns(path: str) -> Iterator[tuple[int, Pattern | LineProblem]]:
             continue
         if number == 1:
             mediawiki = mediawiki or MEDIAWIKI_LINE.fullmatch(line) is not None
-        text = line.partition("#")[0].strip() if mediawiki else _COMMENT.sub("", line).strip()
+        text = fragment_of(line) if mediawiki else _COMMENT.sub("", line).strip()
         if not text:
             continue
         try:
@@ -198,7 +196,7 @@ def _patterns(path: str) -> Iterator[tuple[int, Pattern | LineProblem]]:
 
 def _fragment(text: str) -> Pattern:
     """A line of MediaWiki's Spam blacklist as a regular expression of its own."""
-    return Pattern(Form.REGEX, check_regex(text, before=MEDIAWIKI_BEFORE, after=")"))
+    return Pattern(Form.REGEX, fragment_expression(text, before=AT_HOST))
 
 
 def _lines(path: str) -> Iterator[tuple[int, str | None]]:

@@ -70,9 +70,9 @@ def end_of_head(data: bytes | bytearray, start: int = 0) -> int:
 
 
 def parse_head(data: bytes) -> Head | None:
-    """The head that the bytes are; None without a status line.
+    r"""The head that the bytes are; None without a status line.
 
-    >>> parse_head(b"HTTP/1.1 200 OK\\nServer: x\\nnonsense\\n\\n")
+    >>> parse_head(b"HTTP/1.1 200 OK\nServer: x\nnonsense\n\n")
     Head(status=200, headers=(('server', 'x'),))
     """
     lines = data.lstrip(b"\r\n\t \x00").split(b"\n")
@@ -80,8 +80,7 @@ def parse_head(data: bytes) -> Head | None:
     if status is None:
         return None
     headers: list[tuple[str, str]] = []
-    for line in lines[1:]:
-        line = line.rstrip(b"\r")
+    for line in (each.rstrip(b"\r") for each in lines[1:]):
         if line[:1] in (b" ", b"\t"):  # a folded line (RFC 9112, 5.2)
             if headers:
                 name, before = headers[-1]

@@ -180,7 +180,7 @@ def _of_answer(finding: Finding, trace: Trace, answer: Answer, now: datetime) ->
             verdict=Verdict.SUSPECT,
             note=trace.unfollowed,
         )
-    reading = status.read(head.status, head.mime, answer.length, answer.body)
+    reading = status.plausible(head.status, head.mime, answer.length, answer.body)
     finding = replace(finding, code=reading.code, verdict=reading.verdict, note=reading.note)
     if reading.verdict is not Verdict.OK:
         return finding
@@ -195,20 +195,27 @@ def _suspected(finding: Finding, trace: Trace, answer: Answer) -> Finding | None
         return replace(finding, code=code, verdict=verdict, note=end.value)
     if trace.how is How.HEAD or answer.head.status != 200 or not _is_page(answer):
         return None
-    if not answer.body:
-        if answer.head.first("content-encoding") and answer.length != 0:
-            return None  # a coding that we cannot undo, or that is broken: browsers know more
-        if answer.whole:
-            return replace(finding, code=Code.SOFT_404, verdict=Verdict.SUSPECT, note="page: empty")
-        note = "answer: broken off"
-        return replace(finding, code=Code.BROKEN_OFF, verdict=Verdict.SUSPECT, note=note)
+    code, note = _said(trace, answer) if answer.body else _unsaid(answer)
+    return replace(finding, code=code, verdict=Verdict.SUSPECT, note=note) if note else None
+
+
+def _said(trace: Trace, answer: Answer) -> tuple[Code, str]:
+    """What the page says against itself; no note when it says nothing."""
     page = page_of(answer.body, answer.head.first("content-type"))
     if says_parked(page):
-        return replace(finding, code=Code.PARKED, verdict=Verdict.SUSPECT, note="page: parked")
+        return Code.PARKED, "page: parked"
     if says_not_found(page, trace.url):
-        note = "page: says not found"
-        return replace(finding, code=Code.SOFT_404, verdict=Verdict.SUSPECT, note=note)
-    return None
+        return Code.SOFT_404, "page: says not found"
+    return Code.FINE, ""
+
+
+def _unsaid(answer: Answer) -> tuple[Code, str]:
+    """What a page without a word means."""
+    if answer.head.first("content-encoding") and answer.length != 0:
+        return Code.FINE, ""  # a coding that we cannot undo, or a broken one: browsers know more
+    if answer.whole:
+        return Code.SOFT_404, "page: empty"
+    return Code.BROKEN_OFF, "answer: broken off"
 
 
 _ENDINGS = {

@@ -16,13 +16,13 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, Row, delete, insert, or_, select, update
+from sqlalchemy import Connection, delete, insert, or_, select, update
 
 from core.errors import InputError
 from links.books.urls import ensure_urls
 from links.sorting import Sort, Sorted
 from links.store.schema import invalid, pages, refs, spam_hits, wikis
-from links.store.statements import Statement, batches, insert_or_leave, many, one
+from links.store.statements import Reader, Statement, batches, insert_or_leave, many, one
 
 PAGE_BITS = 40
 MAX_PAGE_ID = (1 << PAGE_BITS) - 1
@@ -173,16 +173,16 @@ def number_of(wiki_id: int, page_id: int) -> int:
     return wiki_id << PAGE_BITS | page_id
 
 
-def page_of(found: Row[Any] | Sequence[Any]) -> PageRow:
+def page_of(found: Sequence[Any]) -> PageRow:
     """The page whose first columns are `COLUMNS`."""
-    return PageRow(*found[:8], bool(found[8]))
+    return PageRow._make((*found[:8], bool(found[8])))
 
 
-def find_pages(connection: Connection, wiki_id: int, page_ids: Iterable[int]) -> dict[int, PageRow]:
+def find_pages(reader: Reader, wiki_id: int, page_ids: Iterable[int]) -> dict[int, PageRow]:
     """Those of the wiki's pages that the registry knows, by the wiki's ids."""
     rows: dict[int, PageRow] = {}
     for batch in batches(set(page_ids)):
-        for found in FIND.rows(connection, {"wiki": wiki_id, "ids": batch}):
+        for found in FIND.rows(reader, {"wiki": wiki_id, "ids": batch}):
             rows[found[2]] = page_of(found)
     return rows
 
@@ -293,12 +293,12 @@ def forget_pages(connection: Connection, numbers: Iterable[int]) -> int:
     return gone
 
 
-def next_stale(connection: Connection, wiki_id: int, *, limit: int) -> list[PageRow]:
+def next_stale(reader: Reader, wiki_id: int, *, limit: int) -> list[PageRow]:
     """Pages whose URLs are to be read: those never read first, then the ones read longest ago (W38)."""
     asked = {"wiki": wiki_id, "most": limit}
-    found = NEVER_LISTED.rows(connection, asked)
+    found = NEVER_LISTED.rows(reader, asked)
     if len(found) < limit:
-        found += LISTED_LONG_AGO.rows(connection, {**asked, "most": limit - len(found)})
+        found += LISTED_LONG_AGO.rows(reader, {**asked, "most": limit - len(found)})
     return [page_of(row) for row in found]
 
 

@@ -15,7 +15,7 @@ from core.errors import InvariantError
 from links.locator import SCHEMES, Locator, bucket_of, domain_index, key_of, split, surt_host
 from links.states import Proof, Standing, State
 from links.store.schema import hosts, urls
-from links.store.statements import Statement, batches, insert_or_leave, many, one
+from links.store.statements import Reader, Statement, batches, insert_or_leave, many, one
 
 FIRST_LOOKS_DAYS = (
     7  # new URLs are looked at within a week, spread evenly: no burst after an import
@@ -144,21 +144,21 @@ def ensure_urls(connection: Connection, identities: Iterable[str], *, day: int) 
     return ids
 
 
-def find_urls(connection: Connection, identities: Iterable[str]) -> dict[str, UrlRow]:
+def find_urls(reader: Reader, identities: Iterable[str]) -> dict[str, UrlRow]:
     """Those of the URLs that the registry knows, by their identity keys."""
     rows: dict[str, UrlRow] = {}
     for batch in batches(dict.fromkeys(identities)):
         keys = [key_of(identity) for identity in batch]
-        for row in map(row_of, FIND.rows(connection, {"keys": keys})):
+        for row in map(row_of, FIND.rows(reader, {"keys": keys})):
             rows[row.url] = row
     return rows
 
 
-def urls_by_id(connection: Connection, ids: Iterable[int]) -> dict[int, UrlRow]:
+def urls_by_id(reader: Reader, ids: Iterable[int]) -> dict[int, UrlRow]:
     """Those of the URLs that are there."""
     rows: dict[int, UrlRow] = {}
     for batch in batches(dict.fromkeys(ids)):
-        rows |= {found[0]: row_of(found) for found in FIND_IDS.rows(connection, {"ids": batch})}
+        rows |= {found[0]: row_of(found) for found in FIND_IDS.rows(reader, {"ids": batch})}
     return rows
 
 
@@ -190,13 +190,13 @@ def _suffixes() -> PublicSuffixList:
 
 
 def _known(
-    connection: Connection, wanted: Mapping[bytes, str], day: int
+    reader: Reader, wanted: Mapping[bytes, str], day: int
 ) -> tuple[dict[str, int], list[int]]:
     """The ids of those that are there, and which of these were last touched before today."""
     ids: dict[str, int] = {}
     old: list[int] = []
     for batch in batches(wanted):
-        for found in FIND_KEYS.rows(connection, {"keys": batch}):
+        for found in FIND_KEYS.rows(reader, {"keys": batch}):
             key, id_, touched, scheme, host, port, path = found
             identity = wanted[bytes(key)]
             there = Locator(SCHEMES[scheme], host, port, path).url
@@ -253,8 +253,8 @@ def _ensure_hosts(connection: Connection, names: list[str]) -> dict[str, int]:
     return found
 
 
-def _find_hosts(connection: Connection, names: list[str]) -> dict[str, int]:
+def _find_hosts(reader: Reader, names: list[str]) -> dict[str, int]:
     found: dict[str, int] = {}
     for batch in batches(names):
-        found.update(FIND_HOSTS.rows(connection, {"names": batch}))
+        found.update(FIND_HOSTS.rows(reader, {"names": batch}))
     return found

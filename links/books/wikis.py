@@ -15,7 +15,7 @@ from sqlalchemy import Connection, func, select, update
 from core.errors import InputError
 from core.expressions import check_regex
 from links.store.schema import farms, wikis
-from links.store.statements import Statement, insert_or_leave, one
+from links.store.statements import Reader, Statement, insert_or_leave, one
 
 DEFAULT_FARM = "WMF"
 _DBNAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,63}", re.ASCII)
@@ -117,20 +117,20 @@ def parse_wiki(text: str) -> WikiName:
     return WikiName(dbname, farm)
 
 
-def all_farms(connection: Connection) -> list[Farm]:
+def all_farms(reader: Reader) -> list[Farm]:
     """All farms."""
-    return [Farm(*row) for row in ALL_FARMS.rows(connection, {})]
+    return [Farm(*row) for row in ALL_FARMS.rows(reader, {})]
 
 
-def find_farm(connection: Connection, name: str) -> Farm | None:
+def find_farm(reader: Reader, name: str) -> Farm | None:
     """The farm of that name."""
-    found = FIND_FARM.rows(connection, {"name": name})
+    found = FIND_FARM.rows(reader, {"name": name})
     return Farm(*found[0]) if found else None
 
 
-def farm_of(connection: Connection, farm_id: int) -> Farm:
+def farm_of(reader: Reader, farm_id: int) -> Farm:
     """The farm of that number."""
-    return Farm(*FARM_BY_ID.rows(connection, {"id": farm_id})[0])
+    return Farm(*FARM_BY_ID.rows(reader, {"id": farm_id})[0])
 
 
 def put_farm(connection: Connection, name: str, *, address: str = "", internal: str = "") -> Farm:
@@ -156,29 +156,29 @@ def put_farm(connection: Connection, name: str, *, address: str = "", internal: 
     return found
 
 
-def all_wikis(connection: Connection) -> list[Wiki]:
+def all_wikis(reader: Reader) -> list[Wiki]:
     """All wikis, those of a farm together."""
-    return [_wiki(row) for row in ALL_WIKIS.rows(connection, {})]
+    return [_wiki(row) for row in ALL_WIKIS.rows(reader, {})]
 
 
-def find_wiki(connection: Connection, name: WikiName) -> Wiki | None:
+def find_wiki(reader: Reader, name: WikiName) -> Wiki | None:
     """The wiki of that name."""
-    found = FIND_WIKI.rows(connection, {"farm": name.farm, "dbname": name.dbname})
+    found = FIND_WIKI.rows(reader, {"farm": name.farm, "dbname": name.dbname})
     return _wiki(found[0]) if found else None
 
 
-def wiki_of(connection: Connection, wiki_id: int) -> Wiki:
+def wiki_of(reader: Reader, wiki_id: int) -> Wiki:
     """The wiki of that number."""
-    return _wiki(WIKI_BY_ID.rows(connection, {"id": wiki_id})[0])
+    return _wiki(WIKI_BY_ID.rows(reader, {"id": wiki_id})[0])
 
 
-def known_wiki(connection: Connection, name: WikiName) -> Wiki:
+def known_wiki(reader: Reader, name: WikiName) -> Wiki:
     """The wiki of that name.
 
     Raises:
         InputError: the registry does not know it.
     """
-    found = find_wiki(connection, name)
+    found = find_wiki(reader, name)
     if found is None:
         raise InputError(
             f"The registry knows no wiki {name}; `weboid links wiki` shows those it knows."

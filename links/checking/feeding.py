@@ -6,6 +6,7 @@ million URLs neither fills the room nor is forgotten. What is `in_hand` was read
 it is not read again, though the registry still calls it due.
 """
 
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -75,6 +76,8 @@ class Feed:
         self._after: dict[bool, Place | None] = {True: None, False: None}  # by whether new alone
         self._crowded: set[int] = set()  # hosts with more than was taken
         self._ready: set[int] = set()  # … of which some may be taken again
+        self._named: deque[DueUrl] = deque()
+        self._named_fit = False
 
     def begin(self, horizon: int) -> None:
         """Begin a pass over what is due up to that day."""
@@ -83,14 +86,23 @@ class Feed:
         self._crowded.clear()
         self._ready.clear()
 
+    def begin_named(self, named: Sequence[DueUrl]) -> None:
+        """Begin a pass over these alone, due or not."""
+        self._named.extend(named)
+        self._named_fit = True
+
     @property
     def is_empty(self) -> bool:
         """Whether the pass has nothing more to read."""
-        return self._after == {True: None, False: None} and not self._crowded
+        if self._named or self._crowded:
+            return False
+        return self._after == {True: None, False: None}
 
     @property
     def has_work(self) -> bool:
         """Whether there is something to read that there is room for."""
+        if self._named:
+            return self._named_fit and self._table.room > 0
         if self._ready:
             return self._table.room >= self._host_room
         unread = any(place is not None for place in self._after.values())
@@ -99,6 +111,9 @@ class Feed:
     async def fill(self, today: int) -> None:
         """Read one window, or the next URLs of one host."""
         self._today = today
+        if self._named:
+            await self._take_named()
+            return
         if self._ready and self._table.room >= self._host_room:
             await self._read_host(self._ready.pop())
             return
@@ -115,11 +130,6 @@ class Feed:
         )
         await self._take(found)
 
-    async def add_named(self, named: Sequence[DueUrl], today: int) -> None:
-        """Take these, due or not; no more than there is room for."""
-        self._today = today
-        await self._take(named)
-
     def release(self, url: DueUrl) -> None:
         """The URL's result is booked, or it was given up."""
         held = self.in_hand.get(url.host_id, {})
@@ -128,6 +138,7 @@ class Feed:
             self._ready.add(url.host_id)
         if not held:
             self.in_hand.pop(url.host_id, None)
+        self._named_fit = True
 
     def forget_host(self, host_id: int) -> None:
         """The host's other URLs are not due any more."""
@@ -142,6 +153,20 @@ class Feed:
         self._after[is_new] = found[-1].place if len(found) == self._window else None
         await self._take(found)
 
+    async def _take_named(self) -> None:
+        """Give what there is room for; what finds its host full comes again when a look has ended."""
+        self._named_fit = False
+        some = [self._named.popleft() for _ in range(min(len(self._named), self._table.room))]
+        await self._take(some)
+        self._named.extend(
+            url for url in some if url.host_id in self._crowded and not self._is_held(url)
+        )
+        self._crowded.clear()
+        self._ready.clear()
+
+    def _is_held(self, url: DueUrl) -> bool:
+        return url.id in self.in_hand.get(url.host_id, ())
+
     async def _read_host(self, host_id: int) -> None:
         passing = set(self.in_hand.get(host_id, ()))
         limit = self._host_room - len(passing)
@@ -155,7 +180,7 @@ class Feed:
         await self._take(found)
 
     async def _take(self, found: Sequence[DueUrl]) -> None:
-        fresh = [url for url in found if url.id not in self.in_hand.get(url.host_id, ())]
+        fresh = [url for url in found if not self._is_held(url)]
         marked: dict[int, State] = {}
         for url in fresh:
             state = self._marks.state_of(url.url)
@@ -167,7 +192,7 @@ class Feed:
         names = {url.host for url in fresh}
         quirks = await self._desk.read(lambda rows: _quirks(rows, names, self._today))
         for url in fresh:
-            if url.id in marked or url.id in self.in_hand.get(url.host_id, ()):
+            if url.id in marked or self._is_held(url):
                 continue
             self._add(url, quirks.get(url.host, frozenset()))
 

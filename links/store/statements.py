@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, TypeVar
 
-from sqlalchemy import BindParameter, Connection, Executable, Table, bindparam
+from sqlalchemy import BindParameter, Connection, Dialect, Executable, Table, bindparam
 from sqlalchemy.dialects import postgresql, sqlite
 
 MOST = 512  # values in one list
@@ -45,6 +45,45 @@ def insert_or_leave(connection: Connection, table: Table) -> Executable:
     return postgresql.insert(table).on_conflict_do_nothing()
 
 
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """One moment of the database, for statements that only ask (`links.store.store.Store.snapshot`)."""
+
+    driver: Any  # the driver's connection
+    dialect: Dialect
+
+
+Reader = Connection | Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A statement's text for one database, and what the driver is given with it.
+
+    Attributes:
+        parts: in the order of the text: a value's name, and how many of its list (None: it is no
+            list); or no name, and what is always given.
+        keys: the text's names for what is given; None when it goes by place.
+    """
+
+    text: str
+    parts: tuple[tuple[str, int | None, Any], ...]
+    keys: tuple[str, ...] | None
+
+    def given(self, values: Mapping[str, Any]) -> dict[str, Any] | list[Any]:
+        """What the driver is given."""
+        given: list[Any] = []
+        for name, count, constant in self.parts:
+            if count is not None:
+                listed = values[name]
+                given += listed
+                if len(listed) < count:
+                    given += [listed[-1]] * (count - len(listed))
+            else:
+                given.append(values[name] if name else constant)
+        return given if self.keys is None else dict(zip(self.keys, given, strict=True))
+
+
 class Statement:
     """A statement of the registry, compiled when it is first needed.
 
@@ -57,16 +96,18 @@ class Statement:
         """Take the statement, and which of its values are lists."""
         self.body = body
         self.lists = lists
-        self._plans: dict[tuple[str, int], _Plan] = {}
+        self._plans: dict[tuple[str, tuple[int, ...]], Plan] = {}
 
-    def rows(self, connection: Connection, values: Mapping[str, Any]) -> list[Any]:
+    def rows(self, reader: Reader, values: Mapping[str, Any]) -> list[Any]:
         """All rows of the answer, as tuples."""
-        size = _padded(max((len(values[name]) for name in self.lists), default=0))
-        plan = self._plans.get((connection.dialect.name, size))
+        dialect = reader.dialect
+        sizes = tuple([_padded(len(values[name])) for name in self.lists])
+        plan = self._plans.get((dialect.name, sizes))
         if plan is None:
-            plan = self.compiled(connection, size)
-            self._plans[connection.dialect.name, size] = plan
-        driver: Any = connection.connection.driver_connection
+            plan = self._plans[dialect.name, sizes] = self.compiled(dialect, sizes)
+        driver: Any = (
+            reader.driver if isinstance(reader, Snapshot) else reader.connection.driver_connection
+        )
         found: list[Any] = driver.execute(plan.text, plan.given(values)).fetchall()
         return found
 
@@ -76,58 +117,39 @@ class Statement:
         """Run it, once or for each of the mappings; how many rows it changed."""
         if not values and not isinstance(values, Mapping):
             return 0
-        return connection.execute(self.body, values).rowcount  # type: ignore[arg-type]
+        return connection.execute(self.body, values).rowcount
 
-    def compiled(self, connection: Connection, size: int) -> "Plan":
-        """It as the connection's database takes it, with lists of that size."""
+    def compiled(self, dialect: Dialect, sizes: Sequence[int]) -> Plan:
+        """It as that database takes it, with lists of these sizes."""
+        size = dict(zip(self.lists, sizes, strict=True))
         body: Any = self.body
-        made = body.compile(dialect=connection.dialect)
+        made = body.compile(dialect=dialect)
         wanted = [key for key, bind in made.binds.items() if bind.required]
-        empty = {name: [None] * size if name in self.lists else None for name in wanted}
+        empty = {name: [None] * size[name] if name in size else None for name in wanted}
         state = made.construct_expanded_state(empty)
-        keys = list(state.parameters) if state.positiontup is None else state.positiontup
-        slots = tuple(self._slot(key, state.parameters) for key in keys)
-        return Plan(state.statement, slots, is_named=state.positiontup is None)
+        keys = list(state.parameters) if state.positiontup is None else list(state.positiontup)
+        parts: list[tuple[str, int | None, Any]] = []
+        for key in keys:
+            name, place = self._source(key)
+            if place is None:
+                constant = None if key in wanted else state.parameters[key]
+                parts.append((key if key in wanted else "", None, constant))
+            elif place == 0:
+                parts.append((name, size[name], None))
+        return Plan(state.statement, tuple(parts), None if state.positiontup else tuple(keys))
 
-    def _slot(self, key: str, constants: Mapping[str, Any]) -> "_Slot":
+    def _source(self, key: str) -> tuple[str, int | None]:
+        """The list that a value is of, and its place in it; None when it is of none."""
         for name in self.lists:
             start, _, number = key.rpartition("_")
             if start == name and number.isdigit():
-                return key, name, int(number) - 1, None
-        if constants.get(key) is not None:
-            return key, "", 0, constants[key]
-        return key, key, None, None
-
-
-# The value's key in the text; whose it is, and its place when that is a list; or what is always given.
-_Slot = tuple[str, str, int | None, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """A statement's text for one database, and what goes where in it."""
-
-    text: str
-    slots: tuple[_Slot, ...]
-    is_named: bool
-
-    def given(self, values: Mapping[str, Any]) -> dict[str, Any] | list[Any]:
-        """What the driver is given."""
-        if self.is_named:
-            return {slot[0]: _value(slot, values) for slot in self.slots}
-        return [_value(slot, values) for slot in self.slots]
-
-
-def _value(slot: _Slot, values: Mapping[str, Any]) -> Any:
-    _, name, place, constant = slot
-    if not name:
-        return constant
-    if place is None:
-        return values[name]
-    listed = values[name]
-    return listed[place] if place < len(listed) else listed[-1]
+                return name, int(number) - 1
+        return key, None
 
 
 def _padded(size: int) -> int:
+    """The next size that lists are filled up to."""
+    if size < 2:
+        return size
     assert size <= MOST, size
-    return 1 << (size - 1).bit_length() if size else 0
+    return 1 << (size - 1).bit_length()

@@ -28,6 +28,8 @@ from playback.front.machines import CLOSED, Machines, Openness
 from playback.front.pages import PageStore
 from playback.front.reader import VIEWS, Reader
 from playback.front.records import Records
+from playback.front.registry.desk import LinkRegistry
+from playback.front.registry.site import registry_routes
 from playback.front.searching import Search
 from playback.front.speaking import Speaking
 from playback.front.standing import Status
@@ -50,6 +52,7 @@ class Around:
         full: which copies may be shown with their scripts; None: none, and no such routes.
         holds: what is held back; None: payloads with a threat, and no list is asked.
         openness: what is told to machines.
+        links: the link registry; None: there is none, and no such routes.
     """
 
     records: Records | None = None
@@ -58,6 +61,7 @@ class Around:
     full: FullCopies | None = None
     holds: Holds | None = None
     openness: Openness = CLOSED
+    links: LinkRegistry | None = None
 
 
 _NOTHING = Around()
@@ -130,6 +134,7 @@ def create_app(
                 else ()
             ),
             *machines.routes(),
+            *(registry_routes(around.links, database, means) if around.links else ()),
             Mount("/static", StaticFiles(directory=HERE / "static"), name="static"),
         ],
         middleware=[
@@ -151,6 +156,7 @@ class _Errors:
 
     def __init__(self, means: Means, headers: dict[str, str]) -> None:
         self._render = means.render
+        self._origin = means.origin
         self._headers = headers
 
     def http_error(self, _request: Request, error: Exception) -> Response:
@@ -163,7 +169,7 @@ class _Errors:
         url = url_of(request)
         if not error.is_told:
             return self._render("never.html", 404, url=url, standing=None)
-        origin = f"{request.url.scheme}://{request.url.netloc}"
+        origin = self._origin or f"{request.url.scheme}://{request.url.netloc}"
         headers = {"Link": f'<{origin}/>; rel="blocked-by"'}  # RFC 7725, 4
         return self._render("blocked.html", 451, headers, url=url, reason=error.takedown.reason)
 

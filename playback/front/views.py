@@ -16,6 +16,7 @@ from playback.addresses import (
     Modifier,
     PageAddress,
     escape_url,
+    is_web_url,
     memento_path,
     page_path,
 )
@@ -149,6 +150,7 @@ def _environment(replay_origin: str) -> Environment:
         changes_path,
         escape_url,
         here,
+        is_web_url,
     ]
     environment.globals.update({each.__name__: each for each in functions})
     environment.globals.update(

@@ -197,7 +197,7 @@ def test_every_question_uses_an_index(store: Store) -> None:
             host_question(tree, "com.test.", 5, is_first=False),
             host_question(one, "", 0, is_first=True),
         ],
-        "link_urls_host": [
+        "link_urls_path": [
             *link_questions(tree, 5, ("/10", 3), 10),
             *link_questions(one, 5, ("/10", 3), 10),
             *link_questions(one, 5, None, 10),

@@ -4,7 +4,9 @@ import click
 
 from crawler.cli.groups import LazyGroup
 
-_COMMANDS: dict[str, str] = {}
+_COMMANDS: dict[str, str] = {
+    "confirm": "crawler.cli.links.confirm",
+}
 
 
 @click.command("links", cls=LazyGroup, commands_at=_COMMANDS)

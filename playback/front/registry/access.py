@@ -11,7 +11,7 @@ from pathlib import Path
 from starlette.requests import Request
 
 from core.errors import ConfigError
-from playback.front.readers import Network, Readers, within
+from playback.front.readers import Address, Network, Readers, within
 from playback.front.registry.throttle import Rate, Rates, Throttle
 
 _LEAST_TOKEN = 32  # characters
@@ -45,9 +45,13 @@ class Door:
         self._programs = Throttle(access.rates)
         self._form = Throttle(access.form_rates)
 
+    def address_of(self, request: Request) -> Address:
+        """The reader's address."""
+        return self._access.readers.address_of(request)
+
     def is_internal(self, request: Request) -> bool:
         """Whether the caller need not wait."""
-        if within(self._access.readers.address_of(request), self._access.internal):
+        if within(self.address_of(request), self._access.internal):
             return True
         said = request.headers.get("authorization", "")
         wanted = f"Bearer {self._access.token}"
@@ -58,13 +62,13 @@ class Door:
         """0 when a program's question may be answered; else whole seconds to wait."""
         if self.is_internal(request):
             return 0
-        return self._programs.wait_s(self._access.readers.address_of(request), now, cost)
+        return self._programs.wait_s(self.address_of(request), now, cost)
 
     def form_wait_s(self, request: Request, now: float) -> int:
         """The same for the form."""
         if self.is_internal(request):
             return 0
-        return self._form.wait_s(self._access.readers.address_of(request), now)
+        return self._form.wait_s(self.address_of(request), now)
 
 
 def read_token(path: Path) -> str:

@@ -6,31 +6,11 @@ Days are numbers (`links.days`). Text comes from wikis and the web as it is: who
 from dataclasses import dataclass
 from enum import StrEnum
 
+from links.link_search import STATES, StateClass
 from links.states import State
 
-
-class Group(StrEnum):
-    """States as people ask for them (W04)."""
-
-    WORKING = "working"
-    UNREACHABLE = "unreachable"
-    DOUBTFUL = "doubtful"
-    UNKNOWN = "unknown"  # not looked at yet, or never to be
-
-
-GROUPS = {
-    State.UNKNOWN: Group.UNKNOWN,
-    State.ALIVE: Group.WORKING,
-    State.DYING: Group.DOUBTFUL,
-    State.DEAD: Group.UNREACHABLE,
-    State.BLOCKED: Group.DOUBTFUL,
-    State.USURPED: Group.UNREACHABLE,
-    State.DEVIATED: Group.DOUBTFUL,
-    State.PERMALIVE: Group.WORKING,
-    State.PERMADEAD: Group.UNREACHABLE,
-    State.INVALID: Group.UNREACHABLE,
-    State.EXCLUDED: Group.UNKNOWN,
-}
+Group = StateClass  # states as people ask for them (W04)
+GROUPS = {state: group for group, states in STATES.items() for state in states}
 
 
 class Scope(StrEnum):
@@ -152,7 +132,19 @@ class Link:
     @property
     def has_findings(self) -> bool:
         """Whether there is something to be told without being asked for everything."""
-        return bool(self.spam) or self.group in (Group.UNREACHABLE, Group.DOUBTFUL)
+        if self.spam or self.state is State.INVALID:
+            return True
+        return self.group in (Group.UNREACHABLE, Group.DOUBTFUL)
+
+    @property
+    def is_unreachable(self) -> bool:
+        """Whether a reader who follows it does not find what was cited, as far as is known (W67)."""
+        return self.group is Group.UNREACHABLE or self.state in (State.INVALID, State.USURPED)
+
+    @property
+    def is_to_follow(self) -> bool:
+        """Whether it may be a link for people: not what is somebody else's now, or spam (W52)."""
+        return self.state not in (State.INVALID, State.USURPED) and not self.spam
 
 
 @dataclass(frozen=True, slots=True)

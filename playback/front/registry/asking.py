@@ -13,15 +13,15 @@ from starlette.datastructures import QueryParams
 
 from core.errors import InputError
 from playback.front.languages import languages, noop
-from playback.front.registry.answers import Group, ListKind, Scope, WikiName
+from playback.front.registry.answers import ListKind, Scope, WikiName
 
 MOST_PAGES = 50
 DEFAULT_FARM = "WMF"  # W24
 _WIKI = re.compile(r"([A-Za-z0-9][A-Za-z0-9_.-]{0,63})(?:@([A-Za-z0-9][A-Za-z0-9_.-]{0,31}))?")
 _PAGE_ID = re.compile(r"[0-9]{1,18}", re.ASCII)
 _SPACES = re.compile(r"[ _\u00a0]+")
-_LONGEST_TITLE = 255  # bytes; MediaWiki's own limit
-_CONTROL = re.compile("[\x00-\x1f\x7f]")
+_LONGEST_TITLE = 1_024  # characters; MediaWiki's are of 255 bytes, and the namespace's name
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
 class Format(StrEnum):
@@ -126,8 +126,10 @@ def parse_title(text: str) -> str:
     'Foo bar'
     """
     title = _SPACES.sub(" ", text).strip()
-    if not title or len(title.encode()) > _LONGEST_TITLE or _CONTROL.search(title):
-        raise InputError(noop("The name of a page has 1 to 255 bytes and no control characters."))
+    if not title or len(title) > _LONGEST_TITLE or _CONTROL.search(title):
+        raise InputError(
+            noop("The name of a page has 1 to 1024 characters and no control characters.")
+        )
     return title
 
 
@@ -176,19 +178,6 @@ def parse_after(text: str) -> int:
     if not _PAGE_ID.fullmatch(text):
         raise InputError(noop("after is the number that the part before gave."))
     return int(text)
-
-
-def parse_status(text: str) -> Group | None:
-    """The states that are asked for (W04); None: all.
-
-    Raises:
-        InputError: there are none of that name.
-    """
-    if not text:
-        return None
-    if text not in set(Group):
-        raise InputError(noop("There is no such filter."))
-    return Group(text)
 
 
 def parse_language(text: str) -> str:

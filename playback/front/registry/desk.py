@@ -19,7 +19,6 @@ from playback.front.registry.answers import (
     Listed,
     ListKind,
     PageAnswer,
-    Scope,
     Uses,
     WikiName,
 )
@@ -29,6 +28,7 @@ from playback.front.registry.formats import scoped
 from playback.front.registry.listing import listed
 from playback.front.registry.noting import note_request
 from playback.front.registry.reading import Reading
+from playback.front.registry.searching import PatternFound, PatternQuestion, find
 from playback.front.registry.source import Source
 
 _LOG = logging.getLogger(__name__)
@@ -107,6 +107,21 @@ class Desk:
         """
         with self._store().reading() as connection:
             return listed(connection, wiki, kind, day=self.day, after=after)
+
+    def search(self, question: PatternQuestion) -> PatternFound:
+        """A part of the links that a pattern means.
+
+        Raises:
+            NoRegistryError: there is none.
+        """
+        with self._store().reading() as connection:
+            found = find(connection, question, day=self.day)
+        captures = self._own.newest([use.link.url for use in found.uses])
+        uses = [
+            replace(use, link=replace(use.link, capture=captures.get(use.link.url, "")))
+            for use in found.uses
+        ]
+        return replace(found, uses=tuple(uses))
 
     def ping(self, question: PageQuestion) -> None:
         """Note that somebody asks for the pages, and that their links be read again (W22).

@@ -15,7 +15,6 @@ from links.days import date_of
 from playback.addresses import escape_url
 from playback.front.registry.answers import (
     Answer,
-    Group,
     Link,
     Listed,
     ListKind,
@@ -191,7 +190,7 @@ def problems_of(answer: Answer) -> list[Data]:
             "replacement": link.replacement or None,
         }
         for link in links.values()
-        if link.group is Group.UNREACHABLE
+        if link.is_unreachable
     ]
 
 

@@ -24,7 +24,6 @@ from playback.front.registry.asking import (
     PageQuestion,
     parse_after,
     parse_format,
-    parse_language,
     parse_list,
     parse_page_question,
     parse_wiki,

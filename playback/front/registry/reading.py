@@ -16,11 +16,13 @@ from sqlalchemy import Connection, func, select
 from links.locator import SCHEMES, Locator, key_of
 from links.quirks import HostQuirk, UrlQuirk, is_over, is_url_quirk_over
 from links.states import State
+from links.status import Code
 from links.store.schema import (
     copies,
     farms,
     host_quirks,
     hosts,
+    invalid,
     observations,
     pages,
     refs,
@@ -130,6 +132,14 @@ class Reading:
             return None
         return row.id, self._with_more([row])[row.id]
 
+    def links(self, ids: Sequence[int]) -> dict[int, Link]:
+        """URLs by their rows' numbers."""
+        rows: list[_Row] = []
+        for part in _parts(ids):
+            query = select(*_LINKS).join(hosts, hosts.c.id == urls.c.host_id)
+            rows += self._ask(query.where(urls.c.id.in_(part))).all()
+        return self._with_more(rows)
+
     def uses(self, url_id: int, wiki: WikiName, *, farm_wide: bool = False) -> Uses:
         """Pages of the wiki, or of its farm, that have the URL or had it a short while ago (W09)."""
         having = select(refs.c.page).where(refs.c.url_id == url_id).order_by(refs.c.page)
@@ -185,10 +195,25 @@ class Reading:
         rows = {row.id: row for of_page in found.values() for row in of_page}
         links = self._with_more(list(rows.values()))
         spam = self._spam(page_rows)
+        bad = self._invalid(page_rows)
         return {
-            page: _sorted([links[row.id] for row in found[page]], spam.get(page, {}))
+            page: _sorted(
+                [*(links[row.id] for row in found[page]), *bad.get(page, ())], spam.get(page, {})
+            )
             for page in page_rows
         }
+
+    def _invalid(self, page_rows: Sequence[int]) -> dict[int, list[Link]]:
+        """What nobody can ask for, as it stands on the pages (W48)."""
+        found: dict[int, list[Link]] = defaultdict(list)
+        for part in _parts(page_rows):
+            query = select(invalid.c.page, invalid.c.text, invalid.c.reason)
+            for row in self._ask(query.where(invalid.c.page.in_(part))):
+                text = bytes(row.text).decode("utf-8", "replace")
+                found[row.page].append(
+                    Link(text, State.INVALID, code=Code.INVALID, evidence=row.reason)
+                )
+        return found
 
     def _spam(self, page_rows: Sequence[int]) -> dict[int, dict[str, tuple[SpamHit, ...]]]:
         found: dict[int, dict[str, tuple[SpamHit, ...]]] = defaultdict(dict)

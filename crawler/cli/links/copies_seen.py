@@ -1,0 +1,114 @@
+"""What the collection's captures say of a link: how its page was when it was copied, and how it is."""
+
+from collections.abc import Iterator
+from datetime import datetime
+
+from core.classes import page_class
+from core.errors import PermanentError
+from core.pages import Outcome
+from core.records import ArtifactKind
+from core.timestamps import milliseconds
+from links.drift import Face, compared
+from links.findings import Finding, Verdict
+from links.opinions import Seen, finding_of
+from playback.database import Database
+from playback.front.pages import COLUMNS, Page, PageStore, Span
+from playback.front.records import Records
+
+_CAPTURES_LOOKED_AT = 50
+_BATCH = 500
+
+
+class CopiesSeen:
+    """The captures of one collection as opinions about links. From one thread."""
+
+    def __init__(self, database: Database, records: Records) -> None:
+        """Take the captures index and the WARCs, which belong to the caller."""
+        self._database = database
+        self._store = PageStore(database)
+        self._records = records
+
+    def opinion(
+        self, url: str, *, since: datetime, until: datetime
+    ) -> tuple[Finding, datetime] | None:
+        """What the newest visit to the URL says; None when there was none in that time.
+
+        A good one is held against the oldest good copy.
+
+        Raises:
+            TransientError: the index cannot be read.
+        """
+        pages = self._store.captures(url, span=Span(since, until), limit=_CAPTURES_LOOKED_AT)
+        for page in pages:
+            finding = finding_of(_seen(page))
+            if finding.verdict is not Verdict.UNDECIDED or page is pages[-1]:
+                return self._held_against_copy(finding, page), page.captured_at
+        return None
+
+    def compared(self, since: datetime) -> Iterator[tuple[str, Finding, datetime]]:
+        """Each page that was visited since then: its URL, what that says of it, and the moment.
+
+        Raises:
+            TransientError: the index cannot be read.
+        """
+        for page in self._visited(since):
+            finding = finding_of(_seen(page))
+            if finding.verdict is not Verdict.UNDECIDED:
+                yield page.url, self._held_against_copy(finding, page), page.captured_at
+
+    def _held_against_copy(self, finding: Finding, page: Page) -> Finding:
+        """A visit's finding; a good one as far as the page is like its oldest good copy.
+
+        What cannot be compared stays as it is: no older copy, or a text that is missing or damaged.
+        """
+        if finding.verdict is not Verdict.OK:
+            return finding
+        now, then = self._face(page), self._oldest_face(page)
+        return finding if now is None or then is None else compared(finding, then, now)[0]
+
+    def _visited(self, since: datetime) -> Iterator[Page]:
+        """Every page that was visited since then, in the order of the visits."""
+        at, last = milliseconds(since), ""
+        while True:
+            rows = self._database.rows(
+                f"SELECT {COLUMNS} FROM pages WHERE captured_ms >= :at"  # noqa: S608 a constant of ours
+                " AND (captured_ms > :at OR page_id > :last) ORDER BY captured_ms, page_id LIMIT :limit",
+                {"at": at, "last": last, "limit": _BATCH},
+            )
+            if not rows:
+                return
+            yield from self._store.pages_of(rows)
+            at, last = rows[-1]["captured_ms"], rows[-1]["page_id"]
+
+    def _oldest_face(self, page: Page) -> Face | None:
+        older = self._store.captures(page.url, limit=_CAPTURES_LOOKED_AT, oldest_first=True)
+        for each in older:
+            if each.page_id == page.page_id or each.captured_at >= page.captured_at:
+                return None
+            if each.is_good and each.outcome in (Outcome.COMPLETE, Outcome.PARTIAL):
+                face = self._face(each)
+                if face is not None:
+                    return face
+        return None
+
+    def _face(self, page: Page) -> Face | None:
+        place = self._store.place(page, ArtifactKind.TEXT)
+        if place is None:
+            return None
+        try:
+            return Face(page.title, self._records.text(place))
+        except PermanentError:
+            return None
+
+
+def _seen(page: Page) -> Seen:
+    return Seen(
+        url=page.url,
+        final_url=page.final_url,
+        outcome=Outcome(page.outcome),
+        reason=page.reason,
+        status=page.status,
+        mime=page.mime,
+        page_class=page_class(page.page_class),
+        evidence=tuple(page.evidence),
+    )

@@ -1,0 +1,500 @@
+"""Looking things up: what is known of a page's links, and where a URL is used. The hot path.
+
+A page takes five questions however many URLs it has, and so do many pages. What one farm's readers
+ask is answered with that farm's pages only (W24); only an operator looks across (`uses_anywhere`).
+"""
+
+from collections.abc import Collection, Iterable, Sequence
+from itertools import zip_longest
+from typing import Any, NamedTuple
+
+from sqlalchemy import (
+    ColumnElement,
+    Integer,
+    LargeBinary,
+    Select,
+    cast,
+    func,
+    literal_column,
+    null,
+    or_,
+    select,
+    union_all,
+)
+
+from links.books import pages as page_book
+from links.books.pages import PageRow, find_pages, number_of, page_of
+from links.books.urls import COLUMNS, UrlRow, full, row_of, urls_by_id
+from links.books.wikis import Wiki
+from links.states import State
+from links.store.schema import (
+    copies,
+    host_quirks,
+    hosts,
+    invalid,
+    pages,
+    refs,
+    replacements,
+    reports,
+    spam_hits,
+    url_quirks,
+    urls,
+    wikis,
+)
+from links.store.statements import Reader, Statement, batches, many, one
+
+
+class Quirk(NamedTuple):
+    """What is odd about a URL or a host (W47, W56), from its first day to its last."""
+
+    kind: int
+    value: str
+    first_day: int
+    last_day: int
+
+
+class Copy(NamedTuple):
+    """A copy in an archive (W30-W32): `link_copies`."""
+
+    service: str
+    address: str
+    timestamp: str
+    chosen_by: str
+    found_day: int
+    checked_day: int
+    is_locked: bool
+
+
+class Replacement(NamedTuple):
+    """The one other URL that was proposed (W17), and what the test of it said."""
+
+    address: str
+    state: int
+    tested_day: int | None
+
+
+class UrlFacts(NamedTuple):
+    """All that is known of a URL.
+
+    Attributes:
+        reports: how many readers say that they reach it, and that holds still (W13).
+        reports_until: the day on which the last of these expires; None without any.
+    """
+
+    row: UrlRow
+    quirks: tuple[Quirk, ...] = ()
+    host_quirks: tuple[Quirk, ...] = ()
+    copies: tuple[Copy, ...] = ()
+    reports: int = 0
+    reports_until: int | None = None
+    replacement: Replacement | None = None
+
+
+class LinkFacts(NamedTuple):
+    """A link of a page: what is known of its URL, and since when the page has it."""
+
+    facts: UrlFacts
+    first_day: int
+
+
+class InvalidLink(NamedTuple):
+    """A link that nobody can ask for, as it stands on the page; why (`core.urls.UrlFault`)."""
+
+    text: str
+    reason: str
+    first_day: int
+
+
+class SpamHit(NamedTuple):
+    """A link that a spam list names: which list, and which line of it (W52)."""
+
+    url: str
+    list: str
+    line: int
+    first_day: int
+    last_day: int
+
+
+class PageFacts(NamedTuple):
+    """A page, with its links as they were on the day it was read, `page.listed_day`."""
+
+    page: PageRow
+    links: tuple[LinkFacts, ...]
+    invalid: tuple[InvalidLink, ...] = ()
+    spam: tuple[SpamHit, ...] = ()
+
+
+class Use(NamedTuple):
+    """A page that has a URL, or had it lately: then `gone_day` is when it was found gone."""
+
+    page: PageRow
+    url_id: int
+    first_day: int
+    gone_day: int | None
+
+
+_ZERO: ColumnElement[Any] = literal_column("0")
+_EMPTY: ColumnElement[Any] = literal_column("''")
+_NONE = cast(null(), LargeBinary)
+_URL_QUIRK, _COPY, _REPORT, _REPLACEMENT, _HOST_QUIRK, _SPAM, _INVALID = range(7)
+_NOBODY = (0,)  # no row has that number
+_PAGE = len(COLUMNS)
+
+
+def _tag(number: int) -> ColumnElement[Any]:
+    return literal_column(str(number))
+
+
+BY_TITLE = Statement(
+    select(*page_book.COLUMNS)
+    .where(pages.c.wiki_id == one("wiki"), pages.c.title.in_(many("titles")))
+    .order_by(pages.c.touched_day, pages.c.id),
+    "titles",
+)
+LINKS = Statement(
+    full()
+    .join(refs, refs.c.url_id == urls.c.id)
+    .add_columns(refs.c.page, refs.c.first_day)
+    .where(refs.c.page.in_(many("pages")), refs.c.gone_day.is_(None)),
+    "pages",
+)
+# All that other tables have: of URLs, of their hosts, of pages. One question, since each costs as much
+# as what it finds.
+ASIDE = Statement(
+    union_all(
+        select(
+            *(_tag(_URL_QUIRK), url_quirks.c.url_id, url_quirks.c.kind),
+            *(url_quirks.c.value, _EMPTY, _EMPTY, _EMPTY),
+            *(url_quirks.c.first_day, url_quirks.c.last_day, _ZERO, _NONE),
+        ).where(url_quirks.c.url_id.in_(many("ids"))),
+        select(
+            *(_tag(_COPY), copies.c.url_id, _ZERO),
+            *(copies.c.service, copies.c.address, copies.c.timestamp, copies.c.chosen_by),
+            *(copies.c.found_day, copies.c.checked_day, cast(copies.c.is_locked, Integer), _NONE),
+        ).where(copies.c.url_id.in_(many("ids"))),
+        select(
+            *(_tag(_REPORT), reports.c.url_id, func.count()),
+            *(_EMPTY, _EMPTY, _EMPTY, _EMPTY),
+            *(func.max(reports.c.expires_day), _ZERO, _ZERO, _NONE),
+        )
+        .where(reports.c.url_id.in_(many("ids")), reports.c.expires_day >= one("day"))
+        .group_by(reports.c.url_id),
+        select(
+            *(_tag(_REPLACEMENT), replacements.c.url_id, replacements.c.state),
+            *(replacements.c.address, _EMPTY, _EMPTY, _EMPTY),
+            *(replacements.c.tested_day, _ZERO, _ZERO, _NONE),
+        ).where(replacements.c.url_id.in_(many("ids"))),
+        select(
+            *(_tag(_HOST_QUIRK), host_quirks.c.host_id, host_quirks.c.kind),
+            *(_EMPTY, _EMPTY, _EMPTY, _EMPTY),
+            *(host_quirks.c.first_day, host_quirks.c.last_day, _ZERO, _NONE),
+        ).where(host_quirks.c.host_id.in_(many("hosts"))),
+        select(
+            *(_tag(_SPAM), spam_hits.c.page, spam_hits.c.line),
+            *(spam_hits.c.url, spam_hits.c.list, _EMPTY, _EMPTY),
+            *(spam_hits.c.first_day, spam_hits.c.last_day, _ZERO, _NONE),
+        ).where(spam_hits.c.page.in_(many("pages"))),
+        select(
+            *(_tag(_INVALID), invalid.c.page, _ZERO),
+            *(invalid.c.reason, _EMPTY, _EMPTY, _EMPTY),
+            *(invalid.c.first_day, _ZERO, _ZERO, invalid.c.text),
+        ).where(invalid.c.page.in_(many("pages"))),
+    ),
+    *("ids", "hosts", "pages"),
+)
+_USE = select(*page_book.COLUMNS, refs.c.url_id, refs.c.first_day, refs.c.gone_day).select_from(
+    refs.join(pages, pages.c.id == refs.c.page)
+)
+USES_IN_WIKI = Statement(
+    _USE.where(refs.c.url_id == one("url"), refs.c.page > one("after"), refs.c.page < one("before"))
+    .order_by(refs.c.page)
+    .limit(one("most"))
+)
+USES_IN_FARM = Statement(
+    _USE.join(wikis, wikis.c.id == pages.c.wiki_id)
+    .where(refs.c.url_id == one("url"), refs.c.page > one("after"), wikis.c.farm_id == one("farm"))
+    .order_by(refs.c.page)
+    .limit(one("most"))
+)
+USES_ANYWHERE = Statement(
+    _USE.where(refs.c.url_id == one("url"), refs.c.page > one("after"))
+    .order_by(refs.c.page)
+    .limit(one("most"))
+)
+
+
+def _beyond(first: Any, second: Any) -> Any:
+    """Whether a row is after the last one that was seen, in the order of both columns."""
+    return (
+        first >= one("after"),
+        or_(first > one("after"), second > one("after_second")),
+    )
+
+
+def _host_uses() -> Select[Any]:
+    return (
+        _USE.join(urls, urls.c.id == refs.c.url_id)
+        .join(hosts, hosts.c.id == urls.c.host_id)
+        .where(hosts.c.name == one("host"), *_beyond(urls.c.id, refs.c.page))
+        .where(urls.c.state.in_(many("states")))
+        .order_by(urls.c.id, refs.c.page)
+        .limit(one("most"))
+    )
+
+
+HOST_USES_IN_WIKI = Statement(
+    _host_uses().where(refs.c.page > one("first"), refs.c.page < one("before")), "states"
+)
+LINKS_OF_WIKI = Statement(
+    _USE.join(urls, urls.c.id == refs.c.url_id)
+    .where(
+        *_beyond(refs.c.page, refs.c.url_id),
+        refs.c.page < one("before"),
+        refs.c.gone_day.is_(None),
+        urls.c.state.in_(many("states")),
+    )
+    .order_by(refs.c.page, refs.c.url_id)
+    .limit(one("most")),
+    "states",
+)
+PAGES_OF_WIKI = Statement(
+    select(*page_book.COLUMNS)
+    .where(pages.c.id > one("after"), pages.c.id < one("before"))
+    .order_by(pages.c.id)
+    .limit(one("most"))
+)
+URLS_OF_HOST = Statement(
+    full()
+    .where(hosts.c.name == one("host"), urls.c.id > one("after"), urls.c.state.in_(many("states")))
+    .order_by(urls.c.id)
+    .limit(one("most")),
+    "states",
+)
+ALL_URLS = Statement(
+    full()
+    .where(urls.c.id > one("after"), urls.c.state.in_(many("states")))
+    .order_by(urls.c.id)
+    .limit(one("most")),
+    "states",
+)
+EVERY_STATE = tuple(int(state) for state in State)
+
+
+def pages_by_title(reader: Reader, wiki_id: int, titles: Iterable[str]) -> dict[str, PageRow]:
+    """Those of the wiki's pages that are known, by their titles as they were given.
+
+    After a move two pages may have one title until both were seen again; the one seen last has it.
+    """
+    asked = {title: " ".join(title.replace("_", " ").split()) for title in titles}
+    rows: dict[str, PageRow] = {}
+    for batch in batches(set(asked.values())):
+        for found in BY_TITLE.rows(reader, {"wiki": wiki_id, "titles": batch}):
+            rows[found[4]] = page_of(found)
+    return {title: rows[kept] for title, kept in asked.items() if kept in rows}
+
+
+def page_facts(
+    reader: Reader, wiki_id: int, page_ids: Iterable[int], *, day: int
+) -> dict[int, PageFacts]:
+    """What is known of the wiki's pages and all their links, by the wiki's ids.
+
+    Args:
+        reader: of one moment (`links.store.store.Store.reading`).
+        wiki_id: the wiki of all of them.
+        page_ids: the wiki's; one that is not known is left out.
+        day: today, by which reports expire.
+    """
+    found = find_pages(reader, wiki_id, page_ids)
+    by_number = {page.id: page for page in found.values()}
+    rows: list[tuple[UrlRow, int, int]] = []
+    for batch in batches(by_number):
+        rows += [
+            (row_of(each), each[_PAGE], each[_PAGE + 1])
+            for each in LINKS.rows(reader, {"pages": batch})
+        ]
+    facts, refused, spam = _with_all({row.id: row for row, _, _ in rows}, by_number, reader, day)
+    links: dict[int, list[LinkFacts]] = {number: [] for number in by_number}
+    for row, page, first_day in rows:
+        links[page].append(LinkFacts(facts[row.id], first_day))
+    return {
+        page.page_id: PageFacts(
+            page,
+            tuple(links[number]),
+            tuple(refused.get(number, ())),
+            tuple(spam.get(number, ())),
+        )
+        for number, page in by_number.items()
+    }
+
+
+def url_facts(reader: Reader, ids: Iterable[int], *, day: int) -> dict[int, UrlFacts]:
+    """All that is known of the URLs."""
+    return _with_all(urls_by_id(reader, ids), (), reader, day)[0]
+
+
+def uses_of_url(
+    reader: Reader,
+    url_id: int,
+    wiki: Wiki,
+    *,
+    limit: int,
+    after: int = 0,
+    in_farm: bool = False,
+) -> list[Use]:
+    """Pages of the wiki that have the URL, or had it lately (W09), in the order of their numbers.
+
+    Args:
+        reader: of one moment.
+        url_id: the registry's number for the URL.
+        wiki: the asker's.
+        limit: pages at most.
+        after: the number of the last page that was seen.
+        in_farm: the pages of all wikis of the same farm.
+    """
+    asked = {"url": url_id, "most": limit}
+    if in_farm:
+        return _uses(USES_IN_FARM.rows(reader, {**asked, "after": after, "farm": wiki.farm_id}))
+    low, before = number_of(wiki.id, 0), number_of(wiki.id + 1, 0)
+    found = USES_IN_WIKI.rows(reader, {**asked, "after": max(after, low), "before": before})
+    return _uses(found)
+
+
+def uses_anywhere(reader: Reader, url_id: int, *, limit: int, after: int = 0) -> list[Use]:
+    """Pages of all farms that have the URL: for operators, never for readers (W24)."""
+    found = USES_ANYWHERE.rows(reader, {"url": url_id, "after": after, "most": limit})
+    return _uses(found)
+
+
+def uses_of_host(
+    reader: Reader,
+    host: str,
+    wiki: Wiki,
+    *,
+    limit: int,
+    after: tuple[int, int] = (0, 0),
+    states: Sequence[int] = EVERY_STATE,
+) -> list[Use]:
+    """Pages of the wiki that have URLs of the host, a use of each URL, as `uses_of_url`.
+
+    Args:
+        reader: of one moment.
+        host: as `links.locator` has it.
+        wiki: the asker's.
+        limit: uses at most.
+        after: `url_id` and the page's number of the last one that was seen.
+        states: only URLs in these.
+    """
+    asked = {
+        "host": host,
+        "most": limit,
+        "states": states,
+        "after": after[0],
+        "after_second": after[1],
+    }
+    ends = {"first": number_of(wiki.id, 0), "before": number_of(wiki.id + 1, 0)}
+    return _uses(HOST_USES_IN_WIKI.rows(reader, {**asked, **ends}))
+
+
+def links_of_wiki(
+    reader: Reader,
+    wiki: Wiki,
+    *,
+    limit: int,
+    after: tuple[int, int] = (0, 0),
+    states: Sequence[int] = EVERY_STATE,
+) -> list[Use]:
+    """The wiki's links in these states (W05), page by page; `after`: page number and URL of the last."""
+    low = max(after, (number_of(wiki.id, 0), 0))
+    asked = {
+        "after": low[0],
+        "after_second": low[1],
+        "before": number_of(wiki.id + 1, 0),
+        "states": states,
+        "most": limit,
+    }
+    return _uses(LINKS_OF_WIKI.rows(reader, asked))
+
+
+def pages_of_wiki(reader: Reader, wiki: Wiki, *, limit: int, after: int = 0) -> list[PageRow]:
+    """The wiki's pages by their ids; `after`: the wiki's id of the last one that was seen."""
+    asked = {
+        "after": number_of(wiki.id, after),
+        "before": number_of(wiki.id + 1, 0),
+        "most": limit,
+    }
+    return [page_of(row) for row in PAGES_OF_WIKI.rows(reader, asked)]
+
+
+def list_urls(
+    reader: Reader,
+    *,
+    limit: int,
+    after: int = 0,
+    host: str = "",
+    states: Sequence[int] = EVERY_STATE,
+) -> list[UrlRow]:
+    """URLs in these states, of one host or of all, by their numbers."""
+    asked = {"after": after, "states": states, "most": limit}
+    if host:
+        return [row_of(row) for row in URLS_OF_HOST.rows(reader, {**asked, "host": host})]
+    return [row_of(row) for row in ALL_URLS.rows(reader, asked)]
+
+
+def _uses(rows: Iterable[Any]) -> list[Use]:
+    return [Use(page_of(row), row[9], row[10], row[11]) for row in rows]
+
+
+def _with_all(
+    rows: dict[int, UrlRow], numbers: Collection[int], reader: Reader, day: int
+) -> tuple[dict[int, UrlFacts], dict[int, list[InvalidLink]], dict[int, list[SpamHit]]]:
+    """URLs with all that other tables have of them and of their hosts; what these have of pages."""
+    kept: dict[int, list[Any]] = {}
+    of_hosts: dict[int, list[Quirk]] = {}
+    refused: dict[int, list[InvalidLink]] = {}
+    spam: dict[int, list[SpamHit]] = {}
+    for found in _aside(rows, numbers, reader, day):
+        tag, owner, number, text, other, _, _, first, last, _, raw = found
+        if tag < _HOST_QUIRK:
+            kept.setdefault(owner, []).append(found)
+        elif tag == _HOST_QUIRK:
+            of_hosts.setdefault(owner, []).append(Quirk(number, "", first, last))
+        elif tag == _SPAM:
+            spam.setdefault(owner, []).append(SpamHit(text, other, number, first, last))
+        else:
+            said = bytes(raw).decode("utf-8", "surrogatepass")
+            refused.setdefault(owner, []).append(InvalidLink(said, text, first))
+    facts = {
+        id_: _facts(row, kept.get(id_, ()), tuple(of_hosts.get(row.host_id, ())))
+        for id_, row in rows.items()
+    }
+    return facts, refused, spam
+
+
+def _aside(
+    rows: dict[int, UrlRow], numbers: Collection[int], reader: Reader, day: int
+) -> list[Any]:
+    of_hosts = {row.host_id for row in rows.values()}
+    found: list[Any] = []
+    for ids, host_ids, page_ids in zip_longest(
+        batches(rows), batches(of_hosts), batches(numbers), fillvalue=_NOBODY
+    ):
+        asked = {"ids": ids, "hosts": host_ids, "pages": page_ids, "day": day}
+        found += ASIDE.rows(reader, asked)
+    return found
+
+
+def _facts(row: UrlRow, kept: Sequence[Any], of_host: tuple[Quirk, ...]) -> UrlFacts:
+    if not kept:
+        return UrlFacts(row, (), of_host)
+    quirks, found, count, until = [], [], 0, None
+    replacement = None
+    for tag, _, number, text, two, three, four, first, last, flag, _ in kept:
+        if tag == _URL_QUIRK:
+            quirks.append(Quirk(number, text, first, last))
+        elif tag == _COPY:
+            found.append(Copy(text, two, three, four, first, last, bool(flag)))
+        elif tag == _REPORT:
+            count, until = number, first
+        else:
+            replacement = Replacement(text, number, first)
+    return UrlFacts(row, tuple(quirks), of_host, tuple(found), count, until, replacement)

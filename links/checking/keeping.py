@@ -1,0 +1,235 @@
+"""What a checker keeps in the registry: its leases, and its results.
+
+Results wait in memory while the database is away, up to a limit at which the checker begins no more
+looks. They are kept in batches, each exactly once and only while the leases are ours.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from sqlalchemy import Connection
+
+from core.clock import Clock
+from core.errors import TransientError
+from links.checking import leases as lease_rows
+from links.checking.booking import Booked, Delay, Result, advance, book, delay
+from links.checking.desk import Desk
+from links.checking.due import DueUrl
+from links.checking.judging import Rules
+from links.checking.leases import Lease
+from links.checking.parts import Part
+from links.checking.passes import PassRow
+
+LEASE_S = 90
+BATCH = 500
+_LINGER_S = 0.25  # a small batch waits so long for more
+
+
+class Tenure:
+    """The leases of one checker, renewed while it works."""
+
+    def __init__(
+        self,
+        desk: Desk,
+        parts: Sequence[Part],
+        holder: str,
+        *,
+        clock: Clock,
+        length_s: int = LEASE_S,
+    ) -> None:
+        """Ask for these parts under that name, which no other checker has."""
+        self.leases: list[Lease] = []
+        self._desk = desk
+        self._parts = parts
+        self._holder = holder
+        self._clock = clock
+        self._length_s = length_s
+        self._valid_until = 0.0
+
+    @property
+    def is_valid(self) -> bool:
+        """Whether nobody else can have our hosts by now."""
+        return self._clock.monotonic() < self._valid_until
+
+    async def take(self) -> None:
+        """Take the leases, all or none.
+
+        Raises:
+            LeaseHeldError: another checker has one of them.
+            TransientError: the database does not answer.
+        """
+        began, now = self._clock.monotonic(), int(self._clock.now().timestamp())
+
+        def all_of_them(rows: Connection) -> list[Lease]:
+            return [
+                lease_rows.take(rows, part, self._holder, now=now, length_s=self._length_s)
+                for part in self._parts
+            ]
+
+        self.leases = await self._desk.try_write(all_of_them)
+        self._valid_until = began + self._length_s
+
+    async def run(self) -> None:
+        """Renew them until cancelled.
+
+        Raises:
+            LeaseLostError: another checker has one of them: nothing more may be asked or kept.
+        """
+        while True:
+            await asyncio.sleep(self._length_s / 3)
+            await self.renew()
+
+    async def renew(self) -> None:
+        """Renew them once, if the database answers."""
+        began, now = self._clock.monotonic(), int(self._clock.now().timestamp())
+
+        def all_of_them(rows: Connection) -> None:
+            for lease in self.leases:
+                lease_rows.renew(rows, lease, now=now, length_s=self._length_s)
+
+        try:
+            await self._desk.try_write(all_of_them)
+        except TransientError:
+            return  # they run on for a while; then no look begins until the database is back
+        self._valid_until = began + self._length_s
+
+    async def give_back(self) -> None:
+        """Let others have the parts; a database that is away is told by the leases' end."""
+
+        def all_of_them(rows: Connection) -> None:
+            for lease in self.leases:
+                lease_rows.give_back(rows, lease)
+
+        try:
+            await self._desk.try_write(all_of_them)
+        except TransientError:
+            return
+
+
+@dataclass(frozen=True, slots=True)
+class Later:
+    """A URL that could not be asked for, because its host is to be left alone until that day."""
+
+    url: DueUrl
+    due_day: int
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """What is kept together: results, and hosts' delays."""
+
+    number: int
+    results: list[tuple[DueUrl, Result]] = field(default_factory=list)
+    later: list[Later] = field(default_factory=list)
+
+    @property
+    def urls(self) -> list[DueUrl]:
+        """The URLs that it settles."""
+        return [url for url, _ in self.results] + [each.url for each in self.later]
+
+
+class Keeper:
+    """Keeps what a pass finds. `run` it beside the pass; `close` it when nothing more comes."""
+
+    def __init__(
+        self,
+        desk: Desk,
+        rules: Rules,
+        tenure: Tenure,
+        made: PassRow,
+        *,
+        horizon: int,
+        on_kept: Callable[[Batch, list[Booked]], None],
+    ) -> None:
+        """Go on with a pass over what is due up to the horizon; say what was kept."""
+        self._desk = desk
+        self._rules = rules
+        self._tenure = tenure
+        self._pass_id = made.id
+        self._number = made.batch
+        self._horizon = horizon
+        self._on_kept = on_kept
+        self._results: deque[tuple[DueUrl, Result]] = deque()
+        self._later: deque[Later] = deque()
+        self._under_way = 0
+        self._closing = False
+        self._some = asyncio.Event()
+        self._many = asyncio.Event()
+
+    @property
+    def waiting(self) -> int:
+        """Results that are not kept yet."""
+        return len(self._results) + len(self._later) + self._under_way
+
+    def put(self, url: DueUrl, result: Result) -> None:
+        """Keep what was found of the URL."""
+        self._results.append((url, result))
+        self._wake()
+
+    def put_later(self, url: DueUrl, due_day: int) -> None:
+        """Let the URL, and its host's others, be due on that day."""
+        self._later.append(Later(url, due_day))
+        self._wake()
+
+    def close(self) -> None:
+        """Let `run` end when all is kept."""
+        self._closing = True
+        self._some.set()
+        self._many.set()
+
+    async def run(self) -> None:
+        """Keep what comes, until `close`.
+
+        Raises:
+            LeaseLostError: another checker has our hosts; what waits is given up.
+            TransientError: the database stayed away for longer than the desk's patience.
+        """
+        while True:
+            await self._some.wait()
+            if not self._closing and self.waiting < BATCH:
+                await self._linger()
+            batch = self._next_batch()
+            if batch is None:
+                if self._closing:
+                    return
+                self._some.clear()
+                self._many.clear()
+                continue
+            self._under_way = len(batch.urls)
+            booked = await self._desk.write(lambda rows, batch=batch: self._book(rows, batch))  # type: ignore[misc]
+            self._under_way = 0
+            self._number = batch.number
+            self._on_kept(batch, booked)
+
+    async def _linger(self) -> None:
+        try:
+            async with asyncio.timeout(_LINGER_S):
+                await self._many.wait()
+        except TimeoutError:
+            return
+
+    def _wake(self) -> None:
+        self._some.set()
+        if self.waiting >= BATCH:
+            self._many.set()
+
+    def _next_batch(self) -> Batch | None:
+        if not self._results and not self._later:
+            return None
+        batch = Batch(self._number + 1)
+        while self._results and len(batch.results) < BATCH:
+            batch.results.append(self._results.popleft())
+        while self._later:
+            batch.later.append(self._later.popleft())
+        return batch
+
+    def _book(self, rows: Connection, batch: Batch) -> list[Booked]:
+        for lease in self._tenure.leases:
+            lease_rows.held(rows, lease)
+        if not advance(rows, self._pass_id, batch.number, len(batch.results)):
+            return []  # it was kept before: its answer was lost when the database went away
+        hosts = {each.url.host_id: each.due_day for each in batch.later}
+        delay(rows, (Delay(*pair) for pair in hosts.items()), horizon=self._horizon)
+        return book(rows, [result for _, result in batch.results], self._rules)

@@ -1,0 +1,385 @@
+"""A pass: every URL that is due is looked at once, and what was found is kept.
+
+    tally = await Passing(means, plan).run(stop)
+
+Looks go on side by side, `connections` of them, each at another host; the timetable says whose turn it
+is, the keeper keeps what was found. Both wait for a database that is away: looks go on until too many
+results wait. When `stop` is set no look begins any more, and what was begun is kept. What was not
+looked at, whatever the reason, is still due.
+"""
+
+import asyncio
+import logging
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
+
+from core.clock import Clock
+from links.asking.protocol import Looks
+from links.checking import passes
+from links.checking.booking import Booked, Result
+from links.checking.desk import Desk
+from links.checking.due import DueUrl
+from links.checking.feeding import Candidate, Feed, Marks, Table
+from links.checking.judging import Rules
+from links.checking.keeping import Batch, Keeper, Tenure
+from links.checking.parts import WHOLE, Part
+from links.checking.turns import HostTurns
+from links.days import day_of
+from links.findings import Finding, How, Verdict
+from links.states import State
+from links.status import Code
+from links.timetable import Move, Timetable, Turn
+
+_LOG = logging.getLogger(__name__)
+_POLL_S = 5.0  # what somebody asks for by name is seen so soon
+_GIVE_UP_S = 60.0  # a stopped pass waits so long for a database that is away
+_ROOM = 50_000
+_HOST_ROOM = 200
+_SOFT = "soft 404"
+
+
+@dataclass(frozen=True, slots=True)
+class Means:
+    """What a checker works with, pass for pass; whoever made it closes it.
+
+    Attributes:
+        desk: the registry.
+        looks: who looks; it takes its turns at `turns`.
+        turns: at the hosts.
+        tenure: the right to ask the hosts of a part.
+        clock: the time.
+        marks: what people decided.
+    """
+
+    desk: Desk
+    looks: Looks
+    turns: HostTurns
+    tenure: Tenure
+    clock: Clock
+    marks: Marks
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How a pass is made.
+
+    Attributes:
+        rules: what findings are judged by.
+        part: of the hosts.
+        connections: looks side by side.
+        host_gap_s: between two requests to a host.
+        limit: looks at most; None: all that is due.
+        waiting: results that may wait for the database.
+        host_room: URLs of a host that are held at the same time.
+    """
+
+    rules: Rules
+    part: Part = WHOLE
+    connections: int = 500
+    host_gap_s: float = 6.0
+    limit: int | None = None
+    waiting: int = 20_000
+    host_room: int = _HOST_ROOM
+
+
+@dataclass(slots=True)
+class Tally:
+    """How a pass stands.
+
+    Attributes:
+        due: URLs that were due when it began.
+        kept: looks whose results are kept.
+        states: … by the state they led to.
+        inferred: … of which nothing was asked.
+        put_off: URLs whose hosts want to be left alone for now.
+        active: looks that go on.
+        waiting: results that wait for the database.
+        is_complete: everything that was due was looked at.
+    """
+
+    due: int = 0
+    kept: int = 0
+    states: dict[State, int] | None = None
+    inferred: int = 0
+    put_off: int = 0
+    active: int = 0
+    waiting: int = 0
+    is_complete: bool = False
+
+    def count(self, booked: Booked) -> None:
+        """Count a result that was kept."""
+        self.states = self.states if self.states is not None else {}
+        self.states[booked.after] = self.states.get(booked.after, 0) + 1
+
+
+OnKept = Callable[[Sequence[Booked], Tally], None]
+
+
+class Passing:
+    """One pass. Make a new one for the next."""
+
+    def __init__(self, means: Means, plan: Plan, *, on_kept: OnKept | None = None) -> None:
+        """Make a pass with these means; say what was kept each time that some was."""
+        self.tally = Tally()
+        self._desk = means.desk
+        self._looks = means.looks
+        self._turns = means.turns
+        self._tenure = means.tenure
+        self._plan = plan
+        self._clock = means.clock
+        self._on_kept = on_kept
+        self._polled_at = -math.inf
+        room = min(max(plan.connections * 20, 2 * plan.host_room), _ROOM)
+        self._table: Table = Timetable(gap_s=plan.host_gap_s, room=room, host_room=plan.host_room)
+        self._feed = Feed(
+            means.desk,
+            self._table,
+            plan.part,
+            marks=means.marks,
+            window=min(room // 4, 2_000),
+            host_room=plan.host_room,
+        )
+        self._keeper: Keeper | None = None
+        self._active: set[asyncio.Task[None]] = set()
+        self._begun = 0
+        self._is_feeding = False
+        self._stopping = False
+        self._is_named = False
+        self._changed = asyncio.Event()
+        self._hungry = asyncio.Event()
+
+    async def run(self, stop: asyncio.Event, *, named: Sequence[DueUrl] | None = None) -> Tally:
+        """Look at everything that is due, or at `named` alone, due or not.
+
+        Raises:
+            LeaseLostError: another checker has our hosts.
+            TransientError: the database stayed away for longer than the desk's patience.
+        """
+        now = self._clock.now()
+        today = day_of(now)
+        self._is_named = named is not None
+        if named is None:
+            made = await self._desk.write(
+                lambda rows: passes.begin(rows, self._plan.part, horizon=today, now=now)
+            )
+            self._feed.begin(today)
+        else:
+            made = await self._desk.write(
+                lambda rows: passes.begin_named(rows, len(named), now=now)
+            )
+            self._feed.begin_named(named)
+        self.tally.due = made.due - made.done
+        self._keeper = Keeper(
+            *(self._desk, self._plan.rules, self._tenure, made),
+            horizon=today,
+            on_kept=self._kept,
+        )
+        await self._together(self._keeper, stop)
+        self.tally.active = self.tally.waiting = 0
+        if self.tally.is_complete:
+            await self._desk.write(lambda rows: passes.end(rows, made.id, now=self._clock.now()))
+        return self.tally
+
+    async def _together(self, keeper: Keeper, stop: asyncio.Event) -> None:
+        """Feed, look, keep and hold the leases side by side; the first that fails ends all."""
+        helpers = [
+            asyncio.create_task(keeper.run(), name="keeper"),
+            asyncio.create_task(self._feeding(), name="feed"),
+            asyncio.create_task(self._tenure.run(), name="tenure"),
+            asyncio.create_task(self._watch(stop), name="stop"),
+        ]
+        looking = asyncio.create_task(self._looking(keeper), name="looks")
+        everything = [*helpers, looking]
+        try:
+            await asyncio.wait([looking, *helpers[:3]], return_when=asyncio.FIRST_COMPLETED)
+            _raise_first(everything)
+            keeper.close()
+            if self._stopping:
+                self._desk.patience_s = min(self._desk.patience_s, _GIVE_UP_S)
+            await asyncio.wait([helpers[0], helpers[2]], return_when=asyncio.FIRST_COMPLETED)
+            _raise_first(everything)
+        finally:
+            for task in (*everything, *self._active):
+                task.cancel()
+            await asyncio.gather(*everything, *self._active, return_exceptions=True)
+
+    async def _watch(self, stop: asyncio.Event) -> None:
+        await stop.wait()
+        self._stopping = True
+        self._turns.close()
+        self._changed.set()
+
+    async def _feeding(self) -> None:
+        """Read what is due whenever there is room for it."""
+        while True:
+            self._hungry.clear()
+            self._is_feeding = True
+            fed = await self._feed_once()
+            self._is_feeding = False
+            self._changed.set()
+            if fed:
+                continue
+            try:
+                async with asyncio.timeout(_POLL_S):
+                    await self._hungry.wait()
+            except TimeoutError:
+                continue
+
+    async def _feed_once(self) -> bool:
+        """Read some of what is due; whether there was anything to read."""
+        if self._stopping:
+            return False
+        now = self._clock.monotonic()
+        if not self._is_named and now - self._polled_at >= _POLL_S:
+            self._polled_at = now
+            await self._feed.fill_urgent()
+        if not self._feed.has_work:
+            return False
+        await self._feed.fill(day_of(self._clock.now()))
+        return True
+
+    async def _looking(self, keeper: Keeper) -> None:
+        """Begin looks as turns come, until nothing is left or nothing more may begin."""
+        while not self._is_over():
+            self._changed.clear()
+            wake = self._begin_looks(keeper)
+            if self._is_over():
+                break
+            left = wake - self._clock.monotonic()
+            try:
+                async with asyncio.timeout(None if math.isinf(left) else max(left, 0.0)):
+                    await self._changed.wait()
+            except TimeoutError:
+                continue
+        while self._active:
+            await asyncio.wait(self._active)
+
+    def _is_over(self) -> bool:
+        if self._stopping or self._is_used_up:
+            return True
+        done = not self._is_feeding and self._feed.is_empty and not self._feed.in_hand
+        self.tally.is_complete = done
+        return done
+
+    @property
+    def _is_used_up(self) -> bool:
+        return self._plan.limit is not None and self._begun >= self._plan.limit
+
+    def _begin_looks(self, keeper: Keeper) -> float:
+        """Begin all looks that may begin now; the moment at which to try again."""
+        now = self._clock.monotonic()
+        if not self._tenure.is_valid:
+            return now + 1.0
+        while len(self._active) < self._plan.connections and keeper.waiting < self._plan.waiting:
+            if self._is_used_up:
+                break
+            turn = self._table.next(now)
+            if isinstance(turn, float):
+                return turn
+            self._take(turn, keeper)
+        return math.inf
+
+    def _take(self, turn: Turn[Candidate], keeper: Keeper) -> None:
+        url = turn.payload.url
+        match turn.move:
+            case Move.ASK:
+                self._begun += 1
+                task = asyncio.create_task(self._look(turn, keeper))
+                self._active.add(task)
+                task.add_done_callback(self._ended)
+            case Move.INFER:
+                assert turn.finding is not None
+                keeper.put(url, Result(url.id, turn.finding, self._clock.now()))
+            case Move.LATER:
+                wait_s = min(max(turn.until - self._clock.monotonic(), 0.0), 366 * 86_400)
+                now = self._clock.now()
+                due_day = max(day_of(now + timedelta(seconds=wait_s)), day_of(now) + 1)
+                self._feed.forget_host(url.host_id)
+                keeper.put_later(url, due_day)
+
+    def _ended(self, task: "asyncio.Task[None]") -> None:
+        self._active.discard(task)
+        self._changed.set()
+        if not task.cancelled() and task.exception() is not None:
+            _LOG.error("A look ended in a fault of ours.", exc_info=task.exception())
+
+    async def _look(self, turn: Turn[Candidate], keeper: Keeper) -> None:
+        finding: Finding | None = None
+        try:
+            finding = await self._find(turn.payload)
+        finally:
+            self._table.done(turn, self._clock.monotonic(), finding)
+            url = turn.payload.url
+            if finding is None:
+                self._feed.release(url)
+            else:
+                keeper.put(url, Result(url.id, finding, self._clock.now()))
+
+    async def _find(self, candidate: Candidate) -> Finding | None:
+        """What a look finds; None when it did not come to its turn before the end of the pass."""
+        url = candidate.url
+        try:
+            with self._turns.look() as look:
+                try:
+                    finding = await self._looks.probe(url.url, get_only=candidate.get_only)
+                    if wants_sibling(url, finding):
+                        finding = with_sibling(finding, await self._looks.probe_sibling(url.url))
+                    return finding
+                except asyncio.CancelledError:
+                    if not look.is_crowded:
+                        raise
+                    look.task.uncancel()
+        except Exception:  # noqa: BLE001 - one URL must not end a pass over millions
+            _LOG.exception("Looking at %r failed by a fault of ours.", url.url)
+            return _nothing("fault: ours")
+        return None if self._stopping else _nothing("busy: too many are led to a host")
+
+    def _kept(self, batch: Batch, booked: list[Booked]) -> None:
+        for url in batch.urls:
+            self._feed.release(url)
+        tally = self.tally
+        tally.kept += len(batch.results)
+        tally.put_off += len(batch.later)
+        tally.active = len(self._active)
+        tally.waiting = self._keeper.waiting if self._keeper is not None else 0
+        for each in booked:
+            tally.count(each)
+            tally.inferred += each.finding.how is How.INFERRED
+        self._hungry.set()
+        self._changed.set()
+        if self._on_kept is not None:
+            self._on_kept(booked, tally)
+
+
+def wants_sibling(url: DueUrl, finding: Finding) -> bool:
+    """Whether a page that looks well is to be held against an invented one beside it.
+
+    When it was failing before: domains come back as something else. And when it is suspected already,
+    so that whoever looks next knows more.
+    """
+    if finding.verdict is Verdict.SUSPECT:
+        return not finding.note.startswith(_SOFT)
+    if finding.verdict is not Verdict.OK:
+        return False
+    return url.standing.fails > 0 or url.standing.state in (State.DEAD, State.USURPED)
+
+
+def with_sibling(finding: Finding, sibling: Finding) -> Finding:
+    """What both looks together say: the second alone may say nothing, or fail for want of luck."""
+    if sibling.verdict is Verdict.SUSPECT:
+        return replace(sibling, hops=finding.hops, head_fails=finding.head_fails)
+    return finding
+
+
+def _nothing(note: str) -> Finding:
+    return Finding(Code.NONE, Verdict.UNDECIDED, How.GET, note=note)
+
+
+def _raise_first(tasks: Sequence["asyncio.Task[None]"]) -> None:
+    for task in tasks:
+        if task.done() and not task.cancelled():
+            error = task.exception()
+            if error is not None:
+                raise error

@@ -1,0 +1,256 @@
+"""The registry's pages for people: the form, its answers, and a wiki's lists (W03-W09, W69).
+
+Every answer has the form above it, filled in. A question for a page is always answered (W10); one for a
+single URL or a pattern only when the form asks it (`forms`), and within the form's own rates.
+"""
+
+import logging
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+from urllib.parse import urlencode
+
+from starlette.background import BackgroundTask
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+
+from core.errors import InputError, TransientError
+from playback.front.languages import here, translate
+from playback.front.registry import words
+from playback.front.registry.access import Door
+from playback.front.registry.answers import Answer, Group, ListKind, PageAnswer, Scope, WikiName
+from playback.front.registry.asking import (
+    PageQuestion,
+    parse_after,
+    parse_list,
+    parse_page_id,
+    parse_scope,
+    parse_title,
+    parse_wiki,
+)
+from playback.front.registry.desk import Desk, NoRegistryError
+from playback.front.registry.formats import own_copy
+from playback.front.registry.forms import (
+    Form,
+    Stamps,
+    parse_filter,
+    parse_namespace,
+    parse_pattern,
+    parse_url,
+    read_form,
+)
+from playback.front.registry.searching import PatternQuestion
+from playback.front.views import Means
+
+FORM_PATH = "/links"
+LIST_PATH = "/links/list"
+_LOG = logging.getLogger(__name__)
+_NO_STORE = {"Cache-Control": "no-store"}
+_FILTERS = (Group.WORKING, Group.UNREACHABLE, Group.DOUBTFUL)
+
+
+class People:
+    """Answers people. Plain functions: Starlette runs them in threads."""
+
+    def __init__(self, desk: Desk, door: Door, stamps: Stamps, means: Means) -> None:
+        self._desk = desk
+        self._door = door
+        self._stamps = stamps
+        self._means = means
+
+    def routes(self) -> list[BaseRoute]:
+        """Their addresses."""
+        return [
+            Route(FORM_PATH, self.form, name="links"),
+            Route(LIST_PATH, self.lists),
+        ]
+
+    def form(self, request: Request) -> Response:
+        """The form, and the answer to what it asks."""
+        form = read_form(request.query_params, self._stamp(request))
+        asks = {
+            "url": (form.url, self._url_told),
+            "pattern": (form.pattern, self._pattern_told),
+            "page": (form.title or form.curid, self._page_asked),
+        }
+        tell = next((tell for text, tell in asks.values() if text.strip()), self._empty)
+        return self._told(request, form, tell)
+
+    def lists(self, request: Request) -> Response:
+        """A part of a wiki's list (W05)."""
+        form = read_form(request.query_params, self._stamp(request))
+        return self._told(request, form, self._list_told)
+
+    def page_told(self, question: PageQuestion, answer: Answer) -> Response:
+        """The answer to a program's question as people see it (W68)."""
+        form = Form(
+            dbname=str(question.wiki),
+            curid=str(question.page_ids[0]) if question.page_ids else "",
+            title=question.titles[0] if question.titles else "",
+            scope=question.scope.value,
+        )
+        return self._rendered(form, answer=answer, is_linkable=True)
+
+    def fragment(self, answer: Answer) -> Response:
+        """The lists of the answer alone, for a page to take in."""
+        return self._means.render("registry/fragment.html", answer=answer, **self._helpers())
+
+    def _empty(self, _request: Request, form: Form) -> Response:
+        return self._rendered(form)
+
+    def _page_asked(self, request: Request, form: Form) -> Response:
+        self._count(request, is_form=False)
+        wanted = parse_filter(form.status)
+        question = PageQuestion(
+            parse_wiki(form.dbname),
+            () if form.title.strip() else (parse_page_id(form.curid),),
+            (parse_title(form.title),) if form.title.strip() else (),
+            Scope.ALL if wanted else parse_scope(form.scope),
+        )
+        answer = self._desk.answer(question)
+        if wanted:
+            answer = replace(answer, pages=tuple(_only(each, wanted) for each in answer.pages))
+        response = self._rendered(form, answer=answer)
+        response.background = BackgroundTask(self._desk.note, question)
+        return response
+
+    def _url_told(self, request: Request, form: Form) -> Response:
+        identity = parse_url(form.url)
+        if not self._is_asked_by_form(request):
+            return self._rendered(form, is_prefilled=True)
+        self._count(request)
+        found = self._desk.link(identity)
+        wiki = parse_wiki(form.dbname) if form.dbname.strip() else None
+        uses = None
+        if found is not None and wiki is not None:
+            uses = self._desk.uses(found[0], wiki, farm_wide=form.farm)
+        link = found[1] if found else None
+        return self._rendered(form, normal=identity, link=link, uses=uses, wiki=wiki)
+
+    def _pattern_told(self, request: Request, form: Form) -> Response:
+        question = PatternQuestion(
+            parse_pattern(form.pattern),
+            parse_wiki(form.dbname) if form.dbname.strip() else None,
+            parse_namespace(form.namespace),
+            parse_filter(form.status),
+            request.query_params.get("after", ""),
+        )
+        if not self._is_asked_by_form(request):
+            return self._rendered(form, is_prefilled=True)
+        self._count(request)
+        found = self._desk.search(question)
+        further = {**_filled(form), "stamp": form.stamp, "after": found.after}
+        return self._rendered(
+            form, found=found, more=_address(FORM_PATH, further) if found.after else ""
+        )
+
+    def _list_told(self, request: Request, form: Form) -> Response:
+        given = request.query_params
+        wiki, kind = parse_wiki(form.dbname), parse_list(given.get("with", ""))
+        after = parse_after(given.get("after", ""))
+        self._count(request, is_form=False)
+        listed = self._desk.listed(wiki, kind, after)
+        more = ""
+        if listed is not None and listed.after is not None:
+            further = {"dbname": form.dbname, "with": kind.value, "after": str(listed.after)}
+            more = _address(LIST_PATH, further)
+        return self._rendered(
+            form, listed=listed, wiki=wiki, kind=kind, more=more, is_first=not after
+        )
+
+    def _told(
+        self, request: Request, form: Form, tell: Callable[[Request, Form], Response]
+    ) -> Response:
+        """The answer, or what is wrong with the question, with the form above it."""
+        try:
+            if not self._desk.has_registry():
+                raise HTTPException(404)
+            return tell(request, form)
+        except InputError as error:
+            return self._rendered(form, 400, error=translate(str(error)))
+        except BusyError as error:
+            headers = {"Retry-After": str(error.seconds)}
+            return self._rendered(form, 429, headers, wait_s=error.seconds)
+        except NoRegistryError:
+            raise HTTPException(404) from None
+        except TransientError as error:
+            _LOG.warning("front.registry_unavailable: %s", error)
+            return self._rendered(form, 503, {"Retry-After": "30"}, is_away=True)
+
+    def _rendered(
+        self,
+        form: Form,
+        code: int = 200,
+        headers: dict[str, str] | None = None,
+        **values: object,
+    ) -> Response:
+        nothing: dict[str, object] = {
+            "answer": None, "error": "", "wait_s": 0, "is_away": False, "is_prefilled": False,
+            "normal": "", "link": None, "uses": None, "wiki": None, "found": None, "more": "",
+            "listed": None, "kind": None, "is_first": True, "is_linkable": False,
+        }  # fmt: skip
+        return self._means.render(
+            "registry/links.html",
+            code,
+            {**_NO_STORE, **(headers or {})},
+            form=form,
+            **{**nothing, **self._helpers(), **values},
+        )
+
+    def _helpers(self) -> dict[str, Any]:
+        origin = self._means.origin
+        return {
+            "words": words,
+            "today": self._desk.day,
+            "own_copy": lambda link: own_copy(link, origin),
+            "filters": _FILTERS,
+            "kinds": tuple(ListKind),
+            "url_address": _url_address,
+        }
+
+    def _stamp(self, request: Request) -> str:
+        address = self._door.address_of(request)
+        return self._stamps.make(address, self._means.clock.now().timestamp())
+
+    def _is_asked_by_form(self, request: Request) -> bool:
+        """Whether a person pressed the form's button (W20): it carries a stamp, and is navigated to."""
+        if request.headers.get("sec-fetch-mode", "navigate") != "navigate":
+            return False
+        now = self._means.clock.now().timestamp()
+        stamp = request.query_params.get("stamp", "")
+        return self._stamps.holds(stamp, self._door.address_of(request), now)
+
+    def _count(self, request: Request, *, is_form: bool = True) -> None:
+        now = self._means.clock.monotonic()
+        wait_s = self._door.form_wait_s if is_form else self._door.wait_s
+        wait = wait_s(request, now)
+        if wait:
+            raise BusyError(wait)
+
+
+class BusyError(Exception):
+    """Too many questions; `seconds` is how long to wait."""
+
+    def __init__(self, seconds: int) -> None:
+        super().__init__(seconds)
+        self.seconds = seconds
+
+
+def _only(page: PageAnswer, wanted: frozenset[Group]) -> PageAnswer:
+    return replace(page, links=tuple(link for link in page.links if link.group in wanted))
+
+
+def _filled(form: Form) -> dict[str, str]:
+    names = ("pattern", "dbname", "namespace", "status")
+    return {name: getattr(form, name) for name in names if getattr(form, name)}
+
+
+def _url_address(url: str, wiki: WikiName | None) -> str:
+    """The form, filled in with the URL."""
+    return _address(FORM_PATH, {"url": url, **({"dbname": str(wiki)} if wiki else {})})
+
+
+def _address(path: str, values: dict[str, str]) -> str:
+    return f"{here(path)}?{urlencode(values)}"

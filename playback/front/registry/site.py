@@ -1,0 +1,20 @@
+"""The registry's part of the front, put together."""
+
+from starlette.routing import BaseRoute
+
+from playback.database import Database
+from playback.front.registry.access import Door
+from playback.front.registry.captures import OwnCopies
+from playback.front.registry.desk import Desk, LinkRegistry
+from playback.front.registry.forms import Stamps
+from playback.front.registry.people import People
+from playback.front.registry.programs import Programs
+from playback.front.views import Means
+
+
+def registry_routes(registry: LinkRegistry, database: Database, means: Means) -> list[BaseRoute]:
+    """Its addresses."""
+    desk = Desk(registry.source, OwnCopies(database, means.store), means.clock)
+    door = Door(registry.access)
+    people = People(desk, door, Stamps(), means)
+    return [*Programs(desk, door, people, means).routes(), *people.routes()]

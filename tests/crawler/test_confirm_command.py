@@ -1,0 +1,128 @@
+"""`weboid links confirm`: the browser's word on links."""
+
+from collections.abc import Iterable, Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from sqlalchemy import bindparam, insert, select, update
+
+from core.clock import SystemClock
+from core.layout import Layout
+from links.books.urls import ensure_urls
+from links.days import day_of
+from links.states import Proof, State
+from links.store.schema import hosts, observations, urls
+from links.store.store import open_store
+from tests.crawler.linked_site import LinkedSite, file, page, weboid_for
+from tests.links.test_drift import ARTICLE, GAMBLING, OTHER
+from tests.sites.web import TestWeb
+
+pytestmark = [pytest.mark.browser, pytest.mark.proxy, pytest.mark.slow]
+
+TODAY = day_of(SystemClock().now())
+
+
+def html(title: str, text: str) -> tuple[int, dict[str, str], bytes]:
+    return file(f"<title>{title}</title><h1>{title}</h1><p>{text}</p>".encode(), "text/html")
+
+
+@pytest.fixture
+def site() -> Iterator[LinkedSite]:
+    """Hosts whose pages are as they were cited."""
+    with LinkedSite(
+        {
+            "fine.example.net/a": html("Cape", ARTICLE),
+            "sold.example.net/a": html("Cape", ARTICLE),
+            "other.example.net/a": html("Cape", ARTICLE),
+            "gone.example.net/b": page(),
+        }
+    ) as running:
+        yield running
+
+
+def watched(collection: Path, addresses: Iterable[str]) -> None:
+    """A registry in which these links have failed as often as it takes, and wait for the browser."""
+    with closing(open_store(Layout(collection))) as store, store.writing() as rows:
+        found = ensure_urls(rows, list(addresses), day=TODAY - 60)
+        rows.execute(
+            update(urls).where(urls.c.id == bindparam("b_id")),
+            [
+                {
+                    "b_id": number,
+                    "state": int(State.DYING),
+                    "fails": 6,
+                    "first_fail_day": TODAY - 30,
+                    "last_fail_day": TODAY - 3,
+                    "proofs": int(Proof.GET),
+                    "opinion_day": TODAY,
+                }
+                for number in found.values()
+            ],
+        )
+        rows.execute(insert(observations), [looked_at(number) for number in found.values()])
+
+
+def looked_at(number: int) -> dict[str, int | str]:
+    """A failure that was seen just now."""
+    now = int(SystemClock().now().timestamp())
+    return {"url_id": number, "moment": now, "how": 2, "code": 18, "verdict": "gone"}
+
+
+def states(collection: Path) -> dict[str, State]:
+    """By host and path."""
+    with closing(open_store(Layout(collection))) as store, store.reading() as rows:
+        asked = select(hosts.c.name, urls.c.path, urls.c.state).join_from(
+            urls, hosts, hosts.c.id == urls.c.host_id
+        )
+        return {row.name + row.path: State(row.state) for row in rows.execute(asked)}
+
+
+def test_the_browser_decides_what_becomes_of_a_link(
+    site: LinkedSite, web: TestWeb, tmp_path: Path
+) -> None:
+    """Gone is dead, a page that is there is alive, another owner's is usurped, other words deviated."""
+    weboid = weboid_for(site, web, tmp_path)
+    cited = [key for key in site.answers if key.endswith("/a")]
+    weboid.archive(*(f"http://{key}" for key in cited))
+    gone, away = "gone.example.net/a", "away.example.net/a"
+    watched(weboid.collection, [f"http://{key}" for key in (*cited, gone, away)])
+    site.answers["sold.example.net/a"] = html("Slot gacor", GAMBLING)
+    site.answers["other.example.net/a"] = html("Tax advice", OTHER)
+
+    listed = weboid.run("links", "confirm", "--dry-run")
+    ran = weboid.run("links", "confirm", "--json", "--profile", str(weboid.profile))
+    again = weboid.run("links", "confirm", "--dry-run")
+
+    assert len(listed.out.splitlines()) == 5, listed
+    assert ran.code == 0, ran
+    assert states(weboid.collection) == {
+        "fine.example.net/a": State.ALIVE,
+        "sold.example.net/a": State.USURPED,
+        "other.example.net/a": State.DEVIATED,
+        gone: State.DEAD,
+        away: State.DEAD,
+    }
+    assert {each["url"]: each["verdict"] for each in ran.events}[f"http://{gone}"] == "gone"
+    assert again.out == ""
+
+
+def test_what_is_captured_anyway_is_held_against_its_first_copy(
+    site: LinkedSite, web: TestWeb, tmp_path: Path
+) -> None:
+    """A crawl that comes by a sold domain tells the registry."""
+    weboid = weboid_for(site, web, tmp_path)
+    urls_cited = ["http://sold.example.net/a", "http://fine.example.net/a"]
+    weboid.archive(*urls_cited)
+    with closing(open_store(Layout(weboid.collection))) as store, store.writing() as rows:
+        ensure_urls(rows, urls_cited, day=TODAY)
+    site.answers["sold.example.net/a"] = html("Slot gacor", GAMBLING)
+    weboid.archive("--again", *urls_cited)
+
+    ran = weboid.run("links", "confirm", "--no-visit", "--captures", "1d", "--json")
+
+    assert ran.code == 0, ran
+    assert states(weboid.collection) == {
+        "fine.example.net/a": State.ALIVE,
+        "sold.example.net/a": State.USURPED,
+    }

@@ -1,0 +1,106 @@
+"""Whether a page still says what its copy says."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from links.drift import Face, compared, likeness, usurpers_words
+from links.findings import Finding, How, Verdict
+
+ARTICLE = (
+    "The lighthouse on the northern cape was built in 1871 after three ships had been lost in one "
+    "winter. Its lamp burned whale oil until 1902, when the first electric line reached the village. "
+    "Keepers lived there with their families and kept a log of every vessel that passed, which is "
+    "now in the county's archive and may be read on Thursdays."
+)
+OTHER = (
+    "Our office helps companies of every size to plan their taxes. We offer consultations by "
+    "telephone, and our team of experts has more than thirty years of experience in the field. "
+    "Contact us today for an appointment and receive the first hour of advice free of charge."
+)
+GAMBLING = (
+    "Daftar situs slot gacor hari ini dengan RTP live tertinggi. Link alternatif resmi, slot deposit "
+    "pulsa tanpa potongan, jackpot dan maxwin setiap hari. Bandar togel terpercaya, judi bola online "
+    "dan live casino dengan bonus member baru."
+)
+FOUND = Finding(1, Verdict.OK, How.BROWSER)
+
+
+def face(text: str, title: str = "") -> Face:
+    return Face(title, text)
+
+
+@pytest.mark.parametrize(
+    ("then", "now", "verdict"),
+    [
+        (face(ARTICLE, "Cape"), face(ARTICLE, "Cape"), Verdict.OK),
+        (
+            face(ARTICLE),
+            face("Menu Home News " + ARTICLE + " Share this Comments (12)"),
+            Verdict.OK,
+        ),
+        (face(ARTICLE), face(ARTICLE.upper().replace(".", " ·")), Verdict.OK),
+        (face(ARTICLE, "Daily Post"), face(OTHER, "Daily Post - News"), Verdict.OK),
+        (face(ARTICLE, "The cape's lighthouse"), face(OTHER, "Tax advice"), Verdict.DEVIATED),
+        (face(ARTICLE, "Cape"), face("", ""), Verdict.DEVIATED),
+        (face(ARTICLE, "Cape"), face(GAMBLING, "SLOT GACOR maxwin"), Verdict.USURPED),
+        (face(ARTICLE, "Cape"), face(GAMBLING, "Cape"), Verdict.USURPED),
+        (face(GAMBLING, "Slot gacor"), face(GAMBLING, "Slot gacor"), Verdict.OK),
+        (face(GAMBLING, "Slot gacor"), face(OTHER, "Tax"), Verdict.DEVIATED),
+        (face(ARTICLE), face(ARTICLE + " " + GAMBLING), Verdict.OK),
+        (face("Too short"), face(OTHER), Verdict.OK),
+        (face(""), face(""), Verdict.OK),
+        (
+            face(ARTICLE, "Cape"),
+            face("cape.example: buy this domain. This domain is for sale, make an offer today."),
+            Verdict.USURPED,
+        ),
+    ],
+    ids=[
+        *("same", "new-frame", "other-signs", "front-page", "other-page", "empty-now"),
+        *("gambling", "gambling-under-the-old-title", "always-gambling", "gambling-gone"),
+        *("spam-in-comments", "too-short", "both-empty", "for-sale"),
+    ],
+)
+def test_a_page_is_held_against_its_copy(then: Face, now: Face, verdict: Verdict) -> None:
+    """The same words are the same page; another owner's words are told from another page's."""
+    found, _ = compared(FOUND, then, now)
+
+    assert found.verdict is verdict
+
+
+def test_text_without_spaces_is_compared_too() -> None:
+    """Chinese, Japanese and Thai set none between words."""
+    then = (
+        "灯台は一八七一年に三隻の船が一冬に失われた後に建てられ一九〇二年まで鯨油で灯りをともした"
+    )
+    changed = "当社はあらゆる規模の企業の税務計画を支援し三十年以上の経験を持つ専門家が電話で相談に応じます"
+
+    assert likeness(face(then), face(then + "お知らせ")).text == 1.0
+    assert likeness(face(then), face(changed)).verdict is Verdict.DEVIATED
+    assert (
+        likeness(face(then), face("線上百家乐老虎机開戶娱乐城博彩網站")).verdict is Verdict.USURPED
+    )
+
+
+@pytest.mark.parametrize("verdict", [each for each in Verdict if each is not Verdict.OK])
+def test_only_a_good_answer_is_compared(verdict: Verdict) -> None:
+    """An error page differs from the copy, and that is not the site's new content."""
+    finding = Finding(18, verdict, How.BROWSER)
+
+    assert compared(finding, face(ARTICLE), face(OTHER))[0] is finding
+
+
+def test_one_word_is_no_usurper() -> None:
+    """An article may speak of a jackpot."""
+    assert usurpers_words(face("He won the jackpot, twice the jackpot")) == ("jackpot",)
+    assert likeness(face(ARTICLE), face("He won the jackpot")).usurper == ()
+
+
+@given(st.text(max_size=400), st.text(max_size=400), st.text(max_size=30), st.text(max_size=30))
+def test_any_texts_can_be_compared(one: str, other: str, title: str, name: str) -> None:
+    """And a page is always like itself."""
+    found = likeness(Face(title, one), Face(name, other))
+
+    assert found.text is None or 0 <= found.text <= 1
+    assert likeness(Face(title, one), Face(title, one)).verdict is Verdict.OK

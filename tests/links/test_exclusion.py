@@ -1,0 +1,203 @@
+"""A wiki's exclusion list: both forms, what is counted, and what a search is told."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sqlalchemy import select
+
+from core.errors import InputError
+from core.urls import fetch_key
+from links.exclusion import (
+    ENTRIES_LIMIT,
+    Changes,
+    Exclusions,
+    Form,
+    counts_of,
+    exclusions_of,
+    parse_entry,
+    tally,
+    tally_from,
+    tally_text,
+    warning_for,
+    with_entry,
+    without_entry,
+)
+from links.link_patterns import parse_link_pattern
+from links.locator import locate
+from links.store.schema import excluded
+from links.store.store import Store
+
+
+def excludes(form: Form, entry: str, url: str) -> bool:
+    """Whether a list of that entry keeps the URL out."""
+    found = Exclusions([parse_entry(entry, form)]).entry_for(locate(fetch_key(url)))
+    return found is not None
+
+
+@pytest.mark.parametrize(
+    ("entry", "url", "out"),
+    [
+        ("example.com", "http://example.com/", True),
+        ("example.com", "https://a.b.example.com:8443/x?y", True),
+        ("example.com", "//www.EXAMPLE.com./x", True),
+        ("Example.COM", "http://example.com/", True),
+        ("example.com", "http://notexample.com/", False),
+        ("example.com", "http://example.com.org/", False),
+        ("sub.example.com", "http://x.sub.example.com/", True),
+        ("sub.example.com", "http://example.com/", False),
+        ("münchen.de", "http://www.xn--mnchen-3ya.de/", True),
+        ("xn--mnchen-3ya.de", "http://münchen.de/", True),
+        ("192.0.2.1", "http://192.0.2.1:81/x", True),
+        ("192.0.2.1", "http://192.0.2.11/", False),
+        ("[2001:db8::1]", "https://[2001:DB8:0::1]/", True),
+    ],
+)
+def test_a_domain_excludes_all_of_it(entry: str, url: str, out: bool) -> None:
+    """Subdomains, schemes, ports and paths, in whatever spelling the link has (X03)."""
+    assert excludes(Form.DOMAIN, entry, url) is out
+
+
+@pytest.mark.parametrize(
+    ("entry", "url", "out"),
+    [
+        ("example.com", "http://example.com/", True),
+        ("example.com", "https://a.b.example.com:8443/x", True),
+        ("*.example.com", "https://example.com/x", True),
+        ("example.com", "http://notexample.com/", False),
+        ("example.org/foo", "http://example.org/foobar", True),
+        ("example.org/foo", "https://example.org/foo/bar?x", True),
+        ("example.org/foo", "https://www.example.org/foo", False),
+        ("example.org/foo", "https://example.org/Foo", False),
+        ("example.org/foo", "https://example.org/", False),
+        ("example.org/", "https://example.org/x", True),
+        ("example.org/", "https://www.example.org/x", False),
+        ("https://example.org/foo", "https://example.org/foo", True),
+        ("https://example.org/foo", "http://example.org/foo", False),
+        ("https://example.com", "https://www.example.com/", True),
+        ("https://example.com", "http://www.example.com/", False),
+        ("*.example.com/a", "http://b.example.com/ab", True),
+        ("*.example.com/a", "http://b.example.com/b", False),
+        ("192.0.2.*", "http://192.0.2.77/", True),
+        ("192.0.2.1", "http://192.0.2.1:81/", True),
+    ],
+)
+def test_a_pattern_excludes_what_it_finds(entry: str, url: str, out: bool) -> None:
+    """As link search reads it, but that a host alone means all below it, too (X04)."""
+    assert excludes(Form.PATTERN, entry, url) is out
+
+
+@pytest.mark.parametrize(
+    ("form", "entry", "why"),
+    [
+        (Form.DOMAIN, "", "empty"),
+        (Form.DOMAIN, "example.com/p", "no path"),
+        (Form.DOMAIN, "example.com/", "no path"),
+        (Form.DOMAIN, "example.com.", "without a dot at its end"),
+        (Form.DOMAIN, "*.example.com", "write example.com"),
+        (Form.DOMAIN, ".example.com", "write example.com"),
+        (Form.DOMAIN, "https://example.com", "no scheme"),
+        (Form.DOMAIN, "a@example.com", "no user name"),
+        (Form.DOMAIN, "exam ple.com", "no host"),
+        (Form.PATTERN, "*", "must name a host"),
+        (Form.PATTERN, "example.*.com", "only at the beginning"),
+        (Form.PATTERN, "example.org/a*", "leave it out"),
+        (Form.PATTERN, "ftp://example.org", "no ftp"),
+        (Form.PATTERN, "x" * 3_000, "characters at most"),
+    ],
+)
+def test_an_entry_that_would_match_nothing_is_refused(form: Form, entry: str, why: str) -> None:
+    """With the reason, and what to write instead: nobody wonders later why links are there."""
+    with pytest.raises(InputError, match="cannot be excluded") as caught:
+        parse_entry(entry, form)
+
+    assert why in str(caught.value)
+
+
+def test_settings_keep_the_list() -> None:
+    """Each form under its own name; other settings stay, and what nobody can read excludes nothing."""
+    settings = with_entry({"other": 1}, parse_entry("B.com", Form.DOMAIN))
+    settings = with_entry(settings, parse_entry("a.org/x", Form.PATTERN))
+    settings = with_entry(settings, parse_entry("b.com", Form.DOMAIN))
+
+    assert settings == {"other": 1, "excluded_domains": ["b.com"], "exclusion_list": ["a.org/x"]}
+    assert without_entry(settings, "c.com", Form.DOMAIN) is None
+    assert without_entry(settings, "B.COM", Form.DOMAIN) == {**settings, "excluded_domains": []}
+    broken = exclusions_of({"excluded_domains": ["*", "b.com", 5], "exclusion_list": "x"})
+    assert [entry.text for entry in broken.entries][:1] == ["b.com"]
+
+
+def test_a_full_list_takes_no_more() -> None:
+    """An entry that is there can be written again."""
+    full = {"excluded_domains": [f"{number}.com" for number in range(ENTRIES_LIMIT)]}
+
+    with pytest.raises(InputError, match="entries at most"):
+        with_entry(full, parse_entry("one-more.com", Form.DOMAIN))
+    assert len(with_entry(full, parse_entry("0.com", Form.DOMAIN))["excluded_domains"]) > 1
+
+
+@pytest.mark.parametrize(
+    ("search", "entries"),
+    [
+        ("*.creativecommons.org", ["creativecommons.org"]),
+        ("www.creativecommons.org/licenses", ["creativecommons.org"]),
+        ("*.org", ["creativecommons.org", "example.org/foo"]),
+        ("example.org", ["example.org/foo"]),
+        ("example.org/foobar", ["example.org/foo"]),
+        ("example.org/bar", []),
+        ("www.example.org/foo", []),
+        ("example.net", []),
+    ],
+)
+def test_a_search_that_meets_an_entry_says_so(search: str, entries: list[str]) -> None:
+    """It names the entries and where such links are found nevertheless (X06, X10)."""
+    exclusions = Exclusions(
+        [
+            parse_entry("creativecommons.org", Form.DOMAIN),
+            parse_entry("example.org/foo", Form.PATTERN),
+        ]
+    )
+    pattern = parse_link_pattern(search)
+
+    found = exclusions.meeting(pattern)
+
+    assert [entry.text for entry in found] == entries
+    warning = warning_for(pattern, found, "commonswiki@WMF")
+    assert bool(warning) is bool(entries)
+    assert all(entry in warning for entry in entries)
+    assert not entries or "insource:" in warning
+
+
+def test_links_are_counted_for_each_entry_by_the_page(store: Store) -> None:
+    """A page that is written again counts once, and one that is gone no more (X05)."""
+    with store.writing() as rows:
+        first = Changes()
+        first.note({}, tally(["cc.org", "cc.org", "a.org"]))
+        first.note({}, {"cc.org": 1})
+        first.write(rows, 1, today=10)
+        again = Changes()
+        again.note({"cc.org": 2, "a.org": 1}, {"cc.org": 3})
+        again.note({"cc.org": 1}, {})
+        again.write(rows, 1, today=11)
+        other = Changes()
+        other.note({}, {"cc.org": 1})
+        other.write(rows, 2, today=11)
+
+    with store.reading() as rows:
+        assert counts_of(rows, 1) == {"cc.org": (3, 1, 11)}
+        assert len(rows.execute(select(excluded)).all()) == 2
+
+
+@given(st.lists(st.dictionaries(st.sampled_from("abc"), st.integers(1, 3)), max_size=8))
+def test_counts_are_those_of_the_pages(tallies: list[dict[str, int]]) -> None:
+    """However a page changes, the sum of changes is its last tally."""
+    changes = Changes()
+    before: dict[str, int] = {}
+    for after in tallies:
+        changes.note(before, tally_from(tally_text(after)))
+        before = after
+
+    links = {entry: count for entry, count in changes._links.items() if count}
+    assert links == before
+    assert json.loads(tally_text(before) or "{}") == before
