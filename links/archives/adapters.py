@@ -123,7 +123,7 @@ class Held:
             return None
         if not at_home or (found is not None and not is_same_page(found.original, url)):
             return None
-        name = self.name if self.name else OTHER
+        name = self.name or OTHER
         return Copy(name, address, entry.timestamp, entry.status, entry.mime)
 
 
