@@ -15,6 +15,7 @@ from crawler.cli.links.saying import Registry, opened_registry
 from crawler.cli.options import collection_option, database_option, json_option, profile_option
 from crawler.cli.tables import clean
 from crawler.profiles import load_profile
+from links.archives.copies import ArchiveCopies
 from links.asking.prober import Prober
 from links.checking.turns import HostTurns
 from links.days import date_of
@@ -105,6 +106,7 @@ def command(
 def _surroundings(registry: Registry, settings: LinksSettings) -> Surroundings:
     return Surroundings(
         refuses=LiveMarks(registry.store, _CLOCK).refuses,
+        archives=ArchiveCopies(),
         limits=limits_of(settings.reports_per_day),
     )
 
