@@ -143,14 +143,14 @@ class Behaviour:
     facts: Mapping[str, object] = field(default_factory=dict)
 
 
-def one(
-    name: str, verdict: Verdict, answering: Answering, **more: object
-) -> Behaviour:
+def one(name: str, verdict: Verdict, answering: Answering, **more: object) -> Behaviour:
     """A behaviour of one server, at port 80."""
     return replace(Behaviour(name, verdict, {"site.test:80": answering}), **more)  # type: ignore[arg-type]
 
 
-async def _serve(answering: Answering, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+async def _serve(
+    answering: Answering, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+) -> None:
     with suppress(OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
         data = await reader.readuntil(b"\r\n\r\n")
         lines = data.decode("latin-1").split("\r\n")
@@ -167,7 +167,9 @@ async def _serve(answering: Answering, reader: asyncio.StreamReader, writer: asy
     writer.transport.abort() if writer.transport.is_closing() else writer.close()
 
 
-async def _do(deed: Deed, last: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+async def _do(
+    deed: Deed, last: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+) -> None:
     if deed is Deed.RESET:
         sock = writer.get_extra_info("socket")
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
@@ -232,7 +234,9 @@ def closed_port() -> Iterator[int]:
         yield sock.getsockname()[1]
 
 
-def settings_for(resolve: Mapping[str, str], *, timeout_s: float = 60.0, ca_file: str = "") -> Settings:
+def settings_for(
+    resolve: Mapping[str, str], *, timeout_s: float = 60.0, ca_file: str = ""
+) -> Settings:
     """A profile that may ask loopback."""
     return Settings(
         egress=EgressSettings(
