@@ -164,16 +164,19 @@ class Timetable(Generic[P]):
         if finding is not None:
             self._judged.append(turn._replace(move=Move.INFER, finding=finding))
         else:
-            known = self._known(host)
-            if known.away:
+            known = self._hosts.get(host)
+            if known is None:
+                known = self._hosts[host] = _Host(host)
+            elif known.away:
                 self._judged.append(turn._replace(move=Move.LATER, until=known.ready))
+                self._held.add(url_id)
+                return Added.TAKEN
             elif len(known.queue) >= self._host_room:
                 return Added.HOST_FULL
-            else:
-                self._number += 1
-                known.queue.append((self._number, turn, inferable))
-                if len(known.queue) == 1 and known.busy is None:
-                    self._place(known)
+            self._number += 1
+            known.queue.append((self._number, turn, inferable))
+            if known.busy is None and len(known.queue) == 1:
+                self._place(known)
         self._held.add(url_id)
         return Added.TAKEN
 
@@ -183,7 +186,8 @@ class Timetable(Generic[P]):
         The moment is infinite when only `done` or `add` can bring a turn.
         """
         self._now = now
-        self._forget(now)
+        if self._idle and self._idle[0][0] <= now:
+            self._forget(now)
         if self._judged:
             turn = self._judged.popleft()
             self._held.remove(turn.url_id)
@@ -232,11 +236,12 @@ class Timetable(Generic[P]):
             self._learn(host, turn.url_id, finding)
             if finding.code == Code.TOO_MANY:
                 self._back_off(host, now, gap)
-            else:
+            elif host.backoff:
                 host.backoff = host.backoff / 2 if host.backoff > 2 * gap else 0.0
             if finding.retry_after_s is not None:
                 self._leave(host, now + finding.retry_after_s, now)
-        host.ready = max(host.ready, now + max(gap, host.backoff))
+        free = now + (max(host.backoff, gap))
+        host.ready = max(host.ready, free)
         self._place(host)
 
     def slow(self, host: str, gap_s: float) -> None:
@@ -315,9 +320,10 @@ class Timetable(Generic[P]):
     def _learn(self, host: _Host[P], url_id: int, finding: Finding) -> None:
         """Condemn the host when its URLs fail alike; acquit it when it answers."""
         if not _is_host_wide(finding):
-            host.code = -1
-            host.alike.clear()
-            if finding.http is not None:
+            if host.alike:
+                host.code = -1
+                host.alike.clear()
+            if finding.http is not None and self._condemned:
                 self._condemned.pop(host.name, None)
             return
         if host.code != finding.code:
@@ -350,5 +356,6 @@ class Timetable(Generic[P]):
 
 def _is_host_wide(finding: Finding) -> bool:
     """Whether the finding may hold for all URLs of its host."""
-    failed = finding.verdict in (Verdict.FAILING, Verdict.GONE)
-    return failed and (finding.whole_host or finding.code == Code.BAD_GATEWAY)
+    if finding.verdict is not Verdict.FAILING and finding.verdict is not Verdict.GONE:
+        return False
+    return finding.whole_host or finding.code == Code.BAD_GATEWAY

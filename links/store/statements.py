@@ -40,9 +40,9 @@ def batches(values: Iterable[T], size: int = MOST) -> Iterator[list[T]]:
 
 def insert_or_leave(connection: Connection, table: Table) -> Executable:
     """An INSERT that leaves rows as they are that are there already."""
-    if connection.dialect.name == "sqlite":
-        return sqlite.insert(table).on_conflict_do_nothing()
-    return postgresql.insert(table).on_conflict_do_nothing()
+    if connection.dialect.name == "postgresql":
+        return postgresql.insert(table).on_conflict_do_nothing()
+    return sqlite.insert(table).on_conflict_do_nothing()
 
 
 @dataclass(frozen=True, slots=True)

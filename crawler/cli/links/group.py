@@ -5,8 +5,10 @@ import click
 from crawler.cli.groups import LazyGroup
 
 _COMMANDS: dict[str, str] = {
+    "check": "crawler.cli.links.check",
     "confirm": "crawler.cli.links.confirm",
     "mark": "crawler.cli.links.mark",
+    "passes": "crawler.cli.links.passes",
     "replace": "crawler.cli.links.replace",
     "report": "crawler.cli.links.report",
 }
