@@ -4,6 +4,7 @@ Every answer has the form above it, filled in. A question for a page is always a
 single URL or a pattern only when the form asks it (`forms`), and within the form's own rates.
 """
 
+import functools
 import logging
 from collections.abc import Callable
 from dataclasses import replace
@@ -17,7 +18,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from core.errors import InputError, TransientError
-from playback.front.languages import here, translate
+from playback.front.languages import here, spoken, translate
 from playback.front.registry import words
 from playback.front.registry.access import Door
 from playback.front.registry.answers import Answer, Group, ListKind, PageAnswer, Scope, WikiName
@@ -91,11 +92,15 @@ class People:
             title=question.titles[0] if question.titles else "",
             scope=question.scope.value,
         )
-        return self._rendered(form, answer=answer, is_linkable=True)
+        address = without_language(spoken.get().path)
+        return self._rendered(form, answer=answer, address=address)
 
     def fragment(self, answer: Answer) -> Response:
         """The lists of the answer alone, for a page to take in."""
-        return self._means.render("registry/fragment.html", answer=answer, **self._helpers())
+        # It may stand on a page of any site, so its addresses are whole.
+        form = self._means.origin + here(FORM_PATH)
+        helpers = {**self._helpers(), "url_address": functools.partial(_url_address, form)}
+        return self._means.render("registry/fragment.html", answer=answer, **helpers)
 
     def _empty(self, _request: Request, form: Form) -> Response:
         return self._rendered(form)
@@ -189,7 +194,7 @@ class People:
         nothing: dict[str, object] = {
             "answer": None, "error": "", "wait_s": 0, "is_away": False, "is_prefilled": False,
             "normal": "", "link": None, "uses": None, "wiki": None, "found": None, "more": "",
-            "listed": None, "kind": None, "is_first": True, "is_linkable": False,
+            "listed": None, "kind": None, "is_first": True,
         }  # fmt: skip
         return self._means.render(
             "registry/links.html",
@@ -207,7 +212,7 @@ class People:
             "own_copy": lambda link: own_copy(link, origin),
             "filters": _FILTERS,
             "kinds": tuple(ListKind),
-            "url_address": _url_address,
+            "url_address": functools.partial(_url_address, here(FORM_PATH)),
         }
 
     def _stamp(self, request: Request) -> str:
@@ -247,9 +252,20 @@ def _filled(form: Form) -> dict[str, str]:
     return {name: getattr(form, name) for name in names if getattr(form, name)}
 
 
-def _url_address(url: str, wiki: WikiName | None) -> str:
+def _url_address(form: str, url: str, wiki: WikiName | None) -> str:
     """The form, filled in with the URL."""
-    return _address(FORM_PATH, {"url": url, **({"dbname": str(wiki)} if wiki else {})})
+    return f"{form}?{urlencode({'url': url, **({'dbname': str(wiki)} if wiki else {})})}"
+
+
+def without_language(address: str) -> str:
+    """An address of ours that leaves the language to its prefix.
+
+    >>> without_language("/externalLinkInfo?dbname=x&lang=de&pageid=1")
+    '/externalLinkInfo?dbname=x&pageid=1'
+    """
+    path, _, query = address.partition("?")
+    kept = [each for each in query.split("&") if each and not each.startswith("lang=")]
+    return f"{path}?{'&'.join(kept)}" if kept else path
 
 
 def _address(path: str, values: dict[str, str]) -> str:

@@ -150,7 +150,7 @@ class Programs:
             response = Response(status_code=204, headers=_PREFLIGHT)
         else:
             try:
-                self._count(request, 1)
+                self._count(request)
                 response = answer(request)
             except _WaitError as error:
                 retry = {"Retry-After": str(error.seconds)}
@@ -167,15 +167,15 @@ class Programs:
             response.headers[name] = value
         return response
 
-    def _count(self, request: Request, cost: float) -> None:
-        wait = self._door.wait_s(request, self._means.clock.monotonic(), cost)
+    def _count(self, request: Request) -> None:
+        wait = self._door.wait_s(request, self._means.clock.monotonic())
         if wait:
             raise _WaitError(wait)
 
     def _count_pages(self, request: Request, question: PageQuestion) -> None:
         """One was counted when the question came in."""
-        if question.size > 1:
-            self._count(request, (question.size - 1) / _PAGES_A_TOKEN)
+        more = (question.size - 1) / _PAGES_A_TOKEN
+        self._door.charge(request, self._means.clock.monotonic(), more)
 
     def _written(self, question: PageQuestion, answer: Answer, wanted: Format) -> Response:
         if wanted is Format.HTML:
@@ -215,4 +215,5 @@ def speak(question: PageQuestion) -> None:
     """Answer in the language that the question names."""
     said = spoken.get()
     if question.language:
-        spoken.set(replace(said, language=question.language))
+        prefix = f"/{question.language}"
+        spoken.set(replace(said, language=question.language, prefix=prefix))

@@ -9,6 +9,8 @@ from playback.front.registry.desk import Desk, LinkRegistry
 from playback.front.registry.forms import Stamps
 from playback.front.registry.people import People
 from playback.front.registry.programs import Programs
+from playback.front.saying.acts import Acts
+from playback.front.saying.pages import SayingPages
 from playback.front.views import Means
 
 
@@ -17,4 +19,8 @@ def registry_routes(registry: LinkRegistry, database: Database, means: Means) ->
     desk = Desk(registry.source, OwnCopies(database, means.store), means.clock)
     door = Door(registry.access)
     people = People(desk, door, Stamps(), means)
-    return [*Programs(desk, door, people, means).routes(), *people.routes()]
+    routes = [*Programs(desk, door, people, means).routes(), *people.routes()]
+    if registry.voice is not None:
+        acts = Acts(registry.source, registry.voice, means.clock)
+        routes += SayingPages(acts, door, means).routes()
+    return routes
