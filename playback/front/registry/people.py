@@ -109,8 +109,8 @@ class People:
         self._count(request, is_form=False)
         wanted = parse_filter(form.status)
         question = PageQuestion(
-            parse_wiki(form.dbname),
-            () if form.title.strip() else (parse_page_id(form.curid),),
+            parse_wiki(form.dbname.strip()),
+            () if form.title.strip() else (parse_page_id(form.curid.strip()),),
             (parse_title(form.title),) if form.title.strip() else (),
             Scope.ALL if wanted else parse_scope(form.scope),
         )
@@ -127,7 +127,7 @@ class People:
             return self._rendered(form, is_prefilled=True)
         self._count(request)
         found = self._desk.link(identity)
-        wiki = parse_wiki(form.dbname) if form.dbname.strip() else None
+        wiki = parse_wiki(form.dbname.strip()) if form.dbname.strip() else None
         uses = None
         if found is not None and wiki is not None:
             uses = self._desk.uses(found[0], wiki, farm_wide=form.farm)
@@ -137,7 +137,7 @@ class People:
     def _pattern_told(self, request: Request, form: Form) -> Response:
         question = PatternQuestion(
             parse_pattern(form.pattern),
-            parse_wiki(form.dbname) if form.dbname.strip() else None,
+            parse_wiki(form.dbname.strip()) if form.dbname.strip() else None,
             parse_namespace(form.namespace),
             parse_filter(form.status),
             request.query_params.get("after", ""),
@@ -153,7 +153,7 @@ class People:
 
     def _list_told(self, request: Request, form: Form) -> Response:
         given = request.query_params
-        wiki, kind = parse_wiki(form.dbname), parse_list(given.get("with", ""))
+        wiki, kind = parse_wiki(form.dbname.strip()), parse_list(given.get("with", ""))
         after = parse_after(given.get("after", ""))
         self._count(request, is_form=False)
         listed = self._desk.listed(wiki, kind, after)
