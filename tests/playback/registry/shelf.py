@@ -226,6 +226,10 @@ class Given:
 
     value: Store | Exception | None
 
+    def is_there(self) -> bool:
+        """Whether there is one."""
+        return self.value is not None
+
     def store(self) -> Store | None:
         """What there is."""
         if isinstance(self.value, Exception):
