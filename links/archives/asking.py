@@ -11,7 +11,6 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from enum import StrEnum
-from types import MappingProxyType
 from typing import Final, Protocol
 
 from core.errors import TransientError
@@ -23,7 +22,6 @@ LONGEST_PAUSE_S: Final = 3_600.0
 LONGEST_ASKED_S: Final = 86_400.0  # of what a Retry-After may ask for
 _BUSY = frozenset((429, 503))
 _REFUSED = frozenset((401, 402, 403, 407, 451))
-_NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 
 
 class Trouble(StrEnum):
@@ -77,7 +75,7 @@ class Question:
 
     url: str
     method: str = "GET"
-    headers: Mapping[str, str] = _NO_HEADERS
+    headers: Mapping[str, str] = field(default_factory=dict)
     body: bytes = b""
     hops: int = 0
     limit_bytes: int = ANSWER_BYTES
@@ -97,7 +95,7 @@ class Reply:
 
     status: int
     url: str
-    headers: Mapping[str, str] = _NO_HEADERS
+    headers: Mapping[str, str] = field(default_factory=dict)
     body: bytes = b""
 
     @property

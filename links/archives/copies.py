@@ -87,6 +87,23 @@ class Kept(NamedTuple):
         return Copy(self.service, self.address, self.timestamp)
 
 
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A choice of version by hand.
+
+    Attributes:
+        by: who chooses.
+        address: the version's; empty: none is chosen.
+        service: the archive; it may be empty when the address tells it.
+        is_admin: whether that is an administrator, whom no lock stops.
+    """
+
+    by: str
+    address: str = ""
+    service: str = ""
+    is_admin: bool = False
+
+
 class Visit(StrEnum):
     """What a visit to a copy did."""
 
@@ -148,47 +165,33 @@ def put(connection: Connection, url_id: int, found: Iterable[Copy], day: int) ->
 
 
 def choose(
-    connection: Connection,
-    url: Observed,
-    address: str,
-    *,
-    by: str,
-    day: int,
-    is_admin: bool = False,
-    own: Sequence[str] = (),
-    service: str = "",
+    connection: Connection, url: Observed, choice: Choice, *, day: int, own: Sequence[str] = ()
 ) -> Kept:
-    """Choose a version by hand; an empty address chooses none (W30).
-
-    Args:
-        connection: one that writes.
-        url: of what.
-        address: the version's.
-        by: who chooses.
-        day: today's number.
-        is_admin: whether that is an administrator, whom no lock stops.
-        own: origins of our own pages.
-        service: the archive, when the address is empty or does not tell.
+    """Choose a version by hand, or none (W30).
 
     Raises:
         LockedError: the page is locked.
         RefusedAddressError: the address is no archive's, of another page, or none that can be read.
+        InputError: the archive and the address do not go together.
     """
     there = kept_of(connection, url.id)
-    if any(kept.is_locked for kept in there) and not is_admin:
+    is_locked = any(kept.is_locked for kept in there)
+    if is_locked and not choice.is_admin:
         raise LockedError(
             f"{url.url[:200]} changes all the time, so no version of it is chosen by hand; "
             "administrators may."
         )
-    copy = held(address, url.url, own=own) if address else Copy(_named(service, there), "", "")
-    if service and copy.service != service:
+    if choice.address:
+        copy = held(choice.address, url.url, own=own)
+    else:
+        copy = Copy(_named(choice.service, there), "", "")
+    if choice.service and copy.service != choice.service:
         raise InputError(
-            f"That address is of the archive {copy.service}, and not of {service[:80]}."
+            f"That address is of the archive {copy.service}, and not of {choice.service[:80]}."
         )
     found_day = next((kept.found_day for kept in there if kept.service == copy.service), day)
-    is_locked = any(kept.is_locked for kept in there)
     row = _row(url.id, copy, found_day, day, is_locked=is_locked)
-    upsert(connection, copies, ("url_id", "service"), [row | {"chosen_by": by}])
+    upsert(connection, copies, ("url_id", "service"), [row | {"chosen_by": choice.by}])
     return next(kept for kept in kept_of(connection, url.id) if kept.service == copy.service)
 
 
