@@ -15,7 +15,7 @@ from datetime import datetime
 from enum import IntEnum, StrEnum
 from typing import Any, Final, NamedTuple
 
-from sqlalchemy import Connection, delete, select, update
+from sqlalchemy import Connection, case, delete, exists, func, not_, or_, select, update
 
 from core.errors import InputError
 from links.archives.adapters import Copy
@@ -24,12 +24,16 @@ from links.archives.recognising import belongs, recognise
 from links.days import day_of
 from links.observed import Observed, observed_of, url_select
 from links.replacing import Refusal, RefusedAddressError
-from links.store.schema import copies, copy_searches, urls
+from links.states import State
+from links.store.schema import copies, copy_searches, refs, urls
 from links.store.upserts import upsert
 
 VISIT_DAYS: Final = 91  # each copy is looked at once a quarter (W32)
 SECOND_LOOK_DAYS: Final = 7  # before a copy is dropped
 UNCLEAR_DAYS: Final = 7  # until a copy is looked at again about which nothing could be said
+
+
+DEAD: Final = frozenset((State.DEAD, State.PERMADEAD, State.USURPED))
 
 
 class LockedError(InputError):
@@ -302,6 +306,34 @@ def may_search(connection: Connection, url_id: int, day: int) -> bool:
     """Whether archives may be asked about the URL again: what is unfixable is left for half a year."""
     last = last_search(connection, url_id)
     return last is None or day >= last.again_day
+
+
+def added_day(connection: Connection, url_id: int) -> int | None:
+    """The first day that a page had the URL (B06); None when no page is known that did."""
+    query = select(func.min(refs.c.first_day)).where(refs.c.url_id == url_id)
+    found = connection.execute(query).scalar()
+    return None if found is None else int(found)
+
+
+def without_copy(
+    connection: Connection, day: int, limit: int, *, living: bool = False
+) -> list[Observed]:
+    """Links that have no copy and about which archives may be asked: dead ones, or living ones, too."""
+    states = [int(state) for state in (DEAD | {State.ALIVE, State.DYING} if living else DEAD)]
+    again = case(
+        *((copy_searches.c.outcome == int(each), days) for each, days in AGAIN_DAYS.items()),
+        else_=0,
+    )
+    has_copy = exists().where(copies.c.url_id == urls.c.id, copies.c.address != "")
+    query = (
+        url_select()
+        .outerjoin(copy_searches, copy_searches.c.url_id == urls.c.id)
+        .where(urls.c.state.in_(states), not_(has_copy))
+        .where(or_(copy_searches.c.url_id.is_(None), copy_searches.c.day + again <= day))
+        .order_by(urls.c.id)
+        .limit(limit)
+    )
+    return [observed_of(row) for row in connection.execute(query)]
 
 
 class ArchiveCopies:

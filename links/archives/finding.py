@@ -16,20 +16,19 @@ from typing import Final
 from links.archives.adapters import Adapter, Copy
 from links.archives.asking import ArchiveTroubleError, Asker
 from links.archives.choosing import Plan, Step, best_of, choose, plan
-from links.archives.copies import Outcome, kept_of, note_search, put
+from links.archives.copies import DEAD, Outcome, kept_of, note_search, put
 from links.archives.looking import Seen, Sight, look
 from links.archives.saving import Outcome as SavedAs
 from links.archives.saving import SavePageNow
+from links.archives.services import WEBOID
 from links.days import day_of
 from links.observed import Observed
-from links.states import State
 from links.store.store import Store
 
 OwnCopies = Callable[[str, datetime | None], Copy | None]
 """Our own capture of a URL nearest to a moment: a function, since the registry knows no captures."""
 
 TRIES: Final = 3  # versions of one archive that are looked at until one is good
-_DEAD: Final = frozenset((State.DEAD, State.PERMADEAD, State.USURPED))
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,13 +107,14 @@ async def seek(
         chosen,
         order=archives.order,
         at=at,
-        is_dead=url.state in _DEAD,
+        is_dead=url.state in DEAD,
         is_sure=asked and not troubles,
     )
     sought = await _settled(archives, url.url, decided, troubles)
     outcome = _outcome(sought, asked=asked)
     with store.writing() as rows:
-        put(rows, url.id, sought.copies, day_of(now))
+        # Ours are found in our own index, whenever they are asked for.
+        put(rows, url.id, (each for each in sought.copies if each.service != WEBOID), day_of(now))
         if outcome is not None:
             note_search(rows, url.id, outcome, day_of(now), sought.note or "; ".join(troubles))
     return sought

@@ -6,6 +6,8 @@ from crawler.cli.groups import LazyGroup
 
 _COMMANDS: dict[str, str] = {
     "confirm": "crawler.cli.links.confirm",
+    "copies": "crawler.cli.links.copies",
+    "recognise": "crawler.cli.links.recognise",
 }
 
 
