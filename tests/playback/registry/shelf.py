@@ -272,7 +272,7 @@ class Front:
         return found[1]
 
     async def _ask(
-        self, path: str, method: str, headers: dict[str, str], body: bytes = b""
+        self, path: str, method: str, headers: dict[str, Any], body: bytes | None = b""
     ) -> httpx.Response:
         transport = httpx.ASGITransport(
             self.app, raise_app_exceptions=False, client=(self.peer, 50_000)
