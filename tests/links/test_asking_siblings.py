@@ -143,6 +143,7 @@ def test_what_is_invented_stands_beside_the_cited(url: str, expected: str) -> No
     assert invented(url, random.Random(1)) == expected.replace("W", word)
 
 
+@settings(max_examples=25)
 @given(
     st.lists(
         st.sampled_from(["stone", "bridge", "river", "mill", "town", "valley", "market"]),
