@@ -24,6 +24,7 @@ class Trouble(StrEnum):
     DNS_BROKEN = "dns: malformed"  # loops of aliases, messages that nobody can read
     DNS_LIES = "dns: a lie"  # the answer for names that do not exist
     DNS_OURS = "dns: ours"  # our own name server answers for no name at all
+    DNS_UNFINISHED = "dns: unfinished"  # the look's time was over first
     ADDRESS = "address"  # refused by us: not public, our own, or refused by setting
     BLOCKED = "blocked"  # the host, by setting
     PORT = "port"  # no browser would ask there
@@ -71,6 +72,7 @@ SAYS = {
     Trouble.DNS_BROKEN: Says(Verdict.FAILING, Code.DNS_FAULT, whole_host=True),
     Trouble.DNS_LIES: Says(Verdict.UNDECIDED, Code.OUR_NETWORK),
     Trouble.DNS_OURS: Says(Verdict.UNDECIDED, Code.OUR_NETWORK),
+    Trouble.DNS_UNFINISHED: Says(Verdict.UNDECIDED, Code.OUR_NETWORK, settled=False),
     Trouble.ADDRESS: Says(Verdict.UNDECIDED, Code.NOT_ALLOWED),
     Trouble.BLOCKED: Says(Verdict.UNDECIDED, Code.NOT_ALLOWED),
     Trouble.PORT: Says(Verdict.INVALID, Code.INVALID),

@@ -128,7 +128,7 @@ class Ways:
             async with asyncio.timeout_at(deadline):
                 addresses, port = await self._addresses(target)
         except TimeoutError:
-            raise NoAnswerError(Trouble.DNS_OURS, "no time was left for it") from None
+            raise NoAnswerError(Trouble.DNS_UNFINISHED) from None
         deadline = min(deadline, loop.time() + CONNECT_S)
         sock = await self._connected(addresses, port, deadline - loop.time())
         if target.scheme == "http":

@@ -4,6 +4,7 @@ import asyncio
 import ipaddress
 import socket
 import ssl
+from contextlib import suppress
 from dataclasses import replace
 
 import pytest
@@ -283,6 +284,52 @@ async def test_a_mistake_of_ours_is_held_against_no_link(caplog: pytest.LogCaptu
     assert found.verdict is Verdict.UNDECIDED
     assert found.note == "fault: ours: ZeroDivisionError"
     assert "this is a bug" in caplog.text
+
+
+async def test_a_name_server_that_is_slower_than_head_may_be_is_waited_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A name whose servers keep silent is failing, although HEAD had no time to learn that."""
+    monkeypatch.setattr("links.asking.names.LOOKUP_S", 1.0)
+    async with naming({"a.test": Records(silent=True)}) as server:
+        settings = Settings(links=LinksSettings(timeout_s=2.4))
+        names = Names(nameservers=[server.endpoint], hosts={})
+        prober = Prober(settings, is_own=lambda _: False, names=names)
+        found = await prober.probe("http://a.test/")
+        hasty = Prober(
+            Settings(links=LinksSettings(timeout_s=0.2)), is_own=lambda _: False, names=names
+        )
+        unfinished = await hasty.probe("http://b.test/")
+    assert (found.verdict, found.note) == (Verdict.FAILING, "dns: time-out")
+    assert unfinished.verdict in (Verdict.UNDECIDED, Verdict.GONE)
+
+
+async def test_no_more_of_a_body_is_taken_than_its_beginning() -> None:
+    """A server that sends for ever gets rid of a little, and is hung up on."""
+    sent = 0
+    over = asyncio.Event()
+
+    async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal sent
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n<title>Bridge</title>")
+        with suppress(OSError):
+            while True:
+                writer.write(b"x" * 65_536)
+                await writer.drain()
+                sent += 65_536
+        writer.transport.abort()
+        over.set()
+
+    server = await asyncio.start_server(handle, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    async with prober_for(settings_for({"a.test:80": f"127.0.0.1:{port}"})) as prober:
+        found = await prober.probe("http://a.test/", get_only=True)
+    async with asyncio.timeout(30):
+        await over.wait()
+    server.close()
+    assert found.verdict is Verdict.OK
+    assert sent < 32 << 20  # what the kernel's buffers take on both sides
 
 
 async def test_ending_a_look_leaves_nothing_open() -> None:

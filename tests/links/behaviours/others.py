@@ -55,6 +55,9 @@ def _new_cookies(request: Request) -> Steps:
 TEMPORARY = (
     *(one(f"fails-{status}", Verdict.FAILING, always(reply(status, b"<h1>Error</h1>")))
       for status in (400, 408, 414, 431, 500, 501, 502, 503, 504, 505, 508, 520, 521, 522, 523, 525, 526, 530)),
+    one("fails-503-with-a-captcha-in-a-form", Verdict.FAILING, always(reply(503, b"<h1>Down</h1><form class=g-recaptcha>"))),
+    one("fails-503-through-cloudflare", Verdict.FAILING, always(reply(503, b"<h1>Down</h1><script src=/cdn-cgi/challenge-platform/scripts/jsd/main.js>", Server="cloudflare"))),
+    one("fails-530-of-cloudflare's", Verdict.FAILING, always(reply(530, b"<div id=cf-error-details>Error 1016: Origin DNS error</div>", Server="cloudflare"))),
     one("fails-503-with-a-wish-of-garbage", Verdict.FAILING, always(reply(503, b"", Retry_After="when it is done"))),
     one("fails-503-with-a-negative-wish", Verdict.FAILING, always(reply(503, b"", Retry_After="-5"))),
     one("hangs", Verdict.FAILING, rawly(Deed.HANG), note="answer: time-out", timeout_s=0.8),
@@ -78,7 +81,7 @@ TEMPORARY = (
 )  # fmt: skip
 
 _PX = b"<script>window._pxAppId='PXabc'</script><div id=px-captcha></div>"
-_MOMENT = b"<html><head><title>Just a moment...</title></head><body><script>window._cf_chl_opt={}</script>"
+_MOMENT = b"<html><head><title>Just a moment...</title></head><body><script>window._cf_chl_opt={cvId:3}</script>"
 
 REFUSED = (
     *(one(f"refuses-{status}", Verdict.REFUSED, always(reply(status, b"<h1>No</h1>")))
