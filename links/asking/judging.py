@@ -69,18 +69,27 @@ class Trace:
 
 def judge(trace: Trace, now: datetime) -> Finding:
     """What the trace says; `seconds` and `head_fails` are the prober's to add."""
+    answer = trace.answer
+    mime = ""
+    if answer is not None:
+        mime = answer.head.mime
+        if answer.body:
+            mime = true_type(sniff(answer.body), mime)
     finding = Finding(
         code=Code.NONE,
         verdict=Verdict.UNDECIDED,
         how=trace.how,
+        http=answer.head.status if answer else None,
         final_url=trace.final if trace.hops else "",
         hops=trace.hops,
+        mime=mime,
+        length=answer.length if answer else None,
         tls_fault=trace.tls_fault,
     )
     if trace.trouble is not None:
         return _of_trouble(finding, trace, trace.trouble)
-    assert trace.answer is not None
-    return _of_answer(finding, trace, trace.answer, now)
+    assert answer is not None
+    return _of_answer(finding, trace, answer, now)
 
 
 def is_clear(trace: Trace, finding: Finding) -> bool:
@@ -164,8 +173,6 @@ def _is_all_of_host(trouble: Trouble, url: str) -> bool:
 
 def _of_answer(finding: Finding, trace: Trace, answer: Answer, now: datetime) -> Finding:
     head = answer.head
-    mime = true_type(sniff(answer.body), head.mime) if answer.body else head.mime
-    finding = replace(finding, http=head.status, mime=mime, length=answer.length)
     by = guard(head, answer.body)
     wait = retry_after(head.first("retry-after"), now) if head.status >= 400 else None
     if by:
