@@ -24,12 +24,11 @@ from core.errors import BadUrlError, InputError
 from core.hosts import canonical_host
 from links.link_patterns import LinkPattern, parse_link_pattern
 from links.locator import Locator, domain_index
-from links.store.schema import excluded, pages
+from links.store.schema import excluded
 
 ENTRY_LIMIT_CHARS = 2_000
 ENTRIES_LIMIT = 5_000
 _MOST_TOLD = 5
-_ROWS_AT_ONCE = 400
 
 
 class Form(StrEnum):
@@ -204,31 +203,6 @@ class Changes:
                 row = {"wiki_id": wiki_id, "entry": name, "links": links, "pages": on_pages}
                 rows.execute(insert(excluded), [{**row, "last_day": today}])
         rows.execute(delete(excluded).where(table.wiki_id == wiki_id, table.pages <= 0))
-
-
-def write_excluded(rows: Connection, found: Mapping[int, Mapping[str, int]], *, today: int) -> None:
-    """Write what was kept out of pages, and count it for their wikis.
-
-    Args:
-        rows: of a transaction that writes.
-        found: for each page that is written today, by the registry's number, its `tally`; empty for
-            a page that has none, or goes away.
-        today: the day.
-    """
-    numbers = sorted(found)
-    changes: dict[int, Changes] = {}
-    for start in range(0, len(numbers), _ROWS_AT_ONCE):
-        part = numbers[start : start + _ROWS_AT_ONCE]
-        question = select(pages.c.id, pages.c.wiki_id, pages.c.excluded).where(pages.c.id.in_(part))
-        for row in rows.execute(question.order_by(pages.c.id)).all():
-            after = tally_text(found[row.id])
-            if after == row.excluded:
-                continue
-            rows.execute(update(pages).where(pages.c.id == row.id).values(excluded=after))
-            of_wiki = changes.setdefault(row.wiki_id, Changes())
-            of_wiki.note(tally_from(row.excluded), found[row.id])
-    for wiki_id in sorted(changes):
-        changes[wiki_id].write(rows, wiki_id, today=today)
 
 
 def counts_of(rows: Connection, wiki_id: int) -> dict[str, tuple[int, int, int]]:
