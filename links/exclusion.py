@@ -13,7 +13,7 @@ counts once, and a search that meets an entry says so.
 """
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, NoReturn
@@ -22,6 +22,7 @@ from sqlalchemy import Connection, case, delete, insert, select, update
 
 from core.errors import BadUrlError, InputError
 from core.hosts import canonical_host
+from core.urls import fetch_key
 from links.link_patterns import LinkPattern, parse_link_pattern
 from links.locator import Locator, domain_index
 from links.store.schema import excluded
@@ -98,16 +99,26 @@ class Exclusions:
 
 
 def exclusions_of(settings: Mapping[str, Any]) -> Exclusions:
-    """The list in a wiki's settings. What cannot be read there excludes nothing."""
-    entries = []
+    """The list in a wiki's settings. What cannot be read there excludes nothing: `unreadable`."""
+    return Exclusions(entry for entry in _kept(settings) if isinstance(entry, Entry))
+
+
+def unreadable(settings: Mapping[str, Any]) -> list[str]:
+    """Why each entry in a wiki's settings that is none is none; it was written there by hand."""
+    return [entry for entry in _kept(settings) if isinstance(entry, str)]
+
+
+def _kept(settings: Mapping[str, Any]) -> Iterator[Entry | str]:
     for form in Form:
-        kept = settings.get(form.value)
-        for text in kept if isinstance(kept, list) else ():
+        kept = settings.get(form.value, [])
+        if not isinstance(kept, list):
+            yield f"The setting {form.value} is no list."
+            continue
+        for text in kept:
             try:
-                entries.append(parse_entry(str(text), form))
-            except InputError:
-                continue  # `weboid links exclude` lets none in
-    return Exclusions(entries)
+                yield parse_entry(str(text), form)
+            except InputError as error:
+                yield str(error)
 
 
 def with_entry(settings: Mapping[str, Any], entry: Entry) -> dict[str, Any]:
@@ -237,6 +248,7 @@ def _domain(text: str) -> Entry:
     if "@" in text:
         _refuse(text, "a domain has no user name")
     try:
+        fetch_key(f"http://{text}/", allow_single_label=True)
         host = canonical_host(text)
     except BadUrlError as error:
         _refuse(text, str(error).removesuffix("."), error)

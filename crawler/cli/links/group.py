@@ -16,6 +16,7 @@ _COMMANDS: dict[str, str] = {
     "wiki": "crawler.cli.links.wiki",
     "check": "crawler.cli.links.check",
     "confirm": "crawler.cli.links.confirm",
+    "interwiki": "crawler.cli.links.interwiki",
     "passes": "crawler.cli.links.passes",
 }
 

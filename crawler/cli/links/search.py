@@ -9,7 +9,8 @@ import click
 from sqlalchemy import Connection
 
 from crawler.cli.exits import Exit
-from crawler.cli.links.opened import opened_store, wiki_named
+from crawler.cli.links.named import wiki_named
+from crawler.cli.links.opening import opened_registry
 from crawler.cli.options import collection_option, database_option, json_option
 from crawler.cli.tables import clean, table, width
 from links.books.wikis import Wiki, all_wikis
@@ -60,7 +61,7 @@ def command(
     docs/link-search.md.
     """
     meant = parse_link_pattern(pattern)
-    with opened_store(collection, database_url) as store:
+    with opened_registry(collection, database_url) as store:
         with store.reading() as rows:
             of_wiki = None if wiki is None else wiki_named(rows, wiki)
             warnings = _warnings(rows, meant, of_wiki)
