@@ -251,7 +251,8 @@ def _domain(text: str) -> Entry:
         fetch_key(f"http://{text}/", allow_single_label=True)
         host = canonical_host(text)
     except BadUrlError as error:
-        _refuse(text, str(error).removesuffix("."), error)
+        said = str(error).removesuffix(".").rpartition(": ")[2]
+        _refuse(text, f"it is no host ({said})", error)
     index = domain_index(host)
     is_tree = not index.startswith(("V4.", "V6."))
     return Entry(host, Form.DOMAIN, LinkPattern(host, "", index, is_tree, any_port=True))
