@@ -5,19 +5,24 @@ import click
 from crawler.cli.groups import LazyGroup
 
 _COMMANDS: dict[str, str] = {
-    "exclude": "crawler.cli.links.exclude",
-    "search": "crawler.cli.links.search",
-    "spam": "crawler.cli.links.spam",
     "add-page": "crawler.cli.links.add_page",
-    "import": "crawler.cli.links.importing",
-    "ls": "crawler.cli.links.listing",
-    "purge": "crawler.cli.links.purge",
-    "show": "crawler.cli.links.show",
-    "wiki": "crawler.cli.links.wiki",
     "check": "crawler.cli.links.check",
     "confirm": "crawler.cli.links.confirm",
+    "copies": "crawler.cli.links.copies",
+    "exclude": "crawler.cli.links.exclude",
+    "import": "crawler.cli.links.importing",
     "interwiki": "crawler.cli.links.interwiki",
+    "ls": "crawler.cli.links.listing",
+    "mark": "crawler.cli.links.mark",
     "passes": "crawler.cli.links.passes",
+    "purge": "crawler.cli.links.purge",
+    "recognise": "crawler.cli.links.recognise",
+    "replace": "crawler.cli.links.replace",
+    "report": "crawler.cli.links.report",
+    "search": "crawler.cli.links.search",
+    "show": "crawler.cli.links.show",
+    "spam": "crawler.cli.links.spam",
+    "wiki": "crawler.cli.links.wiki",
 }
 
 

@@ -15,10 +15,9 @@ from crawler.cli.options import collection_option, database_option, json_option
 from crawler.cli.tables import clean, table, width
 from links.books.wikis import Wiki, all_wikis
 from links.days import date_of
-from links.exclusion import warning_for
 from links.link_patterns import LinkPattern, parse_link_pattern
 from links.link_search import STATES, Found, FoundLink, StateClass, Wanted, search_links
-from links.rulebook import RuleBook
+from links.rulebook import RuleBook, search_warnings
 from links.store.store import Store
 
 _STATES = click.Choice([str(state) for state in StateClass])
@@ -132,15 +131,9 @@ def _parts(
 
 def _warnings(rows: Connection, pattern: LinkPattern, wiki: Wiki | None) -> list[str]:
     """What the exclusion lists of the wikis that are searched keep out."""
-    book = RuleBook()
     asked = all_wikis(rows)[:_WIKIS_ASKED] if wiki is None else [wiki]
-    warnings = (
-        warning_for(
-            pattern, book.rules_of(rows, each.id).exclusions.meeting(pattern), str(each.name)
-        )
-        for each in asked
-    )
-    return [warning for warning in warnings if warning]
+    named = {each.id: str(each.name) for each in asked}
+    return search_warnings(rows, RuleBook(), pattern, named)
 
 
 def _lines(found: Sequence[FoundLink]) -> list[str]:
