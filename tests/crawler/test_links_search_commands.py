@@ -143,7 +143,7 @@ def test_an_excluded_host_is_counted_and_told_of(store: Store, links: Links) -> 
     tried = facts(links(*add, "--dry-run", "--json"))
     assert (tried["entries"][0]["known_links"], stale(store)) == (2, [])
     assert links("exclude", "list", "--wiki", "dewiki")[1] == "Nothing is excluded.\n"
-    assert "2 links of it are known now" in links(*add)[1]
+    assert "links to it that are known now: 2" in links(*add)[1]
     assert stale(store) == [1, 2, 3, 4, 5]
 
     feed(store, {number: [CC, f"{CC}/deed"] for number in range(1, 6)}, day=TODAY + 1)
@@ -160,7 +160,7 @@ def test_an_excluded_host_is_counted_and_told_of(store: Store, links: Links) -> 
     assert "creativecommons.org" in links(*on_wiki)[2]
 
     removed = links("exclude", "remove", "creativecommons.org", "--wiki", "dewiki")
-    assert "4 pages had such links" in removed[1]
+    assert "read again: 4." in removed[1]
     assert stale(store) == [1, 2, 3, 4]
 
 
@@ -182,7 +182,7 @@ def test_spam_lists_are_kept_and_their_hits_shown(
     assert ([each["line"] for each in tried["problems"]], tried["lines"]) == ([2], 1)
     assert facts(links("spam", "lists", "--json"))["lists"] == []
     code, out, err = links("spam", "load", str(black), "--farm", "WMF")
-    assert (code, "1 lines are used" in out, "line 2" in err) == (Exit.SOME_FAILED, True, True)
+    assert (code, "lines in use: 1." in out, "line 2" in err) == (Exit.SOME_FAILED, True, True)
     for file in (white, blocked):
         assert links("spam", "load", str(file), "--wiki", "dewiki")[0] == Exit.OK
     kept = facts(links("spam", "lists", "--json"))["lists"]

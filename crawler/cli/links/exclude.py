@@ -105,7 +105,7 @@ def add_command(
     would = "Would exclude" if dry_run else "Excluded"
     for entry in entries:
         count = changed[entry.text]
-        note = f": {count:,} links of it are known now" if count else ""
+        note = f" (links to it that are known now: {count:,})" if count else ""
         click.echo(f"{would} {clean(entry.text)} for {found.name}{note}.")
     if any(changed.values()) and not dry_run:
         click.echo("They leave as their pages are read again, which are marked for it.")
@@ -154,7 +154,7 @@ def remove_command(
     for text in texts:
         click.echo(f"{'Would remove' if dry_run else 'Removed'} {clean(text)} from {found.name}.")
     if marked:
-        click.echo(f"{marked:,} pages had such links, and are marked to be read again.")
+        click.echo(f"Pages that had such links, and are marked to be read again: {marked:,}.")
     return Exit.OK
 
 

@@ -12,7 +12,7 @@ from crawler.cli.exits import Exit
 from crawler.cli.links.named import wiki_named
 from crawler.cli.links.opening import opened_registry
 from crawler.cli.options import collection_option, database_option, json_option
-from crawler.cli.tables import clean, table, width
+from crawler.cli.tables import clean, fitted, table, width
 from links.books.wikis import Wiki, all_wikis
 from links.days import date_of
 from links.link_patterns import LinkPattern, parse_link_pattern
@@ -144,11 +144,16 @@ def _lines(found: Sequence[FoundLink]) -> list[str]:
             link.state.name.lower(),
             "never" if link.checked_day is None else str(date_of(link.checked_day)),
             link.url,
-            _pages(link),
         )
         for link in found
     ]
-    return table(("state", "checked", "link", "on"), rows, columns=width())
+    head, *lines = table(("state", "checked", "link"), rows, columns=width())
+    told = [head]
+    for link, line in zip(found, lines, strict=True):
+        told.append(line)
+        if link.pages:
+            told.append(fitted(f"    on {_pages(link)}", width()))
+    return told
 
 
 def _pages(link: FoundLink) -> str:

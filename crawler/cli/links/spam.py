@@ -103,8 +103,8 @@ def load_command(
         }
         click.echo(json.dumps(document, ensure_ascii=False))
     else:
-        would = "would be used" if dry_run else "are used"
-        click.echo(f"{clean(given.name)} ({given.kind}): {read.size:,} lines {would}.")
+        would = "would be used" if dry_run else "in use"
+        click.echo(f"{clean(given.name)} ({given.kind}), lines {would}: {read.size:,}.")
         for problem in problems[:_PROBLEMS_TOLD]:
             click.echo(f"line {problem.hit.line}: {clean(problem.reason)}", err=True)
         if len(problems) > _PROBLEMS_TOLD:
@@ -247,11 +247,11 @@ def scan_command(
         document = {"wiki": str(found.name), "looked_at": looked_at, "links": named}
         click.echo(json.dumps({**document, "pages_marked": marked, "dry_run": dry_run}))
         return Exit.OK
-    click.echo(f"{looked_at:,} links looked at, {len(named):,} named by a list.")
+    click.echo(f"Links looked at: {looked_at:,}; named by a list: {len(named):,}.")
     for url, line in list(named.items())[:20]:
         click.echo(f"{clean(url)}: {clean(line)}")
     if not dry_run:
-        click.echo(f"{marked:,} pages are marked to be read again.")
+        click.echo(f"Pages that are newly marked to be read again: {marked:,}.")
     return Exit.OK
 
 
