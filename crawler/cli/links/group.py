@@ -5,7 +5,15 @@ import click
 from crawler.cli.groups import LazyGroup
 
 _COMMANDS: dict[str, str] = {
+    "add-page": "crawler.cli.links.add_page",
+    "import": "crawler.cli.links.importing",
+    "ls": "crawler.cli.links.listing",
+    "purge": "crawler.cli.links.purge",
+    "show": "crawler.cli.links.show",
+    "wiki": "crawler.cli.links.wiki",
+    "check": "crawler.cli.links.check",
     "confirm": "crawler.cli.links.confirm",
+    "passes": "crawler.cli.links.passes",
 }
 
 
