@@ -438,6 +438,15 @@ def test_a_trusted_tag_makes_the_first_failure_the_last() -> None:
     )
 
 
+def test_an_inferred_failure_does_not_bear_a_tag_out() -> None:
+    """The failure must be the link's own."""
+    tagged = after(_ALIVE, _TAG, 3, _TRUSTING, browser=False)
+    guess = _found(Verdict.GONE, How.INFERRED, wide=True)
+    guessed = after(tagged, guess, 4, _TRUSTING, browser=False)
+    assert guessed.state is State.DYING
+    assert after(guessed, _found(Verdict.GONE), 5, _TRUSTING, browser=False).state is State.DEAD
+
+
 def test_a_trusted_tag_ends_always_alive() -> None:
     """B10: always alive, unless tagged and the tag is trusted; always dead stays."""
     permalive = Standing(State.PERMALIVE)
