@@ -92,6 +92,8 @@ class Year:
     """One year of one web by one preset."""
 
     def __init__(self, links: list[Link], preset: Preset) -> None:
+        for link in links:
+            link.host.asked = -math.inf
         self._links = links
         self._preset = preset
         self._tally = Tally()
