@@ -234,10 +234,9 @@ class Year:
         elif number in self._called:
             called = self._called.pop(number)
             self._calls[number].append((called, moment))
-            since = link.gone_since(called)
-            ended = [each.end for each in link.ends if each.start == since]
-            if ended and ended[0] <= moment:
-                tally.revived.append(moment - ended[0])
+            ended = [each.end for each in link.ends if called < each.end <= moment]
+            if ended:
+                tally.revived.append(moment - ended[-1])
 
     def _judge(self, number: int, link: Link) -> None:
         """Count what was gone for long and was not found."""
