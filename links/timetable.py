@@ -245,16 +245,13 @@ class Timetable(Generic[P]):
         self._asked -= 1
         host.busy = None
         gap = max(self._gap_s, host.gap)
+        again = False
         if finding is not None:
             self._learn(host, turn.url_id, finding)
             self._pace(host, finding, now, gap)
+            hurried = finding.code == Code.TOO_MANY and not host.away
+            again = hurried and turn.tries + 1 < self._tries
         host.ready = max(host.ready, now + max(gap, host.backoff))
-        again = (
-            finding is not None
-            and finding.code == Code.TOO_MANY
-            and turn.tries + 1 < self._tries
-            and not host.away
-        )
         if again:
             self._number += 1
             host.queue.appendleft((self._number, turn._replace(tries=turn.tries + 1)))

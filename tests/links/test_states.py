@@ -133,6 +133,12 @@ def test_any_good_look_resets_at_once(preset: Preset, state: State, how: How) ->
     assert new == _ALIVE
 
 
+def test_a_living_link_that_works_stays_the_same_object() -> None:
+    """Nothing is to be written then; nearly all looks are such."""
+    for how in (How.HEAD, How.GET, How.BROWSER):
+        assert after(_ALIVE, _found(Verdict.OK, how), 7, DEFAULT, browser=True) is _ALIVE
+
+
 @pytest.mark.parametrize("state", _OPEN)
 def test_who_is_refused_is_blocked_and_never_dead(state: State) -> None:
     """It answers, but not to us: all failures are forgotten."""
