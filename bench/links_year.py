@@ -304,6 +304,7 @@ def figures(*, quick: bool) -> dict[str, float]:
             ("dead_found_days", *(f"{days[-1]:.1f}" for days in (found, late)), "28"),
             ("… of half of them", *(f"{days[len(days) // 2]:.1f}" for days in (found, late)), ""),
             ("links gone", f"{len(found):,}", f"{len(late) * scale:,.0f}", ""),
+            ("… hidden by refusals", f"{ours.hidden:,}", f"{theirs.hidden * scale:,.0f}", ""),
             ("revived_found_days", *(f"{_days(t.revived)[-1]:.1f}" for t in (ours, theirs)), ""),
             ("looks", f"{ours.requests:,}", f"{theirs.requests * scale:,.0f}", ""),
             ("by the browser", f"{ours.opinions:,}", f"{theirs.opinions * scale:,.0f}", ""),
