@@ -41,7 +41,7 @@ DAY_S = 86_400.0
 _TICK_S = 0.2  # looks that end so close to one another are followed by others together
 LIMIT_DAYS = 28
 _LONG_S = 300.0  # longer than any gap that a host is owed
-_FULL, _QUICK = (100_000, 10_000), (5_000, 2_000)  # links by our preset, and by the baseline's
+_FULL, _QUICK = (100_000, 10_000), (3_000, 1_500)  # links by our preset, and by the baseline's
 _ALIVE = Standing(State.ALIVE)  # of which a good look makes the same, as tests hold
 _FOUND = frozenset({State.DEAD, State.USURPED})
 
