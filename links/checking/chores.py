@@ -16,6 +16,7 @@ from links.checking.parts import Part
 from links.checking.passing import Means
 from links.days import day_of
 from links.findings import Finding
+from links.limits import forget_acts
 from links.locator import bucket_of
 from links.replacements import Replacement, Surroundings, book_test, replacements_to_test
 
@@ -70,6 +71,8 @@ class Chores:
             return None
         self._purged_day = today
         store = self._means.desk.store
+        now = self._means.clock.now()
+        await self._means.desk.write(lambda rows: forget_acts(rows, now))
         return await asyncio.to_thread(purge, store, day=today, keep_days=self._keep_days)
 
     def _is_mine(self, address: str) -> bool:

@@ -8,25 +8,32 @@ from urllib.parse import urlencode
 
 import httpx
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from sqlalchemy import select
 
 from core.errors import TransientError
 from core.layout import Layout
-from core.urls import identity_key
+from core.url_patterns import parse_pattern
+from core.urls import fetch_key, identity_key
 from links.days import day_of
 from links.findings import Finding, How, Verdict
+from links.limits import Act as LimitedAct
 from links.limits import limits_of
 from links.marking import checked, put_marks
 from links.marks import Mark, MarkKind
+from links.observed import matcher
 from links.replacements import book_test, replacements_to_test
+from links.reporters import Reporters
 from links.states import State
-from links.store.schema import replacements, reports
+from links.store.schema import actors, replacements, reports
 from links.store.store import Store, open_store
 from playback.front.readers import Readers, parse_networks
 from playback.front.registry.access import Access
 from playback.front.registry.throttle import Rate, Rates
 from playback.front.registry.voice import Voice
-from playback.front.saying.letters import MOST_BYTES, TOKEN_S
+from playback.front.saying.acts import Reach, reaching
+from playback.front.saying.letters import MOST_BYTES, TOKEN_S, Tokens
 from tests.playback.registry.shelf import NOW, ORIGIN, TODAY, Front, Given, Shelf, open_front
 
 DEAD, FINE = "https://gone.example.net/a/page?x=1", "https://fine.example.net/"
@@ -268,6 +275,16 @@ def test_one_report_a_minute_from_a_range_of_addresses(front: Front, store: Stor
     assert rows(store) == (2, 0)
 
 
+def test_who_spoke_is_forgotten_the_day_after(front: Front, store: Store) -> None:
+    """The digest that held the minute goes when anybody speaks on a later day."""
+    send(front, "report")
+    front.clock.seconds += 2 * 86_400
+    send(front, "withdraw", who="203.0.113.9")
+    with store.reading() as connection:
+        (left,) = connection.execute(select(actors.c.act)).scalars()
+    assert left == int(LimitedAct.WITHDRAW)
+
+
 def test_a_day_that_is_full_says_until_when(front: Front) -> None:
     """At noon it is twelve hours to midnight (W15)."""
     for number in range(5):
@@ -358,3 +375,38 @@ def test_german_readers_speak_german(front: Front) -> None:
     assert 'lang="de"' in answer.text
     assert 'action="/de/links/say/report"' in answer.text
     assert day_of(NOW) == TODAY
+
+
+HOSTS = [
+    "example.org", "www.example.co.uk", "xn--mnchen-3ya.de", "münchen.de", "192.0.2.1",
+    "[2001:db8::1]", "example.org:8080", "[2001:db8::1]:81", "a_b.example.org",
+]  # fmt: skip
+
+
+@given(
+    st.sampled_from(["http", "https"]),
+    st.sampled_from(HOSTS),
+    st.text(alphabet="abAB/.?#!&=%*,()~_-+ ü:;@'$[]|\\", max_size=12),
+    st.sampled_from(Reach),
+)
+def test_a_wider_report_means_its_own_url_too(
+    scheme: str, host: str, path: str, reach: Reach
+) -> None:
+    """Whatever the URL looks like: its folder and its host are patterns that match it."""
+    url = identity_key(fetch_key(f"{scheme}://{host}/{path}"))
+    assert reach is Reach.URL or matcher(parse_pattern(reaching(url, reach)))(url)
+
+
+@given(st.text(max_size=30), st.text(max_size=30), st.integers(0, 2**34), st.integers(0, TOKEN_S))
+def test_a_token_holds_for_what_it_was_made(
+    purpose: str, addresses: str, now: int, later: int
+) -> None:
+    """And in no other second, nor for any other purpose."""
+    tokens = Tokens(Reporters(b"k" * 32))
+    token = tokens.make(purpose, addresses, now)
+    assert tokens.holds(token, purpose, addresses, now + later)
+    assert not tokens.holds(token, purpose, addresses, now + TOKEN_S + 1)
+    assert not tokens.holds(token, purpose, addresses, now - 1)
+    assert not tokens.holds(token, f"{purpose}x", addresses, now)
+    assert not tokens.holds(token, purpose, f"{addresses}x", now)
+    assert not Tokens(Reporters(b"j" * 32)).holds(token, purpose, addresses, now)
