@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Row, Select, or_, select
+from sqlalchemy import ColumnElement, Connection, Row, Select, select
 
 from core.errors import InputError
 from core.pattern_table import PatternTable
@@ -102,8 +102,9 @@ def hosts_of(connection: Connection, pattern: Pattern, *, wide: bool = True) -> 
         above = [".".join(labels[start:]) for start in range(len(labels))]
         # The registrable domain of whatever lies below a host is that host's, or below it itself.
         domain = hosts.c.domain.in_(above)
+        itself = select(hosts.c.id).where(hosts.c.name == name)
         yield from connection.execute(
-            select(hosts.c.id).where(or_(hosts.c.name == name, domain & below))
+            itself.union(select(hosts.c.id).where(domain, below))
         ).scalars()
         return
     name = pattern.text if pattern.form is Form.HOST else host_in(pattern.text)

@@ -183,8 +183,11 @@ def expire_reports(connection: Connection, day: int, *, limit: int) -> int:
     Reports that are over are not shown either, whether they are still there or not.
     """
     over = select(reports.c.id).where(reports.c.expires_day < day)
-    chosen = over.order_by(reports.c.expires_day).limit(limit)
-    return connection.execute(delete(reports).where(reports.c.id.in_(chosen))).rowcount
+    ids = connection.execute(over.order_by(reports.c.expires_day).limit(limit)).scalars().all()
+    gone = 0
+    for some in batches(ids):
+        gone += connection.execute(delete(reports).where(reports.c.id.in_(some))).rowcount
+    return gone
 
 
 def reachable(connection: Connection, url_ids: Sequence[int], day: int) -> Mapping[int, Reachable]:
