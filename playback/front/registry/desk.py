@@ -157,10 +157,7 @@ class Desk:
 
     def has_registry(self) -> bool:
         """Whether there is one; a registry that is away is there."""
-        try:
-            return self._source.store() is not None
-        except TransientError:
-            return True
+        return self._source.is_there()
 
     def store(self) -> Store:
         """The registry itself.

@@ -30,6 +30,7 @@ class Form:
 
     Attributes:
         stamp: what the next question carries.
+        asked: which part of the form asks: ``page``, ``url``, ``pattern`` or ``list``.
     """
 
     url: str = ""
@@ -42,6 +43,7 @@ class Form:
     scope: str = Scope.PROBLEMS.value
     farm: bool = False
     stamp: str = ""
+    asked: str = "page"
 
 
 @dataclass(frozen=True, slots=True)

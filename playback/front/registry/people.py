@@ -21,7 +21,15 @@ from core.errors import InputError, TransientError
 from playback.front.languages import here, spoken, translate
 from playback.front.registry import words
 from playback.front.registry.access import Door
-from playback.front.registry.answers import Answer, Group, ListKind, PageAnswer, Scope, WikiName
+from playback.front.registry.answers import (
+    Answer,
+    Group,
+    ListKind,
+    PageAnswer,
+    PageRef,
+    Scope,
+    WikiName,
+)
 from playback.front.registry.asking import (
     PageQuestion,
     parse_after,
@@ -76,13 +84,15 @@ class People:
             "pattern": (form.pattern, self._pattern_told),
             "page": (form.title or form.curid, self._page_asked),
         }
-        tell = next((tell for text, tell in asks.values() if text.strip()), self._empty)
-        return self._told(request, form, tell)
+        asked = next((name for name, (text, _) in asks.items() if text.strip()), "")
+        if not asked:
+            return self._told(request, form, self._empty, "page")
+        return self._told(request, form, asks[asked][1], asked)
 
     def lists(self, request: Request) -> Response:
         """A part of a wiki's list (W05)."""
         form = read_form(request.query_params, self._stamp(request))
-        return self._told(request, form, self._list_told)
+        return self._told(request, form, self._list_told, "list")
 
     def page_told(self, question: PageQuestion, answer: Answer) -> Response:
         """The answer to a program's question as people see it (W68)."""
@@ -100,6 +110,7 @@ class People:
         # It may stand on a page of any site, so its addresses are whole.
         form = self._means.origin + here(FORM_PATH)
         helpers = {**self._helpers(), "url_address": functools.partial(_url_address, form)}
+        helpers["say_address"] = lambda _url: ""  # the page with the form leads there
         return self._means.render("registry/fragment.html", answer=answer, **helpers)
 
     def _empty(self, _request: Request, form: Form) -> Response:
@@ -109,8 +120,8 @@ class People:
         self._count(request, is_form=False)
         wanted = parse_filter(form.status)
         question = PageQuestion(
-            parse_wiki(form.dbname),
-            () if form.title.strip() else (parse_page_id(form.curid),),
+            parse_wiki(form.dbname.strip()),
+            () if form.title.strip() else (parse_page_id(form.curid.strip()),),
             (parse_title(form.title),) if form.title.strip() else (),
             Scope.ALL if wanted else parse_scope(form.scope),
         )
@@ -127,7 +138,7 @@ class People:
             return self._rendered(form, is_prefilled=True)
         self._count(request)
         found = self._desk.link(identity)
-        wiki = parse_wiki(form.dbname) if form.dbname.strip() else None
+        wiki = parse_wiki(form.dbname.strip()) if form.dbname.strip() else None
         uses = None
         if found is not None and wiki is not None:
             uses = self._desk.uses(found[0], wiki, farm_wide=form.farm)
@@ -137,7 +148,7 @@ class People:
     def _pattern_told(self, request: Request, form: Form) -> Response:
         question = PatternQuestion(
             parse_pattern(form.pattern),
-            parse_wiki(form.dbname) if form.dbname.strip() else None,
+            parse_wiki(form.dbname.strip()) if form.dbname.strip() else None,
             parse_namespace(form.namespace),
             parse_filter(form.status),
             request.query_params.get("after", ""),
@@ -153,7 +164,7 @@ class People:
 
     def _list_told(self, request: Request, form: Form) -> Response:
         given = request.query_params
-        wiki, kind = parse_wiki(form.dbname), parse_list(given.get("with", ""))
+        wiki, kind = parse_wiki(form.dbname.strip()), parse_list(given.get("with", ""))
         after = parse_after(given.get("after", ""))
         self._count(request, is_form=False)
         listed = self._desk.listed(wiki, kind, after)
@@ -166,9 +177,10 @@ class People:
         )
 
     def _told(
-        self, request: Request, form: Form, tell: Callable[[Request, Form], Response]
+        self, request: Request, form: Form, tell: Callable[[Request, Form], Response], asked: str
     ) -> Response:
-        """The answer, or what is wrong with the question, with the form above it."""
+        """The answer, or what is wrong with the question, with the form that asked first."""
+        form = replace(form, asked=asked)
         try:
             if not self._desk.has_registry():
                 raise HTTPException(404)
@@ -196,18 +208,23 @@ class People:
             "normal": "", "link": None, "uses": None, "wiki": None, "found": None, "more": "",
             "listed": None, "kind": None, "is_first": True,
         }  # fmt: skip
+        values = {**nothing, **self._helpers(), **values}
+        told = ("answer", "normal", "found", "kind")
+        values["is_told"] = any(values[name] for name in told)
         return self._means.render(
             "registry/links.html",
             code,
             {**_NO_STORE, **(headers or {})},
             form=form,
-            **{**nothing, **self._helpers(), **values},
+            asked=form.asked,
+            **values,
         )
 
     def _helpers(self) -> dict[str, Any]:
         origin = self._means.origin
         return {
             "words": words,
+            "page_address": _page_address,
             "today": self._desk.day,
             "own_copy": lambda link: own_copy(link, origin),
             "filters": _FILTERS,
@@ -266,6 +283,11 @@ def without_language(address: str) -> str:
     path, _, query = address.partition("?")
     kept = [each for each in query.split("&") if each and not each.startswith("lang=")]
     return f"{path}?{'&'.join(kept)}" if kept else path
+
+
+def _page_address(page: PageRef) -> str:
+    """The form's answer for a page."""
+    return _address(FORM_PATH, {"dbname": str(page.wiki), "curid": str(page.page_id)})
 
 
 def _address(path: str, values: dict[str, str]) -> str:

@@ -23,6 +23,7 @@ from playback.front.registry.asking import (
     Format,
     PageQuestion,
     parse_after,
+    parse_flag,
     parse_format,
     parse_list,
     parse_page_question,
@@ -124,7 +125,7 @@ class Programs:
         self._count_pages(request, question)
         speak(question)
         answer = self._desk.answer(question)
-        if request.query_params.get("fragment", "") not in ("", "0"):
+        if parse_flag(request.query_params.get("fragment", "")):
             return self._written(question, answer, Format.HTML)
         response = self._people.page_told(question, answer)
         response.background = BackgroundTask(self._desk.note, question)

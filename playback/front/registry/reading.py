@@ -34,7 +34,9 @@ from links.store.schema import observations, urls
 from links.store.statements import Reader, Statement, batches, many, one
 from playback.addresses import is_web_url
 from playback.front.registry.answers import (
+    GROUPS,
     Copy,
+    Group,
     Hint,
     Link,
     Note,
@@ -59,6 +61,7 @@ _HOST_HINTS = {
     HostQuirk.PRESUMED_REACHABLE: Hint.PRESUMED_REACHABLE,
     HostQuirk.UNVERIFIABLE: Hint.UNVERIFIABLE,
 }
+_TROUBLE = (HostQuirk.DNS_ERROR, HostQuirk.SERVER_ERROR)  # an old one, when a URL there works
 _URL_HINTS = {
     UrlQuirk.MOVED: Hint.MOVED,
     UrlQuirk.CERTIFICATE: Hint.CERTIFICATE,
@@ -205,13 +208,14 @@ class Reading:
         )
 
     def _notes(self, facts: UrlFacts) -> Iterable[Note]:
+        is_working = GROUPS[facts.row.state] is Group.WORKING
         for quirk in facts.quirks:
             kind = _known(UrlQuirk, quirk)
             if kind in _URL_HINTS and not is_url_quirk_over(quirk.last_day, self._day):
                 yield Note(_URL_HINTS[kind], quirk.value)
         for quirk in facts.host_quirks:
             of_host = _known(HostQuirk, quirk)
-            if of_host not in _HOST_HINTS:
+            if of_host not in _HOST_HINTS or (of_host in _TROUBLE and is_working):
                 continue
             if not is_over(of_host, quirk.first_day, quirk.last_day, self._day):
                 yield Note(_HOST_HINTS[of_host])

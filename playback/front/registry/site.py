@@ -1,17 +1,25 @@
 """The registry's part of the front, put together."""
 
+from collections.abc import Callable
+
 from starlette.routing import BaseRoute
 
 from playback.database import Database
+from playback.front.languages import here
 from playback.front.registry.access import Door
 from playback.front.registry.captures import OwnCopies
 from playback.front.registry.desk import Desk, LinkRegistry
 from playback.front.registry.forms import Stamps
-from playback.front.registry.people import People
+from playback.front.registry.people import FORM_PATH, People
 from playback.front.registry.programs import Programs
 from playback.front.saying.acts import Acts
 from playback.front.saying.pages import SayingPages
 from playback.front.views import Means
+
+
+def links_addresses(registry: LinkRegistry | None) -> Callable[[], str]:
+    """Gives the address of the form; empty where there is no registry."""
+    return lambda: here(FORM_PATH) if registry is not None and registry.source.is_there() else ""
 
 
 def registry_routes(registry: LinkRegistry, database: Database, means: Means) -> list[BaseRoute]:

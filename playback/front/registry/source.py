@@ -15,6 +15,10 @@ RETRY_S = 5.0
 class Source(Protocol):
     """Where the registry is."""
 
+    def is_there(self) -> bool:
+        """Whether there is a registry, away or not; known at once."""
+        ...
+
     def store(self) -> Store | None:
         """The registry; None when the collection has none.
 
@@ -42,13 +46,17 @@ class OpenedWhenAsked:
         self._opened: Store | None = None
         self._failed: tuple[float, str] | None = None
 
+    def is_there(self) -> bool:
+        """Whether there is one."""
+        return bool(self._url) or self._layout.links_db.is_file()
+
     def store(self) -> Store | None:
         """The registry.
 
         Raises:
             TransientError: it does not answer, or is of another version.
         """
-        if not self._url and not self._layout.links_db.is_file():
+        if not self.is_there():
             return None
         with self._lock:
             if self._opened is None:

@@ -18,16 +18,22 @@ from links.books.pages import PageName, PutPage, number_of, put_pages
 from links.books.urls import ensure_urls
 from links.books.wikis import ensure_wiki, parse_wiki, put_farm
 from links.days import day_of
+from links.history import Run, pack
 from links.locator import key_of
+from links.quirks import HostQuirk, UrlQuirk
 from links.sorting import sort_link
+from links.stages import Stage
 from links.states import State
 from links.status import Code
 from links.store.schema import (
     copies,
+    host_quirks,
     observations,
     pages,
+    replacements,
     reports,
     spam_hits,
+    url_quirks,
     urls,
     wikis,
 )
@@ -108,6 +114,45 @@ class Shelf:
         self.state(DEAD, State.DEAD, code=Code.NOT_FOUND, **failing)
         self.state(FINE, State.ALIVE, code=Code.FINE, checked_day=TODAY - 1)
 
+    def fill_richly(self) -> None:
+        """The same, with all that can be known of a link, and a page with spam."""
+        self.fill()
+        number = self.state(
+            DEAD,
+            State.DEAD,
+            mime="pdf",
+            kib=12,
+            history=pack(
+                (
+                    Run(Code.FINE, TODAY - 400, TODAY - 190),
+                    Run(Code.NOT_FOUND, TODAY - 183, TODAY - 1),
+                )
+            ),
+        )
+        days = {"first_day": TODAY, "last_day": TODAY}
+        self.seen(number, "http: 404", "https://verlag.de/")
+        self.add(
+            url_quirks, url_id=number, kind=UrlQuirk.MOVED, value="https://verlag.de/new", **days
+        )
+        self.add(host_quirks, host_id=self.host_of(number), kind=HostQuirk.SERVER_ERROR, **days)
+        self.copy(
+            number,
+            "wayback",
+            "https://web.archive.org/web/20200101000000/https://verlag.de/",
+            "20200101000000",
+        )
+        self.copy(number, "archive-it")
+        self.report(number)
+        self.replace(number, "https://verlag.de/there", Stage.WORKS)
+        self.spam(number_of(self.wiki(), 1), "https://spam.top/buy")
+
+    def replace(self, number: int, address: str, stage: Stage) -> None:
+        """Another URL was proposed for it, and tested."""
+        self.add(
+            replacements, url_id=number, address=address, state=stage, moment=0,
+            reporter=b"x" * 16, tested_day=TODAY,
+        )  # fmt: skip
+
     def copy(self, number: int, service: str, address: str = "", timestamp: str = "") -> None:
         """A copy in an archive."""
         self.add(
@@ -181,6 +226,10 @@ class Given:
 
     value: Store | Exception | None
 
+    def is_there(self) -> bool:
+        """Whether there is one."""
+        return self.value is not None
+
     def store(self) -> Store | None:
         """What there is."""
         if isinstance(self.value, Exception):
@@ -202,15 +251,17 @@ class Front:
     runner: asyncio.Runner
     peer: str = "198.51.100.7"
 
-    def get(self, path: str, *, method: str = "GET", **headers: str) -> httpx.Response:
+    def get(
+        self, path: str, *, method: str = "GET", body: bytes | None = None, **headers: Any
+    ) -> httpx.Response:
         """The answer to a request, once all is done that belongs to it."""
-        return self.runner.run(self._ask(path, method, headers))
+        return self.runner.run(self._ask(path, method, headers, body))
 
     def post(self, path: str, body: bytes, headers: dict[str, str]) -> httpx.Response:
         """The answer to what is sent."""
         return self.runner.run(self._ask(path, "POST", headers, body))
 
-    def page(self, query: str = "dbname=dewiki@WMF&curid=1", **headers: str) -> httpx.Response:
+    def page(self, query: str = "dbname=dewiki@WMF&curid=1", **headers: Any) -> httpx.Response:
         """Page information."""
         return self.get(f"/links/api/page?{query}", **headers)
 
@@ -221,7 +272,7 @@ class Front:
         return found[1]
 
     async def _ask(
-        self, path: str, method: str, headers: dict[str, str], body: bytes = b""
+        self, path: str, method: str, headers: dict[str, Any], body: bytes | None = b""
     ) -> httpx.Response:
         transport = httpx.ASGITransport(
             self.app, raise_app_exceptions=False, client=(self.peer, 50_000)
@@ -242,8 +293,9 @@ def open_front(
     access: Access | None = None,
     voice: Voice | None = None,
     peer: str = "198.51.100.7",
+    origin: str | None = ORIGIN,
 ) -> Iterator[Front]:
-    """The front of a collection with that registry."""
+    """The front of a collection with that registry; without `origin` it answers to any Host."""
     layout = Layout(root / "collection")
     layout.databases.mkdir(parents=True, exist_ok=True)
     clock = TestClock()
@@ -254,7 +306,7 @@ def open_front(
         asyncio.Runner() as runner,
     ):
         app = create_app(
-            database, decisions, replay_origin="http://127.0.0.1:8081", origin=ORIGIN, clock=clock,
+            database, decisions, replay_origin="http://127.0.0.1:8081", origin=origin, clock=clock,
             around=Around(links=links),
         )  # fmt: skip
         yield Front(app, clock, runner, peer)
