@@ -37,7 +37,7 @@ from playback.front.saying.acts import Reach, reaching
 from playback.front.saying.letters import MOST_BYTES, TOKEN_S, Tokens
 from tests.playback.registry.shelf import NOW, ORIGIN, TODAY, Front, Given, Shelf, open_front
 
-DEAD, FINE = "https://gone.example.net/a/page?x=1", "https://fine.example.net/"
+DEAD, FINE = "https://gone.bridges.org/a/page?x=1", "https://fine.bridges.org/"
 NEW = "https://new.example.net/page"
 FREE = Rates(Rate(1e6, 1e6), Rate(1e6, 1e6), Rate(1e6, 1e6))
 ACCESS = Access(readers=Readers(parse_networks(["198.51.100.7"])), form_rates=FREE)
@@ -219,7 +219,7 @@ def test_what_works_needs_nothing(front: Front) -> None:
 def test_a_report_may_be_about_a_folder_or_a_site(front: Front, store: Store) -> None:
     """The page names what each means; the registry counts what is watched there (W13)."""
     text = shown(front, "report").text
-    assert "gone.example.net/a/" in text
+    assert "gone.bridges.org/a/" in text
     assert send(front, "report", {"reach": "path"}).status_code == 303
     assert send(front, "withdraw", {"reach": "host"}).status_code == 303
     assert rows(store) == (0, 0)
@@ -338,6 +338,13 @@ def test_what_is_no_short_plain_form_is_not_read(
     assert rows(store) == (0, 0)
 
 
+def test_lists_of_links_lead_to_what_can_be_said(front: Front) -> None:
+    """By whole addresses. What works leads nowhere."""
+    text = html.unescape(front.get("/links?dbname=dewiki@WMF&curid=1&scope=all").text)
+    assert text.count("/links/say?") == 1
+    assert f"{ORIGIN}/links/say?{urlencode({'url': DEAD})}" in text
+
+
 def test_other_methods_and_acts_are_told_apart(front: Front) -> None:
     """405 for what a page does not take, 404 for what there is not."""
     assert front.get("/links/say/report", method="DELETE").status_code == 405
@@ -380,7 +387,7 @@ def test_a_front_without_a_voice_has_no_such_pages(store: Store, tmp_path: Path)
 
 def test_everything_from_the_web_is_escaped(store: Store, front: Front) -> None:
     """A URL that looks like a page is shown as text."""
-    bad = "https://gone.example.net/\"><script>alert(1)</script>'"
+    bad = "https://gone.bridges.org/\"><script>alert(1)</script>'"
     Shelf(store).state(identity_key(bad), State.DEAD)
     for act in ("", "report", "replace"):
         text = shown(front, act, bad).text
