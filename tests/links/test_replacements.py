@@ -1,5 +1,7 @@
 """One replacement for an unreachable URL: what may be one, when it is shown, how it ends."""
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 
 import pytest
@@ -267,3 +269,27 @@ def test_whatever_the_looks_say(looks: list[tuple[Look, int]]) -> None:
             assert day - since < PATIENCE_DAYS
         if test is Look.BAD:
             assert stage is Stage.FAILED
+
+
+def test_of_proposals_at_the_same_moment_one_is_kept(store: Store) -> None:
+    """The others are told that the place is taken, whatever the database."""
+    with store.writing() as rows:
+        (url_id,) = watch(rows, OLD)
+    begin = threading.Barrier(6)
+
+    def try_it(number: int) -> bool:
+        begin.wait(timeout=60)
+        try:
+            with store.writing() as rows:
+                propose(rows, OLD, f"{NEW}/{number}", bytes([number]) * 16, NOW)
+        except TakenError:
+            return False
+        return True
+
+    with ThreadPoolExecutor(6) as pool:
+        outcomes = list(pool.map(try_it, range(6)))
+
+    assert outcomes.count(True) == 1
+    kept = proposed(store, url_id)
+    assert kept is not None
+    assert kept.address == f"{NEW}/{outcomes.index(True)}"
