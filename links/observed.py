@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Row, Select, select
+from sqlalchemy import ColumnElement, Connection, Row, Select, literal_column, select
 
 from core.errors import InputError
 from core.pattern_table import PatternTable
@@ -12,7 +12,7 @@ from core.url_patterns import Form, Pattern, target_of
 from core.urls import fetch_key
 from links.locator import SCHEMES, Locator, locate
 from links.states import State
-from links.store.schema import hosts, urls
+from links.store.schema import PATH_HEAD, PATH_HEAD_CHARS, hosts, urls
 
 _HOSTS_AT_ONCE = 1_000
 
@@ -155,7 +155,12 @@ def _path_hint(pattern: Pattern) -> Sequence[ColumnElement[bool]]:
     if pattern.form not in (Form.PREFIX, Form.EXACT):
         return ()
     path = pattern.text[len(pattern.text.partition("/")[0]) :]
-    return (urls.c.path.startswith(path, autoescape=True),) if path else ()
+    if not path:
+        return ()
+    head = path[:PATH_HEAD_CHARS]
+    after = head[:-1] + chr(ord(head[-1]) + 1)  # paths are ASCII, and kept in the order of bytes
+    kept: ColumnElement[str] = literal_column(PATH_HEAD)
+    return kept >= head, kept < after, urls.c.path.startswith(path, autoescape=True)
 
 
 def _walk(connection: Connection, condition: ColumnElement[bool] | None) -> Iterator[int]:
