@@ -116,7 +116,7 @@ def matching(connection: Connection, pattern: Pattern, *, limit: int) -> list[Ob
     matches = matcher(pattern)
     found: list[Observed] = []
     for host_id in list(hosts_of(connection, pattern, wide=False)):
-        question = url_select().where(urls.c.host_id == host_id, *_path_hint(pattern))
+        question = url_select().where(urls.c.host_id == host_id, *_within_host(pattern))
         for row in connection.execute(question.limit(limit + 1)):
             each = observed_of(row)
             if matches(each.url):
@@ -150,17 +150,24 @@ def shown(text: str) -> str:
     return text if len(text) <= 200 else text[:200] + "…"
 
 
-def _path_hint(pattern: Pattern) -> Sequence[ColumnElement[bool]]:
-    """What the path must begin with: the pattern's own, as far as it is certain."""
+def _within_host(pattern: Pattern) -> Sequence[ColumnElement[bool]]:
+    """What the pattern says beside the host, as far as the database can tell: all but letter case."""
     if pattern.form not in (Form.PREFIX, Form.EXACT):
         return ()
-    path = pattern.text[len(pattern.text.partition("/")[0]) :]
-    if not path:
-        return ()
+    authority, slash, rest = pattern.text.partition("/")
+    path = slash + rest
+    port = authority.removeprefix(host_in(pattern.text)).removeprefix(":")
+    said: list[ColumnElement[bool]] = [urls.c.port == int(port or 0)]
+    if pattern.scheme:
+        said.append(urls.c.scheme == SCHEMES.index(pattern.scheme))
     head = path[:PATH_HEAD_CHARS]
-    after = head[:-1] + chr(ord(head[-1]) + 1)  # paths are ASCII, and kept in the order of bytes
     kept: ColumnElement[str] = literal_column(PATH_HEAD)
-    return kept >= head, kept < after, urls.c.path.startswith(path, autoescape=True)
+    if pattern.form is Form.EXACT:
+        return [*said, kept == head, urls.c.path == path]
+    if head:
+        after = head[:-1] + chr(ord(head[-1]) + 1)  # paths are ASCII, in the order of their bytes
+        said += [kept >= head, kept < after, urls.c.path.startswith(path, autoescape=True)]
+    return said
 
 
 def _walk(connection: Connection, condition: ColumnElement[bool] | None) -> Iterator[int]:

@@ -10,8 +10,9 @@ from sqlalchemy import func, select
 
 from core.errors import InputError
 from core.layout import Layout
+from core.url_patterns import parse_pattern
 from links.limits import Act, TooOftenError, forget_acts, limits_of
-from links.observed import NotObservedError
+from links.observed import NotObservedError, matching
 from links.reporters import Reporters, open_reporters
 from links.reports import (
     MOST_AT_ONCE,
@@ -103,6 +104,22 @@ def test_a_domain_with_a_path_means_what_is_watched_below_it(store: Store) -> No
 
     assert sorted(done.urls) == sorted(below)
     assert set(said) == set(ids)
+
+
+def test_what_is_named_is_found_among_many_alike(sqlite_store: Store) -> None:
+    """One URL among a thousand that begin with it, at one port, with one scheme."""
+    alike = [f"{SITE}/{n}" for n in range(1000, 3000)]
+    with sqlite_store.writing() as rows:
+        watch(rows, *alike, "http://www.example.org:81/1", f"{SITE}/1", "http://www.example.org/1")
+
+        def named(pattern: str) -> list[str]:
+            return [each.url for each in matching(rows, parse_pattern(pattern), limit=9)]
+
+        assert named(f"{SITE}/1") == [f"{SITE}/1"]
+        assert sorted(named("=www.example.org/1")) == ["http://www.example.org/1", f"{SITE}/1"]
+        assert named("www.example.org:81/") == ["http://www.example.org:81/1"]
+        assert named("http://www.example.org/*") == ["http://www.example.org/1"]
+        assert len(named("www.example.org/1")) == 9
 
 
 def test_a_domain_alone_means_all_below_it(sqlite_store: Store) -> None:
