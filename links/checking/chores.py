@@ -18,6 +18,7 @@ from links.days import day_of
 from links.findings import Finding
 from links.limits import forget_acts
 from links.locator import bucket_of
+from links.marking import settle
 from links.replacements import Replacement, Surroundings, book_test, replacements_to_test
 
 _LOG = logging.getLogger(__name__)
@@ -73,6 +74,7 @@ class Chores:
         store = self._means.desk.store
         now = self._means.clock.now()
         await self._means.desk.write(lambda rows: forget_acts(rows, now))
+        await asyncio.to_thread(settle, store, self._means.clock)  # marks that have expired
         return await asyncio.to_thread(purge, store, day=today, keep_days=self._keep_days)
 
     def _is_mine(self, address: str) -> bool:
