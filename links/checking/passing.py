@@ -21,7 +21,7 @@ from links.checking import passes
 from links.checking.booking import Booked, Result
 from links.checking.desk import Desk
 from links.checking.due import DueUrl
-from links.checking.feeding import Candidate, Feed, Marks, Table
+from links.checking.feeding import Candidate, Feed, Live, Marks, Table
 from links.checking.judging import Rules
 from links.checking.keeping import Batch, Keeper, Tenure
 from links.checking.parts import WHOLE, Part
@@ -129,6 +129,7 @@ class Passing:
         self._turns = means.turns
         self._tenure = means.tenure
         self._plan = plan
+        self._rules = replace(plan.rules, settings=Live(means.marks))
         self._clock = means.clock
         self._on_kept = on_kept
         self._polled_at = -math.inf
@@ -175,7 +176,7 @@ class Passing:
             self._feed.begin_named(named)
         self.tally.due = made.due - made.done
         self._keeper = Keeper(
-            *(self._desk, self._plan.rules, self._tenure, made),
+            *(self._desk, self._rules, self._tenure, made),
             horizon=today,
             on_kept=self._kept,
         )
