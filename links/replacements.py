@@ -278,8 +278,13 @@ def _checked(connection: Connection, observed: Observed, address: str, around: S
 
 
 def _said(tested: Replacement, finding: Finding, around: Surroundings) -> Look:
-    """What the look says, the place where it ended included."""
-    if finding.final_url and SAYS[finding.verdict] is Look.GOOD:
+    """What the look says, what was asked and the place where it ended included."""
+    said = SAYS[finding.verdict]
+    if said is not Look.GOOD:
+        return said
+    if around.refuses(tested.address):
+        return Look.BAD
+    if finding.final_url:
         try:
             final = fetch_key(finding.final_url)
         except BadUrlError:
@@ -287,7 +292,7 @@ def _said(tested: Replacement, finding: Finding, around: Surroundings) -> Look:
         back = identity_key(final) == tested.url
         if back or refusal_of(final) is not None or around.refuses(final):
             return Look.BAD
-    return SAYS[finding.verdict]
+    return said
 
 
 def _proposals() -> Select[tuple[Any, ...]]:

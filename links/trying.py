@@ -26,7 +26,7 @@ AT_ONCE: Final = 50
 
 
 @dataclass(frozen=True, slots=True)
-class Tester:
+class Examiner:
     """Who looks at replacements.
 
     Attributes:
@@ -42,7 +42,7 @@ class Tester:
 
 async def try_replacements(
     store: Store,
-    tester: Tester,
+    examiner: Examiner,
     *,
     limit: int,
     around: Surroundings = ALONE,
@@ -55,7 +55,7 @@ async def try_replacements(
 
     Args:
         store: the registry.
-        tester: who looks.
+        examiner: who looks.
         limit: replacements at most.
         around: what decides beside the look.
         told: told of each that was kept.
@@ -64,16 +64,16 @@ async def try_replacements(
         TransientError: the registry does not answer; what was kept stays.
     """
     with store.reading() as rows:
-        waiting = replacements_to_test(rows, day_of(tester.clock.now()), limit)
+        waiting = replacements_to_test(rows, day_of(examiner.clock.now()), limit)
     room = asyncio.Semaphore(AT_ONCE)
     stages: Counter[Stage] = Counter()
 
     async def one(which: Replacement) -> None:
         async with room:
-            finding = await _looked(tester, which.address)
+            finding = await _looked(examiner, which.address)
         if finding is None:
             return
-        stage = await asyncio.to_thread(_book, store, which, finding, tester.clock.now(), around)
+        stage = await asyncio.to_thread(_book, store, which, finding, examiner.clock.now(), around)
         if stage is not None:
             stages[stage] += 1
             told(which, stage)
@@ -84,13 +84,13 @@ async def try_replacements(
     return stages
 
 
-async def _looked(tester: Tester, address: str) -> Finding | None:
+async def _looked(examiner: Examiner, address: str) -> Finding | None:
     """What is found at the address; None when its host is too crowded to be asked."""
 
     async def look() -> Finding | None:
-        with tester.turns.look() as it:
+        with examiner.turns.look() as it:
             try:
-                return await tester.looks.probe_sibling(address)
+                return await examiner.looks.probe_sibling(address)
             except asyncio.CancelledError:
                 if it.is_crowded:
                     return None

@@ -1,7 +1,7 @@
 """What people decided: which mark decides, how states follow it, and how it ends."""
 
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 import pytest
 from hypothesis import given
@@ -25,25 +25,10 @@ from links.states import State
 from links.store.schema import marks as book
 from links.store.schema import urls
 from links.store.store import Store
-from tests.links.saying import NOW, TODAY, watch
+from tests.links.saying import NOW, TODAY, HandClock, watch
 
 SITE = "https://example.org"
 DAY = timedelta(days=1)
-
-
-class HandClock:
-    """A clock that a test sets."""
-
-    def __init__(self) -> None:
-        self.moment = NOW
-
-    def now(self) -> datetime:
-        """The moment."""
-        return self.moment
-
-    def monotonic(self) -> float:
-        """Its seconds."""
-        return self.moment.timestamp()
 
 
 def mark(kind: MarkKind, pattern: str, number: int = 0, **more: object) -> Mark:

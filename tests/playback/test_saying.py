@@ -10,6 +10,7 @@ import httpx
 import pytest
 from sqlalchemy import select
 
+from core.errors import TransientError
 from core.layout import Layout
 from core.urls import identity_key
 from links.days import day_of
@@ -74,7 +75,7 @@ def send(
     *,
     url: str = DEAD,
     who: str = "192.0.2.1",
-    **headers: str,
+    headers: dict[str, str] | None = None,
 ) -> httpx.Response:
     """Fill the form of an act in as it is shown, press its button."""
     if not isinstance(fields, bytes):
@@ -82,10 +83,10 @@ def send(
         fields = urlencode(given).encode()
     told = {
         "Content_Type": "application/x-www-form-urlencoded", "X_Forwarded_For": who,
-        "Origin": ORIGIN, "Sec_Fetch_Site": "same-origin", **headers,
+        "Origin": ORIGIN, "Sec_Fetch_Site": "same-origin", **(headers or {}),
     }  # fmt: skip
     named = {name: value for name, value in told.items() if value}
-    return front.get(f"/links/say/{act}", method="POST", body=fields, **named)
+    return front.post(f"/links/say/{act}", fields, named)
 
 
 def rows(store: Store) -> tuple[int, int]:
@@ -215,7 +216,7 @@ def test_no_other_site_speaks_for_a_reader(
     headers: dict[str, str], front: Front, store: Store
 ) -> None:
     """Though it had a token: the browser says where the form was sent from."""
-    answer = send(front, "report", **headers)
+    answer = send(front, "report", headers=headers)
     assert answer.status_code == 403
     assert "another site" in answer.text
     assert rows(store) == (0, 0)
@@ -230,7 +231,7 @@ def test_browsers_that_say_less_are_believed_with_a_token(
     headers: dict[str, str], front: Front
 ) -> None:
     """A text browser says nothing, but has fetched the form itself."""
-    assert send(front, "report", **headers).status_code == 303
+    assert send(front, "report", headers=headers).status_code == 303
 
 
 def test_a_token_is_for_one_purpose_one_place_and_two_hours(front: Front, store: Store) -> None:
@@ -297,7 +298,7 @@ def test_what_is_no_short_plain_form_is_not_read(
     body: bytes, headers: dict[str, str], status: int, front: Front, store: Store
 ) -> None:
     """By its kind, its length and its text."""
-    assert send(front, "report", body, **headers).status_code == status
+    assert send(front, "report", body, headers=headers).status_code == status
     assert rows(store) == (0, 0)
 
 
@@ -328,8 +329,6 @@ def test_readers_are_throttled_as_by_the_form(store: Store, tmp_path: Path) -> N
 @pytest.mark.parametrize("is_there", [True, False], ids=["away", "none"])
 def test_a_registry_that_is_away_is_said_to_be(is_there: bool, tmp_path: Path) -> None:
     """503 with the same page, and 404 when the collection has none."""
-    from core.errors import TransientError
-
     given = Given(TransientError("It does not answer.") if is_there else None)
     with open_front(tmp_path, given, access=ACCESS, voice=Voice(Layout(tmp_path))) as front:
         answer = shown(front)

@@ -15,6 +15,7 @@ from crawler.cli.links.saying import Registry, opened_registry
 from crawler.cli.options import collection_option, database_option, json_option, profile_option
 from crawler.cli.tables import clean
 from crawler.profiles import load_profile
+from links.archives.copies import ArchiveCopies
 from links.asking.prober import Prober
 from links.checking.turns import HostTurns
 from links.days import date_of
@@ -30,7 +31,7 @@ from links.replacements import (
     replacements_of,
 )
 from links.stages import Stage
-from links.trying import Tester, try_replacements
+from links.trying import Examiner, try_replacements
 from proxy.addresses import is_own
 
 _CLOCK = SystemClock()
@@ -105,6 +106,7 @@ def command(
 def _surroundings(registry: Registry, settings: LinksSettings) -> Surroundings:
     return Surroundings(
         refuses=LiveMarks(registry.store, _CLOCK).refuses,
+        archives=ArchiveCopies(),
         limits=limits_of(settings.reports_per_day),
     )
 
@@ -152,9 +154,9 @@ def _test(registry: Registry, settings: Settings, limit: int, *, as_json: bool) 
         turns = HostTurns(settings.links.host_gap_s, monotonic=_CLOCK.monotonic)
         async with Prober(settings, is_own=is_own, turns=turns, clock=_CLOCK) as prober:
             around = _surroundings(registry, settings.links)
-            tester = Tester(prober, turns, _CLOCK)
+            examiner = Examiner(prober, turns, _CLOCK)
             stages = await try_replacements(
-                registry.store, tester, limit=limit, around=around, told=told
+                registry.store, examiner, limit=limit, around=around, told=told
             )
             return stages.total()
 

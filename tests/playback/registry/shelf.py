@@ -251,13 +251,15 @@ class Front:
     runner: asyncio.Runner
     peer: str = "198.51.100.7"
 
-    def get(
-        self, path: str, *, method: str = "GET", body: bytes | None = None, **headers: Any
-    ) -> httpx.Response:
+    def get(self, path: str, *, method: str = "GET", **headers: str) -> httpx.Response:
         """The answer to a request, once all is done that belongs to it."""
-        return self.runner.run(self._ask(path, method, headers, body))
+        return self.runner.run(self._ask(path, method, headers))
 
-    def page(self, query: str = "dbname=dewiki@WMF&curid=1", **headers: Any) -> httpx.Response:
+    def post(self, path: str, body: bytes, headers: dict[str, str]) -> httpx.Response:
+        """The answer to what is sent."""
+        return self.runner.run(self._ask(path, "POST", headers, body))
+
+    def page(self, query: str = "dbname=dewiki@WMF&curid=1", **headers: str) -> httpx.Response:
         """Page information."""
         return self.get(f"/links/api/page?{query}", **headers)
 
@@ -268,7 +270,7 @@ class Front:
         return found[1]
 
     async def _ask(
-        self, path: str, method: str, headers: dict[str, str], body: bytes | None
+        self, path: str, method: str, headers: dict[str, str], body: bytes = b""
     ) -> httpx.Response:
         transport = httpx.ASGITransport(
             self.app, raise_app_exceptions=False, client=(self.peer, 50_000)
