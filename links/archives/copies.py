@@ -15,7 +15,7 @@ from datetime import datetime
 from enum import IntEnum, StrEnum
 from typing import Any, Final, NamedTuple
 
-from sqlalchemy import Connection, delete, select, update
+from sqlalchemy import Connection, case, delete, exists, func, not_, or_, select, update
 
 from core.errors import InputError
 from links.archives.adapters import Copy
@@ -24,12 +24,16 @@ from links.archives.recognising import belongs, recognise
 from links.days import day_of
 from links.observed import Observed, observed_of, url_select
 from links.replacing import Refusal, RefusedAddressError
-from links.store.schema import copies, copy_searches, urls
+from links.states import State
+from links.store.schema import copies, copy_searches, refs, urls
 from links.store.upserts import upsert
 
 VISIT_DAYS: Final = 91  # each copy is looked at once a quarter (W32)
 SECOND_LOOK_DAYS: Final = 7  # before a copy is dropped
 UNCLEAR_DAYS: Final = 7  # until a copy is looked at again about which nothing could be said
+
+
+DEAD: Final = frozenset((State.DEAD, State.PERMADEAD, State.USURPED))
 
 
 class LockedError(InputError):
@@ -85,6 +89,23 @@ class Kept(NamedTuple):
     def copy(self) -> Copy:
         """The same as a copy."""
         return Copy(self.service, self.address, self.timestamp)
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A choice of version by hand.
+
+    Attributes:
+        by: who chooses.
+        address: the version's; empty: none is chosen.
+        service: the archive; it may be empty when the address tells it.
+        is_admin: whether that is an administrator, whom no lock stops.
+    """
+
+    by: str
+    address: str = ""
+    service: str = ""
+    is_admin: bool = False
 
 
 class Visit(StrEnum):
@@ -148,47 +169,33 @@ def put(connection: Connection, url_id: int, found: Iterable[Copy], day: int) ->
 
 
 def choose(
-    connection: Connection,
-    url: Observed,
-    address: str,
-    *,
-    by: str,
-    day: int,
-    is_admin: bool = False,
-    own: Sequence[str] = (),
-    service: str = "",
+    connection: Connection, url: Observed, choice: Choice, *, day: int, own: Sequence[str] = ()
 ) -> Kept:
-    """Choose a version by hand; an empty address chooses none (W30).
-
-    Args:
-        connection: one that writes.
-        url: of what.
-        address: the version's.
-        by: who chooses.
-        day: today's number.
-        is_admin: whether that is an administrator, whom no lock stops.
-        own: origins of our own pages.
-        service: the archive, when the address is empty or does not tell.
+    """Choose a version by hand, or none (W30).
 
     Raises:
         LockedError: the page is locked.
         RefusedAddressError: the address is no archive's, of another page, or none that can be read.
+        InputError: the archive and the address do not go together.
     """
     there = kept_of(connection, url.id)
-    if any(kept.is_locked for kept in there) and not is_admin:
+    is_locked = any(kept.is_locked for kept in there)
+    if is_locked and not choice.is_admin:
         raise LockedError(
             f"{url.url[:200]} changes all the time, so no version of it is chosen by hand; "
             "administrators may."
         )
-    copy = held(address, url.url, own=own) if address else Copy(_named(service, there), "", "")
-    if service and copy.service != service:
+    if choice.address:
+        copy = held(choice.address, url.url, own=own)
+    else:
+        copy = Copy(_named(choice.service, there), "", "")
+    if choice.service and copy.service != choice.service:
         raise InputError(
-            f"That address is of the archive {copy.service}, and not of {service[:80]}."
+            f"That address is of the archive {copy.service}, and not of {choice.service[:80]}."
         )
     found_day = next((kept.found_day for kept in there if kept.service == copy.service), day)
-    is_locked = any(kept.is_locked for kept in there)
     row = _row(url.id, copy, found_day, day, is_locked=is_locked)
-    upsert(connection, copies, ("url_id", "service"), [row | {"chosen_by": by}])
+    upsert(connection, copies, ("url_id", "service"), [row | {"chosen_by": choice.by}])
     return next(kept for kept in kept_of(connection, url.id) if kept.service == copy.service)
 
 
@@ -299,6 +306,34 @@ def may_search(connection: Connection, url_id: int, day: int) -> bool:
     """Whether archives may be asked about the URL again: what is unfixable is left for half a year."""
     last = last_search(connection, url_id)
     return last is None or day >= last.again_day
+
+
+def added_day(connection: Connection, url_id: int) -> int | None:
+    """The first day that a page had the URL (B06); None when no page is known that did."""
+    query = select(func.min(refs.c.first_day)).where(refs.c.url_id == url_id)
+    found = connection.execute(query).scalar()
+    return None if found is None else int(found)
+
+
+def without_copy(
+    connection: Connection, day: int, limit: int, *, living: bool = False
+) -> list[Observed]:
+    """Links that have no copy and about which archives may be asked: dead ones, or living ones, too."""
+    states = [int(state) for state in (DEAD | {State.ALIVE, State.DYING} if living else DEAD)]
+    again = case(
+        *((copy_searches.c.outcome == int(each), days) for each, days in AGAIN_DAYS.items()),
+        else_=0,
+    )
+    has_copy = exists().where(copies.c.url_id == urls.c.id, copies.c.address != "")
+    query = (
+        url_select()
+        .outerjoin(copy_searches, copy_searches.c.url_id == urls.c.id)
+        .where(urls.c.state.in_(states), not_(has_copy))
+        .where(or_(copy_searches.c.url_id.is_(None), copy_searches.c.day + again <= day))
+        .order_by(urls.c.id)
+        .limit(limit)
+    )
+    return [observed_of(row) for row in connection.execute(query)]
 
 
 class ArchiveCopies:

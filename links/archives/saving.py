@@ -132,7 +132,7 @@ def _outcome(told: dict[str, Any], code: str, url: str) -> Saved:
         outcome = Outcome.LATER if code in TRANSIENT else Outcome.NEVER
         return Saved(outcome, reason=f"{code}: {message}" if message else code)
     if told.get("status") != "success":
-        return Saved(Outcome.LATER, reason="it is not finished" if not message else message)
+        return Saved(Outcome.LATER, reason=message or "it is not finished")
     stamp, original = stamp_of(str(told.get("timestamp", ""))), told.get("original_url")
     if not stamp or not isinstance(original, str):
         return Saved(Outcome.LATER, reason="it does not say which copy")

@@ -20,6 +20,8 @@ _COMMANDS: dict[str, str] = {
     "passes": "crawler.cli.links.passes",
     "replace": "crawler.cli.links.replace",
     "report": "crawler.cli.links.report",
+    "copies": "crawler.cli.links.copies",
+    "recognise": "crawler.cli.links.recognise",
 }
 
 

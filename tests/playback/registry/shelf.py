@@ -251,9 +251,11 @@ class Front:
     runner: asyncio.Runner
     peer: str = "198.51.100.7"
 
-    def get(self, path: str, *, method: str = "GET", **headers: str) -> httpx.Response:
+    def get(
+        self, path: str, *, method: str = "GET", body: bytes | None = None, **headers: Any
+    ) -> httpx.Response:
         """The answer to a request, once all is done that belongs to it."""
-        return self.runner.run(self._ask(path, method, headers))
+        return self.runner.run(self._ask(path, method, headers, body))
 
     def post(self, path: str, body: bytes, headers: dict[str, str]) -> httpx.Response:
         """The answer to what is sent."""
@@ -270,7 +272,7 @@ class Front:
         return found[1]
 
     async def _ask(
-        self, path: str, method: str, headers: dict[str, str], body: bytes = b""
+        self, path: str, method: str, headers: dict[str, Any], body: bytes | None = b""
     ) -> httpx.Response:
         transport = httpx.ASGITransport(
             self.app, raise_app_exceptions=False, client=(self.peer, 50_000)
