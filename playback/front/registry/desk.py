@@ -28,7 +28,7 @@ from playback.front.registry.formats import scoped
 from playback.front.registry.listing import listed
 from playback.front.registry.noting import note_request
 from playback.front.registry.reading import Reading
-from playback.front.registry.searching import PatternFound, PatternQuestion, find
+from playback.front.registry.searching import PatternFound, PatternQuestion, find, kept_out
 from playback.front.registry.source import Source
 from playback.front.registry.voice import Voice
 
@@ -125,6 +125,15 @@ class Desk:
             for use in found.uses
         ]
         return replace(found, uses=tuple(uses))
+
+    def kept_out(self, question: PatternQuestion) -> list[str]:
+        """Entries of the wiki's exclusion list that keep links out of the answer (X06, X10).
+
+        Raises:
+            NoRegistryError: there is none.
+        """
+        with self._store().reading() as connection:
+            return kept_out(connection, question, day=self.day)
 
     def ping(self, question: PageQuestion) -> None:
         """Note that somebody asks for the pages, and that their links be read again (W22).

@@ -94,13 +94,14 @@ class People:
         form = read_form(request.query_params, self._stamp(request))
         return self._told(request, form, self._list_told, "list")
 
-    def page_told(self, question: PageQuestion, answer: Answer) -> Response:
+    def page_told(self, request: Request, question: PageQuestion, answer: Answer) -> Response:
         """The answer to a program's question as people see it (W68)."""
         form = Form(
             dbname=str(question.wiki),
             curid=str(question.page_ids[0]) if question.page_ids else "",
             title=question.titles[0] if question.titles else "",
             scope=question.scope.value,
+            stamp=self._stamp(request),
         )
         address = without_language(spoken.get().path)
         return self._rendered(form, answer=answer, address=address)
@@ -159,7 +160,10 @@ class People:
         found = self._desk.search(question)
         further = {**_filled(form), "stamp": form.stamp, "after": found.after}
         return self._rendered(
-            form, found=found, more=_address(FORM_PATH, further) if found.after else ""
+            form,
+            found=found,
+            warnings=self._desk.kept_out(question),
+            more=_address(FORM_PATH, further) if found.after else "",
         )
 
     def _list_told(self, request: Request, form: Form) -> Response:
@@ -205,7 +209,7 @@ class People:
     ) -> Response:
         nothing: dict[str, object] = {
             "answer": None, "error": "", "wait_s": 0, "is_away": False, "is_prefilled": False,
-            "normal": "", "link": None, "uses": None, "wiki": None, "found": None, "more": "",
+            "normal": "", "link": None, "uses": None, "wiki": None, "found": None, "warnings": (), "more": "",
             "listed": None, "kind": None, "is_first": True,
         }  # fmt: skip
         values = {**nothing, **self._helpers(), **values}

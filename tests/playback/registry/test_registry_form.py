@@ -172,6 +172,16 @@ def test_a_pattern_without_a_wiki_names_no_pages(front: Front) -> None:
     assert "Foo bar" not in text
 
 
+def test_a_search_says_what_the_wiki_keeps_out(shelf: Shelf, front: Front) -> None:
+    """And how it is found nevertheless; a search that meets no such entry says nothing (X06, X10)."""
+    shelf.settings({"excluded_domains": ["doi.org"]})
+    met = told(front, "pattern=*.doi.org&dbname=dewiki")
+    other = told(front, "pattern=*.de&dbname=dewiki")
+
+    assert 'insource:"doi.org"' in html.unescape(met)
+    assert "on purpose" not in other
+
+
 def test_a_long_answer_goes_on(shelf: Shelf, front: Front) -> None:
     """To the next part, each address once, and the way carries what the form sent."""
     wanted = {f"https://viele.de/{number:03}" for number in range(120)}
