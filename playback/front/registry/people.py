@@ -85,6 +85,10 @@ class People:
             "page": (form.title or form.curid, self._page_asked),
         }
         asked = next((name for name, (text, _) in asks.items() if text.strip()), "")
+        if not asked and "scope" in request.query_params:  # the button was pressed on empty fields
+            return self._rendered(
+                form, 400, error=translate("Give the name or the number of a page.")
+            )
         if not asked:
             return self._told(request, form, self._empty, "page")
         return self._told(request, form, asks[asked][1], asked)

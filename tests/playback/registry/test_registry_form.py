@@ -121,6 +121,7 @@ def test_what_is_on_no_watched_page_is_not_known(front: Front) -> None:
         ("pattern=*.de&status=odd", "no such filter"),
         ("title=a%01b&dbname=dewiki", "control characters"),
         ("title=Foo", "Name the wiki"),
+        ("dbname=dewiki&title=&curid=&scope=problems", "name or the number of a page"),
         ("curid=x&dbname=dewiki", "whole number"),
         ("url=https://a.de/&dbname=de wiki", "Name the wiki"),
     ],
@@ -130,7 +131,7 @@ def test_a_mistake_is_explained_and_the_form_stays_filled_in(
 ) -> None:
     """Nobody has to type it all again."""
     answer = front.get(f"/links?{query}&stamp={front.stamp()}")
-    name = query.partition("=")[0]
+    name = query.partition("=")[0].replace("dbname", "page-wiki")
 
     assert answer.status_code == 400
     assert 'role="alert"' in answer.text
