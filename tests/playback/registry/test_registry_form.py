@@ -4,10 +4,10 @@ import html
 import re
 from ipaddress import ip_address
 from pathlib import Path
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote, urlencode, urlsplit
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from core.errors import TransientError
@@ -287,3 +287,37 @@ def test_a_registry_that_is_away_keeps_the_form(tmp_path: Path) -> None:
     assert answer.status_code == 503
     assert fields_of(answer.text)["title"] == "Foo"
     assert "cannot be read at the moment" in answer.text
+
+
+NAMES = (
+    "url", "pattern", "dbname", "title", "titles", "curid", "pageid", "namespace", "status",
+    "scope", "farm", "with", "after", "stamp", "lang", "format", "ping", "fragment",
+)  # fmt: skip
+PATHS = (
+    "/links", "/links/list", "/links/api/page", "/links/api/list", "/externalLinkProblem",
+    "/externalLinkInfo", "/de/links",
+)  # fmt: skip
+VALUES = st.one_of(
+    st.text(max_size=30),
+    st.sampled_from(
+        ["dewiki@WMF", "1", "*.de", DEAD, "Foo bar", "spam", "all", "-1", "%", "\x00", "٣"]
+    ),
+)
+
+
+@settings(
+    max_examples=150,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+@given(
+    path=st.sampled_from(PATHS), query=st.dictionaries(st.sampled_from(NAMES), VALUES, max_size=5)
+)
+def test_no_question_is_too_odd(path: str, query: dict[str, str], front: Front) -> None:
+    """Whatever is asked: an answer, a reason, or patience; never a fault of ours."""
+    front.clock.seconds += 3_600
+    query = {name: value if name != "stamp" else front.stamp() for name, value in query.items()}
+    answer = front.get(f"{path}?{urlencode(query)}")
+
+    assert answer.status_code in (200, 204, 400)
+    assert "<script" not in answer.text
