@@ -93,6 +93,15 @@ class Desk:
         captures = self._own.newest([identity])
         return found[0], replace(found[1], capture=captures.get(identity, ""))
 
+    def spam(self, identity: str, wiki: WikiName) -> tuple[Link, Uses] | None:
+        """A URL that a spam list of the wiki names, and its pages; None when none does.
+
+        Raises:
+            NoRegistryError: there is none.
+        """
+        with self._store().snapshot() as reader:
+            return Reading(reader, self.day).spam(identity, wiki)
+
     def uses(self, url_id: int, wiki: WikiName, *, farm_wide: bool) -> Uses | None:
         """Pages of the wiki, or of its farm, that have the URL.
 

@@ -148,6 +148,9 @@ class People:
         if found is not None and wiki is not None:
             uses = self._desk.uses(found[0], wiki, farm_wide=form.farm)
         link = found[1] if found else None
+        spam = self._desk.spam(identity, wiki) if link is None and wiki is not None else None
+        if spam is not None:
+            link, uses = spam
         return self._rendered(form, normal=identity, link=link, uses=uses, wiki=wiki)
 
     def _pattern_told(self, request: Request, form: Form) -> Response:

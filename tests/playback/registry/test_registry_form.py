@@ -198,6 +198,18 @@ def test_a_long_answer_goes_on(shelf: Shelf, front: Front) -> None:
     assert set(found) == wanted
 
 
+def test_a_blocked_address_is_told_to_its_own_wiki(shelf: Shelf, front: Front) -> None:
+    """With its list and its pages; other wikis' blocks are nobody else's business (W06, W52)."""
+    shelf.spam(shelf.page(5, "Werbung"), "https://spam.top/buy")
+    own = told(front, "url=https://spam.top/buy&dbname=dewiki")
+    other = told(front, "url=https://spam.top/buy&dbname=frwiki")
+
+    assert "Blocked as spam by MediaWiki:Spam-blacklist, line 7" in own
+    assert "Werbung" in own
+    assert 'href="https://spam.top' not in own
+    assert "spam-blacklist" not in other.lower()
+
+
 def test_other_pages_are_told_for_one_wiki_or_its_farm(shelf: Shelf, front: Front) -> None:
     """Pages that had it lately among them; never another farm's (W09, W24)."""
     shelf.page(2, "Auch hier", DEAD)

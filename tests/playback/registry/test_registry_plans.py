@@ -8,7 +8,7 @@ from playback.front.registry import listing
 from playback.front.registry.answers import ListKind, WikiName
 from playback.front.registry.asking import PageQuestion
 from playback.front.registry.noting import unnoted
-from playback.front.registry.reading import LAST_SEEN, URL_BY_KEY
+from playback.front.registry.reading import LAST_SEEN, SPAM_BY_KEY, URL_BY_KEY
 from tests.playback.registry.shelf import TODAY, Shelf
 
 QUESTION = PageQuestion(WikiName("dewiki", "WMF"), (1, 2), ("Foo",), is_ping=True)
@@ -23,6 +23,8 @@ def statements(speaks: Any) -> Iterator[tuple[str, str]]:
     made["unnoted"] = unnoted(QUESTION, 1, TODAY)
     by_key: Any = URL_BY_KEY.body
     seen: Any = LAST_SEEN.body
+    spam: Any = SPAM_BY_KEY.body
+    made["spam"] = spam.params(key=b"x" * 16, wiki=1, most=101)
     made["key"] = by_key.params(key=b"x" * 16)
     made["seen"] = seen.params(ids=[1, 2, 3])
     for name, statement in made.items():
