@@ -1,7 +1,9 @@
 """What is known of pages and URLs, in few questions."""
 
+from typing import Any
+
 import pytest
-from sqlalchemy import insert, update
+from sqlalchemy import Table, insert, update
 
 from links.books.looking import (
     Copy,
@@ -30,7 +32,7 @@ URL, OTHER = "https://a.net/x", "https://b.net/y"
 
 
 def _fill_aside(store: Store, url_id: int, host_id: int, number: int) -> None:
-    rows = {
+    rows: dict[Table, dict[str, Any]] = {
         schema.url_quirks: {
             "url_id": url_id,
             "kind": 1,

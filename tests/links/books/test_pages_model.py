@@ -157,16 +157,11 @@ class Books(RuleBasedStateMachine):
                 for url, (first, left) in page.links.items()
                 if left is None or left > self.day - KEEP
             }
-        live = {
-            url
-            for page in self.pages.values()
-            for url, (_, left) in page.links.items()
-            if left is None
-        }
+        had = {url for page in self.pages.values() for url in page.links}
         unused = {
             url
             for url, touched in self.urls.items()
-            if touched <= self.day - KEEP and url not in live
+            if touched <= self.day - KEEP and url not in had
         }
         for url in unused:
             del self.urls[url]
