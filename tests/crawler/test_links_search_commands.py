@@ -149,7 +149,7 @@ def test_an_excluded_host_is_counted_and_told_of(store: Store, links: Links) -> 
     with store.writing() as rows:
         wiki = find_wiki(rows, WikiName("dewiki"))
         assert wiki is not None
-        drop_pages(rows, wiki.id, [5])
+        drop_pages(rows, wiki.id, [5], day=TODAY + 1)
     listed = facts(links("exclude", "list", "--wiki", "dewiki", "--json"))["entries"]
     assert [(each["links"], each["pages"], each["as"]) for each in listed] == [(8, 4, "pattern")]
     on_wiki = ("search", "*.creativecommons.org", "--wiki", "dewiki")
