@@ -264,6 +264,7 @@ class LinksSettings:
     user_agent: str = ""  # empty: our own, with the contact
     pass_days: int = 28  # looking at everything once should take no longer; else it is told
     keep_days: int = 100  # a URL that no page has had for so long is forgotten
+    reports_per_day: int = 3_000  # of all readers together; as many replacements may be proposed
     archives: tuple[
         str, ...
     ] = ()  # who is asked for copies, the preferred first (docs/archives.md); empty: nobody

@@ -68,7 +68,7 @@ class Preset:
     dead_days: int = 7
     dead_growth: int = 1
     dead_limit_days: int = 30
-    blocked_days: int = 14
+    blocked_days: int = 7
     seldom_days: int = 28
 
 

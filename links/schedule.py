@@ -60,17 +60,19 @@ def next_due(
 
 def _interval(before: Standing, after: Standing, day: int, preset: Preset, key: bytes) -> int:
     """Days to the next look."""
-    if after.state is State.DYING:
+    state = after.state
+    if state is State.DYING:
         return preset.failing_days
-    if after.state is State.DEAD:
+    if state is State.DEAD:
         return _dead_interval(before, after, preset)
-    if after.state is State.BLOCKED:
-        return preset.blocked_days + _spread(key, day, preset.spread_days + 1)
-    if after.state in _SELDOM:
-        return preset.seldom_days + _spread(key, day, preset.spread_days + 1)
-    if before.state is State.UNKNOWN and preset.first_days:
+    if state is State.ALIVE and before.state is State.UNKNOWN and preset.first_days:
         return 1 + _spread(key, day, preset.first_days)
-    return preset.alive_days + _spread(key, day, preset.spread_days + 1)
+    days = preset.alive_days
+    if state is State.BLOCKED:
+        days = preset.blocked_days
+    elif state in _SELDOM:
+        days = preset.seldom_days
+    return days + _spread(key, day, preset.spread_days + 1)
 
 
 def _dead_interval(before: Standing, after: Standing, preset: Preset) -> int:

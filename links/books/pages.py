@@ -20,9 +20,12 @@ from sqlalchemy import Connection, delete, insert, or_, select, update
 
 from core.errors import InputError
 from links.books.urls import ensure_urls
+from links.exclusion import Changes, tally, tally_from, tally_text
 from links.sorting import Sort, Sorted
+from links.spam_hits import hits_of, write_hits
 from links.store.schema import invalid, pages, refs, spam_hits, wikis
-from links.store.statements import Reader, Statement, batches, insert_or_leave, many, one
+from links.store.statements import Reader, Statement, batches, many, one
+from links.store.upserts import insert_missing
 
 PAGE_BITS = 40
 MAX_PAGE_ID = (1 << PAGE_BITS) - 1
@@ -36,7 +39,7 @@ class PageName:
 
     Attributes:
         page_id: the wiki's number for it, which a move does not change.
-        title: with the namespace's name; spaces, no underscores.
+        title: with the namespace's name; empty: not known, and what was known stays.
         namespace: its number.
     """
 
@@ -163,6 +166,13 @@ FORGET_PAGES = Statement(delete(pages).where(pages.c.id.in_(many("pages"))), "pa
 INVALID = Statement(
     select(invalid.c.page, invalid.c.key).where(invalid.c.page.in_(many("pages"))), "pages"
 )
+TALLIES = Statement(
+    select(pages.c.id, pages.c.excluded).where(
+        pages.c.id.in_(many("pages")), pages.c.excluded.is_not(None)
+    ),
+    "pages",
+)
+SET_TALLY = Statement(update(pages).where(pages.c.id == one("of")).values(excluded=one("tally")))
 FORGET_INVALID = Statement(
     delete(invalid).where(invalid.c.page == one("of"), invalid.c.key == one("digest"))
 )
@@ -191,8 +201,9 @@ def put_pages(connection: Connection, wiki_id: int, given: Iterable[PutPage], *,
     """Write the URLs of pages that were read today; a page that is new is made.
 
     Of two that name the same page the later one counts. What a page has of URLs that are watched
-    becomes its references; those that nobody can ask for are kept with it, as they stand there. All
-    other sorts are no business of this table (`links.sorting`).
+    becomes its references; those that nobody can ask for are kept with it, as they stand there; what a
+    spam list names is noted, and what the exclusion list names is counted (`links.sorting`). Example
+    domains, the farm's own hosts and other schemes leave no trace.
 
     Args:
         connection: of a transaction that writes.
@@ -215,13 +226,18 @@ def put_pages(connection: Connection, wiki_id: int, given: Iterable[PutPage], *,
     ids = ensure_urls(connection, sorted(set().union(*wanted.values())), day=day)
     lists = {page: {ids[identity] for identity in has} for page, has in wanted.items()}
     added, gone = _write_refs(connection, lists, day)
+    by_number = {number_of(wiki_id, page_id): each.links for page_id, each in put.items()}
     refused = {
-        number_of(wiki_id, page_id): {
-            _digest(link.text): link for link in each.links if link.sort is Sort.INVALID
-        }
-        for page_id, each in put.items()
+        page: {_digest(link.text): link for link in links if link.sort is Sort.INVALID}
+        for page, links in by_number.items()
     }
     _write_invalid(connection, refused, day)
+    hits = {page: hits_of(links) for page, links in by_number.items()}
+    write_hits(connection, wiki_id, hits, today=day)
+    tallies = {
+        page: tally(link.entry for link in links if link.entry) for page, links in by_number.items()
+    }
+    _write_tallies(connection, wiki_id, tallies, day)
     return Put(
         pages=len(put),
         urls=sum(map(len, lists.values())),
@@ -269,24 +285,26 @@ def move_page(connection: Connection, wiki_id: int, name: PageName) -> bool:
     Raises:
         InputError: that is no title.
     """
-    facts = {"new_title": _title(name), "new_namespace": name.namespace}
+    facts = {"new_title": check_name(name), "new_namespace": name.namespace}
     return MOVE.run(connection, {"wiki": wiki_id, "page": name.page_id, **facts}) > 0
 
 
-def drop_pages(connection: Connection, wiki_id: int, page_ids: Iterable[int]) -> int:
+def drop_pages(connection: Connection, wiki_id: int, page_ids: Iterable[int], *, day: int) -> int:
     """Forget pages that their wiki has deleted (W25, W37); how many were known.
 
     Their URLs stay until nothing has touched them for long: a page that is restored finds all that
     was known of them.
     """
     _lock(connection, wiki_id)
-    return forget_pages(connection, [number_of(wiki_id, page_id) for page_id in set(page_ids)])
+    numbers = [number_of(wiki_id, page_id) for page_id in set(page_ids)]
+    return forget_pages(connection, wiki_id, numbers, day=day)
 
 
-def forget_pages(connection: Connection, numbers: Iterable[int]) -> int:
-    """Take the pages away, by the registry's numbers, with all that hangs on them."""
+def forget_pages(connection: Connection, wiki_id: int, numbers: Iterable[int], *, day: int) -> int:
+    """Take pages of a wiki away, by the registry's numbers, with all that hangs on them."""
     gone = 0
     for batch in batches(sorted(numbers)):
+        _write_tallies(connection, wiki_id, {page: {} for page in batch}, day)
         for statement in FORGET.values():
             statement.run(connection, {"pages": batch})
         gone += FORGET_PAGES.run(connection, {"pages": batch})
@@ -311,7 +329,7 @@ def _write_names(
     connection: Connection, wiki_id: int, names: list[PageName], day: int, *, is_read: bool
 ) -> None:
     """Make the pages, or change what is known of them: they were read today, or are to be."""
-    titles = {name.page_id: _title(name) for name in names}
+    titles = {name.page_id: check_name(name) for name in names}
     there = find_pages(connection, wiki_id, titles)
     new, changed = [], []
     for name in names:
@@ -333,8 +351,9 @@ def _write_names(
             continue
         facts = {
             "of": old.id,
+            # A dump of links says no titles.
             "new_title": titles[name.page_id] or old.title,
-            "new_namespace": name.namespace,
+            "new_namespace": name.namespace if titles[name.page_id] else old.namespace,
             "day": day,
             "listed": listed,
             "stale": not is_read,
@@ -345,7 +364,7 @@ def _write_names(
     CHANGE.run(connection, changed)
 
 
-def _title(name: PageName) -> str:
+def check_name(name: PageName) -> str:
     """The title as it is kept.
 
     Raises:
@@ -412,7 +431,24 @@ def _write_invalid(
         if (page, digest) not in there
     ]
     if new:
-        connection.execute(insert_or_leave(connection, invalid), new)
+        insert_missing(connection, invalid, new)
+
+
+def _write_tallies(
+    connection: Connection, wiki_id: int, now: Mapping[int, Mapping[str, int]], day: int
+) -> None:
+    """Keep how many links of each page the exclusion list keeps out (X05), and the wiki's sums."""
+    before: dict[int, dict[str, int]] = {}
+    for batch in batches(now):
+        for page, text in TALLIES.rows(connection, {"pages": batch}):
+            before[page] = tally_from(text)
+    changed = [page for page, counts in now.items() if counts != before.get(page, {})]
+    changes = Changes()
+    for page in changed:
+        changes.note(before.get(page, {}), now[page])
+    if changed:
+        changes.write(connection, wiki_id, today=day)
+    SET_TALLY.run(connection, [{"of": page, "tally": tally_text(now[page])} for page in changed])
 
 
 def _digest(text: str) -> bytes:

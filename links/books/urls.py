@@ -15,7 +15,8 @@ from core.errors import InvariantError
 from links.locator import SCHEMES, Locator, bucket_of, domain_index, key_of, split, surt_host
 from links.states import Proof, Standing, State
 from links.store.schema import hosts, urls
-from links.store.statements import Reader, Statement, batches, insert_or_leave, many, one
+from links.store.statements import Reader, Statement, batches, many, one
+from links.store.upserts import insert_missing
 
 FIRST_LOOKS_DAYS = (
     7  # new URLs are looked at within a week, spread evenly: no burst after an import
@@ -99,8 +100,13 @@ FIND_KEYS = Statement(
     .where(urls.c.key.in_(many("keys"))),
     "keys",
 )
+# Held until the URL is written: a host without URLs may be forgotten (`links.books.retention`).
 FIND_HOSTS = Statement(
-    select(hosts.c.name, hosts.c.id).where(hosts.c.name.in_(many("names"))), "names"
+    select(hosts.c.name, hosts.c.id)
+    .where(hosts.c.name.in_(many("names")))
+    .order_by(hosts.c.id)
+    .with_for_update(read=True, key_share=True),
+    "names",
 )
 # Whoever changes several rows takes them in one order, lest two wait for each other.
 TOUCH = Statement(
@@ -135,12 +141,14 @@ def ensure_urls(connection: Connection, identities: Iterable[str], *, day: int) 
         if wanted.setdefault(key_of(identity), identity) != identity:
             raise _one_key(identity, wanted[key_of(identity)])
     ids, old = _known(connection, wanted, day)
+    # One that is too old may be forgotten between our two questions; touching tells.
+    while old and touch_urls(connection, old, day=day) < len(old):
+        ids, old = _known(connection, wanted, day)
     missing = {key: identity for key, identity in wanted.items() if identity not in ids}
     if missing:
         # In order, so that of two who write the same at once none waits for the other for ever.
         _write(connection, {key: split(missing[key]) for key in sorted(missing)}, day)
         ids |= _known(connection, missing, day)[0]
-    touch_urls(connection, old, day=day)
     return ids
 
 
@@ -162,10 +170,9 @@ def urls_by_id(reader: Reader, ids: Iterable[int]) -> dict[int, UrlRow]:
     return rows
 
 
-def touch_urls(connection: Connection, ids: Iterable[int], *, day: int) -> None:
-    """Note that a page that was read today has the URLs (W37): those stay that pages have."""
-    for batch in batches(sorted(ids)):
-        TOUCH.run(connection, {"ids": batch, "day": day})
+def touch_urls(connection: Connection, ids: Iterable[int], *, day: int) -> int:
+    """Note that a page that was read today has the URLs (W37); of how many this was news."""
+    return sum(TOUCH.run(connection, {"ids": batch, "day": day}) for batch in batches(sorted(ids)))
 
 
 def first_look(key: bytes, day: int) -> int:
@@ -231,7 +238,7 @@ def _write(connection: Connection, missing: Mapping[bytes, Locator], day: int) -
         }
         for key, each in missing.items()
     ]
-    connection.execute(insert_or_leave(connection, urls), rows)
+    insert_missing(connection, urls, rows)
 
 
 def _ensure_hosts(connection: Connection, names: list[str]) -> dict[str, int]:
@@ -248,7 +255,7 @@ def _ensure_hosts(connection: Connection, names: list[str]) -> dict[str, int]:
             }
             for name in missing
         ]
-        connection.execute(insert_or_leave(connection, hosts), rows)
+        insert_missing(connection, hosts, rows)
         found |= _find_hosts(connection, missing)
     return found
 

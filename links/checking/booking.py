@@ -32,8 +32,9 @@ from links.days import day_of
 from links.findings import Finding, How, Verdict
 from links.locator import SCHEMES, Locator
 from links.quirks import HostQuirk, UrlQuirk
+from links.reports import drop_reports
 from links.states import State
-from links.store.schema import hosts, observations, passes, reports, urls
+from links.store.schema import hosts, observations, passes, urls
 from links.store.upserts import insert_missing
 
 _AT_ONCE = 500
@@ -120,14 +121,16 @@ def delay(connection: Connection, delays: Iterable[Delay], *, horizon: int) -> N
         )
 
 
-def settle_marked(connection: Connection, states: dict[int, State], *, due_day: int) -> None:
-    """Let URLs be what people decided (B10, B11), and let nobody ask for them until that day."""
-    rows = [
-        {"b_id": url_id, "state": int(state), "due_day": due_day, "opinion_day": None}
-        for url_id, state in states.items()
-    ]
-    if rows:
-        connection.execute(update(urls).where(urls.c.id == bindparam("b_id")), rows)
+def settle_marked(
+    connection: Connection, url_id: int, state: State, *, due_day: int | None
+) -> None:
+    """Let a URL be what people decided (B10, B11), and let nobody ask for it until that day."""
+    connection.execute(
+        update(urls)
+        .where(urls.c.id == url_id)
+        .values(state=int(state), due_day=due_day, opinion_day=None, proofs=0)
+        .values(fails=0, first_fail_day=None, last_fail_day=None)
+    )
 
 
 def _rounds(results: Sequence[Result]) -> list[list[Result]]:
@@ -269,7 +272,7 @@ class _Batch:
             insert_missing(connection, observations, self._observed)
             _trim(connection, [row["url_id"] for row in self._observed])
         if self._answering:  # W14: what answers us needs nobody to say so
-            connection.execute(delete(reports).where(reports.c.url_id.in_(self._answering)))
+            drop_reports(connection, self._answering)
         write_host_quirks(connection, self._of_hosts, day=self._day)
         write_url_quirks(connection, self._of_urls, day=self._day)
 

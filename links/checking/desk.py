@@ -66,6 +66,14 @@ class Desk:
         """
         return await self._patiently(lambda: self._write(work))
 
+    async def do(self, work: Callable[[], T]) -> T:
+        """What the work, which asks the database by itself, makes of it; as patiently.
+
+        Raises:
+            TransientError: the database did not answer for longer than the patience.
+        """
+        return await self._patiently(work)
+
     async def try_write(self, work: Callable[[Connection], T]) -> T:
         """As `write`, but once.
 

@@ -121,6 +121,12 @@ def count_due(connection: Connection, part: Part, day: int) -> int:
     return int(connection.execute(asked).scalar_one())
 
 
+def count_awaiting(connection: Connection) -> int:
+    """How many URLs wait for a browser's opinion."""
+    asked = select(func.count()).select_from(urls).where(urls.c.opinion_day.is_not(None))
+    return int(connection.execute(asked).scalar_one())
+
+
 class HostCount(NamedTuple):
     """How many URLs of a host are due."""
 

@@ -13,8 +13,9 @@ from typing import Protocol
 
 from sqlalchemy import Connection
 
+from core.errors import BadUrlError
 from links.checking import due
-from links.checking.booking import settle_marked
+from links.checking.booking import SETTLED, settle_marked
 from links.checking.desk import Desk
 from links.checking.due import START, URGENT_DAY, DueUrl, Place
 from links.checking.parts import Part
@@ -26,19 +27,26 @@ from links.timetable import Added, Timetable
 _MARKED_DAYS = 28  # until a marked URL's mark is looked at again: a mark may end
 
 
-class Marks(Protocol):
-    """What people decided about URLs (B10, B11, A16)."""
+class Deciding(Protocol):
+    """What people decided about URLs (B10, B11, A16), as it is at a moment."""
 
     def state_of(self, url: str) -> State | None:
-        """PERMALIVE, PERMADEAD or EXCLUDED; None when nobody decided anything."""
+        """PERMALIVE, PERMADEAD or EXCLUDED; None when nobody decided anything.
+
+        Raises:
+            BadUrlError: it is no URL.
+        """
 
 
-class NoMarks:
-    """Nobody decided anything."""
+class Marks(Protocol):
+    """Where decisions are read."""
 
-    def state_of(self, url: str) -> State | None:  # noqa: ARG002 - a protocol's
-        """None."""
-        return None
+    def current(self) -> Deciding:
+        """Those that hold now.
+
+        Raises:
+            TransientError: the registry does not answer.
+        """
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,20 +189,19 @@ class Feed:
 
     async def _take(self, found: Sequence[DueUrl]) -> None:
         fresh = [url for url in found if not self._is_held(url)]
-        marked: dict[int, State] = {}
-        for url in fresh:
-            state = self._marks.state_of(url.url)
-            if state is not None:
-                marked[url.id] = state
-        if marked:
+        if not fresh:
+            return
+        decided = await self._desk.do(lambda: _decided(self._marks, fresh))
+        settled = [url for url in fresh if decided[url.id] is not None or _is_settled(url)]
+        if settled:
             again = self._today + _MARKED_DAYS
-            await self._desk.write(lambda rows: settle_marked(rows, marked, due_day=again))
+            await self._desk.write(lambda rows: _settle(rows, settled, decided, due_day=again))
         names = {url.host for url in fresh}
-        quirks = await self._desk.read(lambda rows: _quirks(rows, names, self._today))
+        quirks = await self._desk.read(lambda rows: quirks_of(rows, names, day=self._today))
         for url in fresh:
-            if url.id in marked or self._is_held(url):
-                continue
-            self._add(url, quirks.get(url.host, frozenset()))
+            is_asked = decided[url.id] is None and url.standing.state is not State.INVALID
+            if is_asked and not self._is_held(url):
+                self._add(url, quirks.get(url.host, frozenset()))
 
     def _add(self, url: DueUrl, quirks: frozenset[HostQuirk]) -> None:
         inferable = may_infer(url.standing) and HostQuirk.UNVERIFIABLE not in quirks
@@ -210,5 +217,31 @@ class Feed:
                     self._ready.add(url.host_id)
 
 
-def _quirks(rows: Connection, names: set[str], day: int) -> dict[str, frozenset[HostQuirk]]:
-    return quirks_of(rows, names, day=day) if names else {}
+def _is_settled(url: DueUrl) -> bool:
+    return url.standing.state in SETTLED
+
+
+def _decided(marks: Marks, urls: Sequence[DueUrl]) -> dict[int, State | None]:
+    """What people decided about each."""
+    deciding = marks.current()
+    found: dict[int, State | None] = {}
+    for url in urls:
+        try:
+            found[url.id] = deciding.state_of(url.url)
+        except BadUrlError:  # a rule of URLs that is newer than the row
+            found[url.id] = None
+    return found
+
+
+def _settle(
+    rows: Connection, urls: Sequence[DueUrl], decided: dict[int, State | None], *, due_day: int
+) -> None:
+    """Let each be what was decided; what nobody decides on any more begins anew."""
+    for url in urls:
+        state = decided[url.id]
+        if state is not None:
+            settle_marked(rows, url.id, state, due_day=due_day)
+        elif url.standing.state is State.INVALID:
+            settle_marked(rows, url.id, State.INVALID, due_day=None)
+        else:
+            settle_marked(rows, url.id, State.UNKNOWN, due_day=url.due_day)

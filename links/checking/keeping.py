@@ -6,7 +6,8 @@ looks. They are kept in batches, each exactly once and only while the leases are
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 from sqlalchemy import Connection
@@ -24,7 +25,7 @@ from links.checking.passes import PassRow
 
 LEASE_S = 90
 BATCH = 500
-_LINGER_S = 0.25  # a small batch waits so long for more
+_LINGER_S = 0.1  # a small batch waits so long for more
 
 
 class Tenure:
@@ -80,6 +81,21 @@ class Tenure:
         while True:
             await asyncio.sleep(self._length_s / 3)
             await self.renew()
+
+    @asynccontextmanager
+    async def renewed(self) -> AsyncIterator[None]:
+        """Renew them as long as the block takes.
+
+        Raises:
+            LeaseLostError: another checker has one of them: the block is broken off.
+        """
+        try:
+            async with asyncio.TaskGroup() as group:
+                renewing = group.create_task(self.run())
+                yield
+                renewing.cancel()
+        except BaseExceptionGroup as several:
+            raise several.exceptions[0] from several
 
     async def renew(self) -> None:
         """Renew them once, if the database answers."""

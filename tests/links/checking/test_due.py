@@ -35,24 +35,24 @@ def test_windows_show_each_due_url_once(store: Store) -> None:
     assert {each.url for each in found} == set(MANY)
 
 
-def test_the_longest_due_come_first_and_a_day_in_the_order_of_keys(store: Store) -> None:
+def test_the_longest_due_come_first_and_a_day_in_the_order_of_keys(sqlite_store: Store) -> None:
     """Keys are digests: no host's URLs stand together (W40)."""
-    watch(store, MANY[20:], day=5)
-    watch(store, MANY[:20], day=2)
+    watch(sqlite_store, MANY[20:], day=5)
+    watch(sqlite_store, MANY[:20], day=2)
 
-    with store.reading() as rows:
+    with sqlite_store.reading() as rows:
         found = _all(lambda after: due.old_ones(rows, WHOLE, 8, after=after, limit=6))
 
     assert [each.due_day for each in found] == [2] * 20 + [5] * 20
     assert [each.key for each in found[:20]] == sorted(locate(url).key for url in MANY[:20])
 
 
-def test_new_urls_are_read_apart(store: Store) -> None:
+def test_new_urls_are_read_apart(sqlite_store: Store) -> None:
     """What was never looked at comes first, however long others are due."""
-    watch(store, MANY[:5], day=1, checked_day=0)
-    watch(store, MANY[5:8], day=4)
+    watch(sqlite_store, MANY[:5], day=1, checked_day=0)
+    watch(sqlite_store, MANY[5:8], day=4)
 
-    with store.reading() as rows:
+    with sqlite_store.reading() as rows:
         found = due.new_ones(rows, WHOLE, 8, after=START, limit=10)
 
     assert {each.url for each in found} == set(MANY[5:8])
@@ -74,48 +74,52 @@ def test_parts_share_out_what_is_due(store: Store) -> None:
     assert len(set(owners)) == len({host for host, _ in owners})
 
 
-def test_a_hosts_urls_are_read_without_those_in_hand(store: Store) -> None:
+def test_a_hosts_urls_are_read_without_those_in_hand(sqlite_store: Store) -> None:
     """A host with more than a window holds is read on by itself."""
-    ids = watch(store, [f"http://big.example/{number}" for number in range(12)], day=1)
+    ids = watch(sqlite_store, [f"http://big.example/{number}" for number in range(12)], day=1)
     host_id = 1
     passing = list(ids.values())[:5]
 
-    with store.reading() as rows:
+    with sqlite_store.reading() as rows:
         found = due.of_host(rows, host_id, 8, passing=passing, limit=4)
 
     assert len(found) == 4
     assert not {each.id for each in found} & set(passing)
 
 
-def test_hosts_are_counted_by_what_is_due(store: Store) -> None:
+def test_hosts_are_counted_by_what_is_due(sqlite_store: Store) -> None:
     """Those with the most first."""
-    watch(store, ["http://few.example/", *(f"http://many.example/{n}" for n in range(3))], day=1)
+    watch(
+        sqlite_store,
+        ["http://few.example/", *(f"http://many.example/{n}" for n in range(3))],
+        day=1,
+    )
 
-    with store.reading() as rows:
+    with sqlite_store.reading() as rows:
         assert due.count_by_host(rows, WHOLE, 8, limit=5) == [
             ("many.example", 3),
             ("few.example", 1),
         ]
 
 
-def test_the_next_due_day_is_the_first_of_all(store: Store) -> None:
+def test_the_next_due_day_is_the_first_of_all(sqlite_store: Store) -> None:
     """What is never looked at has none."""
-    watch(store, ["http://never.example/"], due_day=None)
-    with store.reading() as rows:
+    watch(sqlite_store, ["http://never.example/"], due_day=None)
+    with sqlite_store.reading() as rows:
         assert due.next_due_day(rows, WHOLE) is None
-    watch(store, ["http://a.example/", "http://b.example/"], day=7)
-    with store.reading() as rows:
+    watch(sqlite_store, ["http://a.example/", "http://b.example/"], day=7)
+    with sqlite_store.reading() as rows:
         assert due.next_due_day(rows, WHOLE) == 7
 
 
-def test_a_url_asked_for_by_name_is_due_before_all_others(store: Store) -> None:
+def test_a_url_asked_for_by_name_is_due_before_all_others(sqlite_store: Store) -> None:
     """Whichever checker has its host finds it first."""
-    watch(store, MANY, day=1)
-    ids = watch(store, ["http://urgent.example/"], day=99)
+    watch(sqlite_store, MANY, day=1)
+    ids = watch(sqlite_store, ["http://urgent.example/"], day=99)
 
-    with store.writing() as rows:
+    with sqlite_store.writing() as rows:
         due.make_urgent(rows, list(ids.values()))
-    with store.reading() as rows:
+    with sqlite_store.reading() as rows:
         assert due.old_ones(rows, WHOLE, 8, after=START, limit=1)[0].id in ids.values()
 
 
@@ -129,9 +133,9 @@ def test_windows_are_read_by_an_index(
         raw = rows.connection.dbapi_connection
         assert raw is not None
         asked: list[str] = []
-        raw.set_trace_callback(asked.append)  # type: ignore[attr-defined]
+        raw.set_trace_callback(asked.append)
         reader(rows, WHOLE, 8, after=Place(3, b"\x01"), limit=5)
-        raw.set_trace_callback(None)  # type: ignore[attr-defined]
+        raw.set_trace_callback(None)
         for statement in asked:
             plans += [
                 str(row[3]) for row in rows.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}")

@@ -36,15 +36,15 @@ def test_what_is_no_part_is_refused(text: str) -> None:
         parse_part(text)
 
 
-def test_a_part_has_one_holder(store: Store) -> None:
+def test_a_part_has_one_holder(sqlite_store: Store) -> None:
     """Neither it nor one that overlaps it is given to another; the others are."""
-    with store.writing() as rows:
+    with sqlite_store.writing() as rows:
         take(rows, Part(1, 2), "one", now=100, length_s=60)
 
     for part in (Part(1, 2), WHOLE, Part(3, 4)):
-        with pytest.raises(LeaseHeldError, match="one"), store.writing() as rows:
+        with pytest.raises(LeaseHeldError, match="one"), sqlite_store.writing() as rows:
             take(rows, part, "other", now=159, length_s=60)
-    with store.writing() as rows:
+    with sqlite_store.writing() as rows:
         take(rows, Part(2, 4), "other", now=159, length_s=60)
 
 
@@ -64,19 +64,19 @@ def test_a_lease_that_is_over_is_taken_and_its_holder_writes_nothing_more(store:
         held(rows, awake)
 
 
-def test_a_lease_that_nobody_took_goes_on(store: Store) -> None:
+def test_a_lease_that_nobody_took_goes_on(sqlite_store: Store) -> None:
     """Though it was over: the database was away, for the others, too."""
-    with store.writing() as rows:
+    with sqlite_store.writing() as rows:
         lease = take(rows, WHOLE, "one", now=100, length_s=60)
-    with store.writing() as rows:
+    with sqlite_store.writing() as rows:
         renew(rows, lease, now=500, length_s=60)
-    with pytest.raises(LeaseHeldError), store.writing() as rows:
+    with pytest.raises(LeaseHeldError), sqlite_store.writing() as rows:
         take(rows, WHOLE, "other", now=559, length_s=60)
 
 
-def test_a_lease_given_back_is_free_at_once(store: Store) -> None:
+def test_a_lease_given_back_is_free_at_once(sqlite_store: Store) -> None:
     """And giving back what another has already takes nothing from it."""
-    with store.writing() as rows:
+    with sqlite_store.writing() as rows:
         old = take(rows, WHOLE, "one", now=100, length_s=60)
         give_back(rows, old)
         new = take(rows, WHOLE, "two", now=100, length_s=60)

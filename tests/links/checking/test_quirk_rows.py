@@ -25,45 +25,45 @@ def _days(store: Store) -> list[tuple[int, int]]:
         return [(row.first_day, row.last_day) for row in rows.execute(select(host_quirks))]
 
 
-def test_hosts_that_need_get_are_remembered_for_200_days(store: Store) -> None:
+def test_hosts_that_need_get_are_remembered_for_200_days(sqlite_store: Store) -> None:
     """Then HEAD has to fail anew (W42)."""
-    watch(store, ["http://a.example.org/"])
-    _write(store, GET, 10)
+    watch(sqlite_store, ["http://a.example.org/"])
+    _write(sqlite_store, GET, 10)
 
-    with store.reading() as rows:
+    with sqlite_store.reading() as rows:
         assert quirks_of(rows, ["a.example.org"], day=209) == {"a.example.org": {GET}}
         assert quirks_of(rows, ["a.example.org"], day=210) == {}
-    _write(store, GET, 210)
-    assert _days(store) == [(210, 210)]
+    _write(sqlite_store, GET, 210)
+    assert _days(sqlite_store) == [(210, 210)]
 
 
-def test_a_quirk_is_written_anew_after_ten_days(store: Store) -> None:
+def test_a_quirk_is_written_anew_after_ten_days(sqlite_store: Store) -> None:
     """Not each time that it is seen (W47)."""
-    watch(store, ["http://a.example.org/"])
+    watch(sqlite_store, ["http://a.example.org/"])
     for day in (5, 9, 14, 15, 20, 26):
-        _write(store, HostQuirk.DNS_ERROR, day)
+        _write(sqlite_store, HostQuirk.DNS_ERROR, day)
 
-    assert _days(store) == [(5, 26)]
+    assert _days(sqlite_store) == [(5, 26)]
 
 
-def test_a_property_that_is_gone_takes_its_row_along(store: Store) -> None:
+def test_a_property_that_is_gone_takes_its_row_along(sqlite_store: Store) -> None:
     """At once (W47)."""
-    watch(store, ["http://a.example.org/"])
-    _write(store, HostQuirk.DNS_ERROR, 5)
-    _write(store, HostQuirk.DNS_ERROR, 6, is_there=False)
+    watch(sqlite_store, ["http://a.example.org/"])
+    _write(sqlite_store, HostQuirk.DNS_ERROR, 5)
+    _write(sqlite_store, HostQuirk.DNS_ERROR, 6, is_there=False)
 
-    assert _days(store) == []
+    assert _days(sqlite_store) == []
 
 
-def test_a_quirk_that_was_long_not_seen_is_not_believed(store: Store) -> None:
+def test_a_quirk_that_was_long_not_seen_is_not_believed(sqlite_store: Store) -> None:
     """After 100 days it begins anew (W47)."""
-    watch(store, ["http://a.example.org/"])
-    _write(store, HostQuirk.HTTPS_NEEDED, 5)
+    watch(sqlite_store, ["http://a.example.org/"])
+    _write(sqlite_store, HostQuirk.HTTPS_NEEDED, 5)
 
-    with store.reading() as rows:
+    with sqlite_store.reading() as rows:
         assert quirks_of(rows, ["a.example.org"], day=105) == {}
-    _write(store, HostQuirk.HTTPS_NEEDED, 105)
-    assert _days(store) == [(105, 105)]
+    _write(sqlite_store, HostQuirk.HTTPS_NEEDED, 105)
+    assert _days(sqlite_store) == [(105, 105)]
 
 
 def test_quirks_hold_for_hosts_below(store: Store) -> None:

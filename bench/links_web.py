@@ -1,0 +1,276 @@
+"""A small wiki's part of the web for a simulated year: hosts, links, and what becomes of them.
+
+What a look finds depends on the link, the moment and who looks, never on the order of the looks.
+Hosts have links as Zipf has it. A host, or a link, has episodes: spans of days in which a look finds
+something else than a page. Whether an episode is an outage (two weeks at most; the links live) or an end
+(they are gone until it ends) is the truth that a checker is held against.
+"""
+
+import math
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+from links.findings import Finding, How, Verdict
+from links.locator import key_of
+from links.status import Code, verdict_of
+
+DAYS = 365
+FOR_EVER = 10_000.0
+_MIX = 0x9E3779B97F4A7C15
+_MASK = (1 << 64) - 1
+
+
+def _finding(code: Code, *, wide: bool = False, retry_s: float | None = None) -> Finding:
+    verdict = Verdict.UNDECIDED if retry_s is not None else verdict_of(code)
+    return Finding(code, verdict, How.GET, whole_host=wide, retry_after_s=retry_s)
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """What is found, by whom, and how long the look takes.
+
+    Attributes:
+        plain: what the checker finds.
+        seen: what the browser finds.
+        seconds: how long the checker's look takes.
+    """
+
+    plain: Finding
+    seen: Finding
+    seconds: float
+
+
+def _sight(
+    code: Code, seen: Code | None = None, *, seconds: float = 0.4, wide: bool = False
+) -> Sight:
+    by_eye = code if seen is None else seen
+    verdict = Verdict.GONE if by_eye is Code.SOFT_404 else verdict_of(by_eye)
+    return Sight(
+        _finding(code, wide=wide), Finding(by_eye, verdict, How.BROWSER, whole_host=wide), seconds
+    )
+
+
+FINE = Sight(
+    Finding(Code.FINE, Verdict.OK, How.HEAD, http=200),
+    Finding(Code.FINE, Verdict.OK, How.BROWSER),
+    0.3,
+)
+MOVED = Sight(Finding(Code.MOVED, Verdict.OK, How.HEAD, http=200), FINE.seen, 0.6)
+NOT_FOUND = _sight(Code.NOT_FOUND)
+GONE = _sight(Code.GONE)
+NO_NAME = _sight(Code.DNS_UNKNOWN, wide=True, seconds=0.1)
+REFUSED = _sight(Code.REFUSED, wide=True, seconds=0.1)
+NO_ROUTE = _sight(Code.NO_ROUTE, wide=True, seconds=10.0)
+TIMEOUT = _sight(Code.TIMEOUT, seconds=60.0)
+BAD_GATEWAY = _sight(Code.BAD_GATEWAY)
+BROKEN = _sight(Code.BAD_REQUEST)  # 500
+DOWN = _sight(Code.UNAVAILABLE)
+BLOCKED = _sight(Code.NO_ACCESS, Code.FINE)
+CHALLENGE = _sight(Code.CHALLENGE)
+PARKED = _sight(Code.TO_THE_ROOT, Code.PARKED)
+SOFT = _sight(Code.TO_THE_ROOT, Code.SOFT_404)
+MAINTAINED = Sight(_finding(Code.UNAVAILABLE, retry_s=7200.0), _sight(Code.UNAVAILABLE).seen, 0.4)
+SLOW_DOWN = Sight(_finding(Code.TOO_MANY, retry_s=30.0), FINE.seen, 0.2)
+TOO_MANY = Sight(_finding(Code.TOO_MANY), FINE.seen, 0.2)
+
+_OUTAGES = (NO_NAME, REFUSED, NO_ROUTE, TIMEOUT, BAD_GATEWAY, BROKEN, DOWN, MAINTAINED)
+_ENDS_OF_HOSTS = (NO_NAME, REFUSED, NO_ROUTE, TIMEOUT, PARKED, BAD_GATEWAY)
+_ENDS_OF_LINKS = (NOT_FOUND, NOT_FOUND, NOT_FOUND, GONE, SOFT)
+_HICCUPS = (TIMEOUT, BAD_GATEWAY, BROKEN, DOWN, REFUSED)
+
+
+@dataclass(frozen=True, slots=True)
+class Episode:
+    """From one day to another, in days and their parts, every look finds this.
+
+    `gone` is the truth: whether the links are gone, or merely away.
+    """
+
+    start: float
+    end: float
+    sight: Sight
+    gone: bool = False
+
+
+@dataclass(slots=True)
+class Host:
+    """A host as it really is.
+
+    Attributes:
+        name: its name.
+        base: what a look finds when nothing is the matter.
+        flaky: the part of looks that fail for nothing.
+        limit_s: asked sooner than so many seconds after the last time, it says 429; 0: never.
+        delay_s: its Crawl-delay.
+        episodes: what happens to it.
+        asked: when the last request to it ended, in seconds.
+    """
+
+    name: str
+    base: Sight = FINE
+    flaky: float = 0.0
+    limit_s: float = 0.0
+    delay_s: float = 0.0
+    episodes: list[Episode] = field(default_factory=list)
+    asked: float = -math.inf
+
+
+@dataclass(slots=True)
+class Link:
+    """A link as it really is: its host, its key, and what happens to it alone."""
+
+    host: Host
+    key: bytes
+    seed: int
+    moved_on: float = FOR_EVER
+    episodes: list[Episode] = field(default_factory=list)
+
+    @property
+    def plain(self) -> bool:
+        """Whether every look finds a page."""
+        host = self.host
+        quiet = not (self.episodes or host.episodes or host.flaky or host.limit_s)
+        return quiet and host.base is FINE and self.moved_on == FOR_EVER
+
+    def sight(self, moment: float) -> Sight:
+        """What a look at that moment finds, in days and their parts."""
+        for episode in self.host.episodes:
+            if episode.start <= moment < episode.end:
+                return episode.sight
+        if self.host.base is BLOCKED:
+            return BLOCKED  # whatever has become of the link
+        for episode in self.episodes:
+            if episode.start <= moment < episode.end:
+                return episode.sight
+        if self.host.flaky and _chance(self.seed, int(moment)) < self.host.flaky:
+            return _HICCUPS[(self.seed + int(moment)) % len(_HICCUPS)]
+        if self.moved_on <= moment and self.host.base is FINE:
+            return MOVED
+        return self.host.base
+
+    @property
+    def ends(self) -> list[Episode]:
+        """When it is gone, in order, as far as anybody who asks could know."""
+        own = [] if self.host.base is BLOCKED else self.episodes
+        both = [each for each in (*self.host.episodes, *own) if each.gone]
+        merged: list[Episode] = []
+        for each in sorted(both, key=lambda episode: episode.start):
+            if merged and each.start <= merged[-1].end:
+                merged[-1] = replace(merged[-1], end=max(merged[-1].end, each.end))
+            else:
+                merged.append(each)
+        return merged
+
+    @property
+    def is_hidden(self) -> bool:
+        """Whether its host refuses even the browser some day: then nobody knows what becomes of it."""
+        return any(each.sight is CHALLENGE for each in self.host.episodes)
+
+    def gone_since(self, moment: float) -> float | None:
+        """Since when it is gone at that moment; None when it lives."""
+        return next((each.start for each in self.ends if each.start <= moment < each.end), None)
+
+
+def _chance(seed: int, day: int) -> float:
+    """A number between 0 and 1 for a link and a day."""
+    mixed = ((seed ^ (day * _MIX)) * _MIX) & _MASK
+    mixed ^= mixed >> 29
+    return ((mixed * _MIX) & _MASK) / 2**64
+
+
+def web(count: int, seed: int) -> list[Link]:
+    """So many links over a quarter as many hosts at most, the same for the same seed."""
+    rng = random.Random(seed)
+    names = max(count // 4, 10)
+    weights = [1 / (place + 10) for place in range(names)]
+    hosts = [_host(rng, number) for number in range(names)]
+    chosen = rng.choices(hosts, weights, k=count)
+    return [_link(rng, host, number) for number, host in enumerate(chosen)]
+
+
+def _host(rng: random.Random, number: int) -> Host:
+    host = Host(f"host{number}.test")
+    kinds: tuple[tuple[float, Callable[[random.Random, Host], None]], ...] = (
+        (0.45, _nothing),
+        (0.15, _flaky),
+        (0.15, _outages),
+        (0.05, _flaky_with_outages),
+        (0.06, _bot_refusing),
+        (0.03, _challenging),
+        (0.03, _rate_limiting),
+        (0.02, _delaying),
+        (0.06, _dying),
+    )
+    drawn = rng.random()
+    for share, make in kinds:
+        drawn -= share
+        if drawn < 0:
+            make(rng, host)
+            break
+    return host
+
+
+def _nothing(rng: random.Random, host: Host) -> None:
+    del rng, host
+
+
+def _flaky(rng: random.Random, host: Host) -> None:
+    host.flaky = rng.uniform(0.01, 0.05)
+
+
+def _outages(rng: random.Random, host: Host) -> None:
+    """One to four outages of an hour to twelve days, at least two weeks from one another."""
+    start = rng.uniform(0, 90)
+    for _ in range(rng.randint(1, 4)):
+        days = rng.choice((rng.uniform(1, 24) / 24, rng.uniform(1, 5), rng.uniform(5, 12)))
+        host.episodes.append(Episode(start, start + days, rng.choice(_OUTAGES)))
+        start += days + rng.uniform(14, 90)
+
+
+def _flaky_with_outages(rng: random.Random, host: Host) -> None:
+    _flaky(rng, host)
+    _outages(rng, host)
+
+
+def _bot_refusing(rng: random.Random, host: Host) -> None:
+    """Refuses the checker; a tenth of these lose their names some day."""
+    host.base = BLOCKED
+    if rng.random() < 0.1:
+        host.episodes.append(Episode(rng.uniform(0, DAYS), FOR_EVER, NO_NAME, gone=True))
+
+
+def _challenging(rng: random.Random, host: Host) -> None:
+    """Refuses the browser, too, or begins to at some day."""
+    host.episodes.append(Episode(rng.choice((0.0, rng.uniform(0, DAYS))), FOR_EVER, CHALLENGE))
+
+
+def _rate_limiting(rng: random.Random, host: Host) -> None:
+    host.limit_s = rng.uniform(4.0, 40.0)
+
+
+def _delaying(rng: random.Random, host: Host) -> None:
+    host.delay_s = rng.choice((10.0, 20.0, 30.0))
+
+
+def _dying(rng: random.Random, host: Host) -> None:
+    """Ends some day; a part of them comes back after a month or more."""
+    start = rng.uniform(0, DAYS)
+    end = start + rng.uniform(40, 150) if rng.random() < 0.2 else FOR_EVER
+    host.episodes.append(Episode(start, end, rng.choice(_ENDS_OF_HOSTS), gone=True))
+
+
+def _link(rng: random.Random, host: Host, number: int) -> Link:
+    link = Link(host, key_of(f"https://{host.name}/{number}"), rng.getrandbits(64))
+    drawn = rng.random()
+    if drawn < 0.06:
+        start = rng.uniform(0, DAYS)
+        end = start + rng.uniform(40, 150) if drawn < 0.01 else FOR_EVER
+        link.episodes.append(Episode(start, end, rng.choice(_ENDS_OF_LINKS), gone=True))
+    elif drawn < 0.09:
+        link.moved_on = rng.uniform(0, DAYS)
+    elif drawn < 0.11:  # away for a while, by itself, without being called gone
+        start = rng.uniform(0, DAYS)
+        away = rng.choice((BROKEN, DOWN, TIMEOUT))
+        link.episodes.append(Episode(start, start + rng.uniform(0.1, 12), away))
+    return link

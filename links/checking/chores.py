@@ -1,0 +1,96 @@
+"""What else a checker does between passes: proposals are tested, and what nobody sees is forgotten.
+
+Replacements that readers proposed are looked at as any URL is (W17): by turns at their hosts, and only
+at hosts of the checker's own part. Once a day the checker of the first part clears the registry of what
+no page has had for long (W39).
+"""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+
+from core.errors import BadUrlError, TransientError
+from core.urls import host_of
+from links.books.retention import Purged, purge
+from links.checking.parts import Part
+from links.checking.passing import Means
+from links.days import day_of
+from links.findings import Finding
+from links.locator import bucket_of
+from links.replacements import Replacement, book_test, replacements_to_test
+
+_LOG = logging.getLogger(__name__)
+_AT_ONCE = 20
+_MOST = 500  # of one round
+
+
+class Chores:
+    """The chores of one checker; `run` them after each pass."""
+
+    def __init__(self, means: Means, part: Part, *, keep_days: int) -> None:
+        """Forget what was not seen for so many days."""
+        self._means = means
+        self._part = part
+        self._keep_days = keep_days
+        self._purged_day = -1
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Do what is to be done today. A database that goes away ends it: tomorrow is another day."""
+        try:
+            await self.test_replacements(stop)
+            if not stop.is_set():
+                await self.forget()
+        except TransientError as error:
+            _LOG.warning("%s What was to be cleared up waits.", error)
+
+    async def test_replacements(self, stop: asyncio.Event) -> int:
+        """Look at the addresses that somebody proposed for dead links; how many."""
+        today = day_of(self._means.clock.now())
+        found = await self._means.desk.read(lambda rows: replacements_to_test(rows, today, _MOST))
+        mine = [each for each in found if self._is_mine(each.address)]
+        room = asyncio.Semaphore(_AT_ONCE)
+
+        async def test(each: Replacement) -> None:
+            async with room:
+                finding = None if stop.is_set() else await self._look(each.address)
+            if finding is not None:
+                await self._means.desk.write(lambda rows: book_test(rows, each, finding, today))
+
+        await _all([asyncio.create_task(test(each)) for each in mine])
+        return len(mine)
+
+    async def forget(self) -> Purged | None:
+        """Forget what is over, once a day, by the checker of the first part; None: not today."""
+        today = day_of(self._means.clock.now())
+        if self._part.number != 1 or self._purged_day == today:
+            return None
+        self._purged_day = today
+        store = self._means.desk.store
+        return await asyncio.to_thread(purge, store, day=today, keep_days=self._keep_days)
+
+    def _is_mine(self, address: str) -> bool:
+        try:
+            return self._part.has(bucket_of(host_of(address)))
+        except BadUrlError:
+            return False
+
+    async def _look(self, address: str) -> Finding | None:
+        """What a look finds; None when it did not come to its turn."""
+        with self._means.turns.look() as look:
+            try:
+                return await self._means.looks.probe(address)
+            except asyncio.CancelledError:
+                if not look.is_crowded:
+                    raise
+                look.task.uncancel()
+                return None
+
+
+async def _all(tasks: "Sequence[asyncio.Task[None]]") -> None:
+    """Wait for all; when one fails the others are ended first."""
+    try:
+        await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

@@ -1,0 +1,263 @@
+"""A small web on loopback: names, a name server, and hosts that do what a test tells them."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from typing import cast
+
+import dns.flags
+import dns.message
+import dns.rcode
+import dns.rrset
+
+from core.settings import EgressSettings, LinksSettings, Settings
+from links.asking.names import Names
+from links.asking.prober import Prober
+from links.checking.desk import Desk
+from links.checking.judging import Rules
+from links.checking.keeping import Tenure
+from links.checking.parts import WHOLE, Part
+from links.checking.passing import Means, OnKept, Passing, Plan, Tally
+from links.checking.turns import HostTurns
+from links.days import EPOCH
+from links.presets import DEFAULT, Preset
+from links.states import State
+from links.store.store import Store
+
+PAGE = (
+    "<!doctype html><title>{title}</title><h1>{title}</h1><p>"
+    + "The bridge was built of red stone. " * 12
+)
+Answering = Callable[[str, str], "Reply"]  # method and path
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What a host answers. Status 0 closes the connection without a word."""
+
+    status: int = 200
+    body: str = ""
+    headers: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A request that came."""
+
+    host: str
+    method: str
+    path: str
+    began: float
+    ended: float
+
+
+def fine(method: str, path: str) -> Reply:
+    """A page; of the paths that tests name, not of those that are invented."""
+    if len(path) > 12:
+        return gone(method, path)
+    return Reply(200, PAGE.format(title=f"Page {path}"))
+
+
+def gone(_method: str, _path: str) -> Reply:
+    """No such page."""
+    return Reply(404, "<title>Not found</title>No such page.")
+
+
+def broken(_method: str, _path: str) -> Reply:
+    """An error that may pass."""
+    return Reply(502, "<title>Bad gateway</title>")
+
+
+def silent(_method: str, _path: str) -> Reply:
+    """Nothing."""
+    return Reply(0)
+
+
+def no_head(method: str, path: str) -> Reply:
+    """HEAD is not allowed."""
+    return Reply(405) if method == "HEAD" else fine(method, path)
+
+
+class Farm:
+    """The hosts. Those without an entry are fine; names in `lost` do not exist.
+
+    Attributes:
+        hosts: what each host does; a test may change it at any time.
+        lost: names that the name server does not know.
+        asked: every request, in the order of coming.
+    """
+
+    def __init__(self) -> None:
+        self.hosts: dict[str, Answering] = {}
+        self.lost: set[str] = set()
+        self.asked: list[Asked] = []
+        self.port = 0
+        self.dns_port = 0
+        self.on_request: Callable[[], None] = lambda: None
+
+    def requests_to(self, host: str) -> list[Asked]:
+        """What a host was asked."""
+        return [each for each in self.asked if each.host == host]
+
+    def settings(self, names: list[str], **links: object) -> Settings:
+        """Settings in which these names lead here; `links` are changes of that group."""
+        known = {name: f"127.0.0.1:{self.port}" for name in names if name not in self.lost}
+        return Settings(
+            egress=EgressSettings(allow=("127.0.0.0/8",), resolve=known),
+            links=replace(
+                LinksSettings(host_gap_s=0.02, timeout_s=20.0, contact="https://example.org/"),
+                **links,  # type: ignore[arg-type]
+            ),
+        )
+
+    async def answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """One request, and its answer."""
+        try:
+            head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
+            began = time.monotonic()
+            method, path, _ = head.split(" ", 2)
+            host = next(
+                line[5:].strip() for line in head.split("\r\n") if line.lower().startswith("host:")
+            )
+            self.on_request()
+            reply = self.hosts.get(host, fine)(method, path)
+            self.asked.append(Asked(host, method, path, began, time.monotonic()))
+            if reply.status:
+                writer.write(_bytes(reply, with_body=method != "HEAD"))
+                await writer.drain()
+        except (asyncio.IncompleteReadError, ConnectionError):
+            return
+        finally:
+            writer.close()
+
+
+def _bytes(reply: Reply, *, with_body: bool) -> bytes:
+    body = reply.body.encode()
+    headers = {"Content-Type": "text/html; charset=utf-8", "Content-Length": str(len(body))}
+    lines = [f"{name}: {value}" for name, value in (headers | reply.headers).items()]
+    head = "\r\n".join([f"HTTP/1.1 {reply.status} Whatever", *lines, "Connection: close"])
+    return head.encode() + b"\r\n\r\n" + (body if with_body else b"")
+
+
+class _NameServer(asyncio.DatagramProtocol):
+    """Knows the root and, at 127.0.0.1, every name that is not lost."""
+
+    def __init__(self, farm: Farm) -> None:
+        self._farm = farm
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.DatagramTransport, transport)
+
+    def datagram_received(self, data: bytes, addr: tuple[str, int]) -> None:
+        query = dns.message.from_wire(data)
+        answer = dns.message.make_response(query)
+        answer.flags |= dns.flags.RA
+        question = query.question[0]
+        name = question.name.to_text()
+        if name == ".":
+            answer.answer.append(dns.rrset.from_text(".", 60, "IN", "NS", "a.root.example."))
+        elif name.rstrip(".") in self._farm.lost or not name.endswith(".example."):
+            answer.set_rcode(dns.rcode.NXDOMAIN)
+        elif question.rdtype == 1:
+            answer.answer.append(dns.rrset.from_text(name, 60, "IN", "A", "127.0.0.1"))
+        self._transport.sendto(answer.to_wire(), addr)
+
+
+@asynccontextmanager
+async def farming() -> AsyncIterator[Farm]:
+    """A farm, and its name server."""
+    farm = Farm()
+    server = await asyncio.start_server(farm.answer, "127.0.0.1", 0)
+    farm.port = server.sockets[0].getsockname()[1]
+    loop = asyncio.get_running_loop()
+    transport, _ = await loop.create_datagram_endpoint(
+        lambda: _NameServer(farm), local_addr=("127.0.0.1", 0)
+    )
+    farm.dns_port = transport.get_extra_info("sockname")[1]
+    try:
+        yield farm
+    finally:
+        transport.close()
+        server.close()
+        await server.wait_closed()
+
+
+class Days:
+    """A clock whose days a test turns."""
+
+    def __init__(self, day: int = 3_000) -> None:
+        self.day = day
+
+    def now(self) -> datetime:
+        """Noon of the day."""
+        noon = datetime(EPOCH.year, EPOCH.month, EPOCH.day, 12, tzinfo=UTC)
+        return noon + timedelta(days=self.day)
+
+    def monotonic(self) -> float:
+        """The machine's."""
+        return time.monotonic()
+
+
+class Decided:
+    """Marks by host."""
+
+    def __init__(self, states: dict[str, State] | None = None) -> None:
+        self.states = states or {}
+
+    def current(self) -> "Decided":
+        """Itself."""
+        return self
+
+    def state_of(self, url: str) -> State | None:
+        """What a test says."""
+        return self.states.get(url.split("/")[2])
+
+
+@dataclass
+class Checker:
+    """A checker of a store over a farm; each `check` is a pass."""
+
+    means: Means
+    plan: Plan
+    stop: asyncio.Event
+
+    async def check(self, *, on_kept: OnKept | None = None, **changes: object) -> Tally:
+        """Make a pass over what is due."""
+        plan = replace(self.plan, **changes)  # type: ignore[arg-type]
+        return await Passing(self.means, plan, on_kept=on_kept).run(self.stop)
+
+
+@asynccontextmanager
+async def checking(
+    store: Store,
+    farm: Farm,
+    names: list[str],
+    *,
+    days: Days,
+    preset: Preset = DEFAULT,
+    browser: bool = True,
+    marks: Decided | None = None,
+    holder: str = "tester",
+    gap_s: float = 0.02,
+    part: Part = WHOLE,
+) -> AsyncIterator[Checker]:
+    """A checker with real looks."""
+    async with AsyncExitStack() as stack:
+        settings = farm.settings(names, host_gap_s=gap_s)
+        desk = Desk(store, monotonic=days.monotonic, first_delay_s=0.02)
+        stack.callback(desk.close)
+        asked = Names(nameservers=[("127.0.0.1", farm.dns_port)], hosts={})
+        stack.push_async_callback(asked.close)
+        turns = HostTurns(gap_s, monotonic=days.monotonic)
+        prober = await stack.enter_async_context(
+            Prober(settings, is_own=lambda _: False, names=asked, turns=turns)
+        )
+        plan = Plan(Rules(preset, browser), part, connections=50, host_gap_s=gap_s)
+        tenure = Tenure(desk, [plan.part], holder, clock=days)
+        await tenure.take()
+        stack.push_async_callback(tenure.give_back)
+        means = Means(desk, prober, turns, tenure, days, marks or Decided())
+        yield Checker(means, plan, asyncio.Event())

@@ -1,0 +1,91 @@
+"""What a checker does between passes."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+from sqlalchemy import insert, select
+
+from links.checking.chores import Chores
+from links.checking.parts import Part
+from links.locator import bucket_of
+from links.states import State
+from links.store.schema import replacements, urls
+from links.store.store import Store
+from tests.links.checking.farm import Days, Farm, checking, farming
+from tests.links.checking.rows import watch
+
+
+@pytest.fixture
+async def farm() -> AsyncIterator[Farm]:
+    async with farming() as running:
+        yield running
+
+
+def _propose(store: Store, url_id: int, address: str) -> None:
+    with store.writing() as rows:
+        values = {"url_id": url_id, "address": address, "moment": 1, "reporter": bytes(16)}
+        rows.execute(insert(replacements).values(**values))
+
+
+def _tested(store: Store) -> dict[str, int | None]:
+    with store.reading() as rows:
+        asked = select(replacements.c.address, replacements.c.tested_day)
+        return {row.address: row.tested_day for row in rows.execute(asked)}
+
+
+async def test_proposed_replacements_are_looked_at_in_the_own_part(
+    sqlite_store: Store, farm: Farm
+) -> None:
+    """Those of other parts are other checkers' (W17)."""
+    days = Days()
+    mine = "good.example"
+    part = Part(bucket_of(mine) % 2 + 1, 2)
+    names = [
+        mine,
+        next(f"h{n}.example" for n in range(99) if not part.has(bucket_of(f"h{n}.example"))),
+    ]
+    dead = [f"http://dead.example/{number}" for number in range(2)]
+    ids = watch(sqlite_store, dead, state=int(State.DEAD), due_day=None)
+    for url_id, name in zip(ids.values(), names, strict=True):
+        _propose(sqlite_store, url_id, f"http://{name}/new")
+
+    async with checking(sqlite_store, farm, names, days=days) as checker:
+        chores = Chores(checker.means, part, keep_days=100)
+        assert await chores.test_replacements(checker.stop) == 1
+        assert _tested(sqlite_store) == {
+            f"http://{mine}/new": days.day,
+            f"http://{names[1]}/new": None,
+        }
+
+
+async def test_the_registry_is_cleared_once_a_day(sqlite_store: Store, farm: Farm) -> None:
+    """By the checker of the first part alone: what no page has had for long goes (W39)."""
+    days = Days()
+    watch(sqlite_store, ["http://old.example/"], day=days.day - 101, due_day=None)
+
+    async with checking(sqlite_store, farm, [], days=days) as checker:
+        second = Chores(checker.means, Part(2, 2), keep_days=100)
+        first = Chores(checker.means, Part(1, 2), keep_days=100)
+        assert await second.forget() is None
+        gone_now = await first.forget()
+        assert await first.forget() is None
+
+    assert gone_now is not None
+    assert gone_now.urls == 1
+    with sqlite_store.reading() as rows:
+        assert rows.execute(select(urls.c.id)).all() == []
+
+
+async def test_a_stop_ends_the_chores(sqlite_store: Store, farm: Farm) -> None:
+    """Nothing is looked at any more."""
+    days = Days()
+    ids = watch(sqlite_store, ["http://dead.example/"], state=int(State.DEAD), due_day=None)
+    _propose(sqlite_store, ids["http://dead.example/"], "http://good.example/new")
+    stopped = asyncio.Event()
+    stopped.set()
+
+    async with checking(sqlite_store, farm, ["good.example"], days=days) as checker:
+        await Chores(checker.means, checker.plan.part, keep_days=100).run(stopped)
+
+    assert farm.asked == []

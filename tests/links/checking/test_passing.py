@@ -1,0 +1,296 @@
+"""Passes over a small web: real registry, real names, real servers."""
+
+from collections.abc import AsyncIterator
+from itertools import pairwise
+
+import pytest
+
+from links.findings import How
+from links.states import State
+from links.store.store import Store
+from tests.links.checking.farm import (
+    Days,
+    Decided,
+    Farm,
+    Reply,
+    broken,
+    checking,
+    farming,
+    gone,
+    no_head,
+    silent,
+)
+from tests.links.checking.rows import row_of, seen_of, watch
+
+
+@pytest.fixture
+async def farm() -> AsyncIterator[Farm]:
+    async with farming() as running:
+        yield running
+
+
+async def test_a_pass_looks_at_everything_that_is_due(store: Store, farm: Farm) -> None:
+    """Once each, and says when it is due again; what is not due yet is left alone."""
+    days = Days()
+    names = [f"h{number}.example" for number in range(8)]
+    urls = [f"http://{name}/{number}" for name in names for number in range(5)]
+    ids = watch(store, urls, day=days.day)
+    later = watch(store, ["http://h0.example/later"], day=days.day + 1)
+
+    async with checking(store, farm, names, days=days) as checker:
+        tally = await checker.check()
+
+    assert (tally.kept, tally.states, tally.is_complete) == (40, {State.ALIVE: 40}, True)
+    rows = [row_of(store, id_) for id_ in ids.values()]
+    assert all(row.checked_day == days.day and row.due_day > days.day for row in rows)
+    assert row_of(store, later["http://h0.example/later"]).checked_day is None
+    assert {f"http://{each.host}{each.path}" for each in farm.asked} == set(urls)
+
+
+async def test_no_host_is_asked_closer_than_its_gap(sqlite_store: Store, farm: Farm) -> None:
+    """Measured where the requests arrive: HEAD, GET and redirects from other hosts among them."""
+    days, gap_s = Days(), 0.05
+    farm.hosts["get.example"] = no_head
+    farm.hosts["from.example"] = lambda _method, path: Reply(
+        302, headers={"Location": f"http://get.example{path}"}
+    )
+    names = ["get.example", "from.example", "other.example"]
+    watch(sqlite_store, [f"http://{name}/{n}" for name in names for n in range(6)], day=days.day)
+
+    async with checking(sqlite_store, farm, names, days=days, gap_s=gap_s) as checker:
+        await checker.check()
+
+    for name in names:
+        asked = sorted(farm.requests_to(name), key=lambda each: each.began)
+        assert len(asked) >= 6
+        assert all(after.began - before.ended >= gap_s for before, after in pairwise(asked)), name
+
+
+async def test_hosts_that_refuse_head_are_asked_by_get_for_200_days(
+    sqlite_store: Store, farm: Farm
+) -> None:
+    """What one URL showed serves all of the host's; then HEAD is tried again (W42)."""
+    days = Days()
+    farm.hosts["a.example"] = no_head
+    watch(sqlite_store, ["http://a.example/1"], day=days.day)
+    watch(sqlite_store, ["http://a.example/2"], day=days.day + 1)
+    watch(sqlite_store, ["http://a.example/3"], day=days.day + 250)
+
+    async with checking(sqlite_store, farm, ["a.example"], days=days) as checker:
+        methods = []
+        for step in (0, 1, 198, 51):
+            days.day += step
+            farm.asked.clear()
+            await checker.check()
+            methods.append([each.method for each in farm.asked])
+
+    assert methods[0] == ["HEAD", "GET"]
+    assert set(methods[1]) == {"GET"}
+    assert set(methods[2]) == {"GET"}
+    assert methods[3][:2] == ["HEAD", "GET"]
+
+
+async def test_a_lost_name_is_inferred_for_all_of_the_host(sqlite_store: Store, farm: Farm) -> None:
+    """Marked as inferred; nobody asks again in the pass, and the next one asks anew (W46)."""
+    days = Days()
+    farm.lost.add("lost.example")
+    ids = watch(
+        sqlite_store, [f"http://lost.example/{number}" for number in range(6)], day=days.day
+    )
+
+    async with checking(sqlite_store, farm, [], days=days) as checker:
+        tally = await checker.check()
+        first = [seen_of(sqlite_store, id_)[-1].how for id_ in ids.values()]
+        days.day += 4
+        again = await checker.check()
+
+    assert (tally.kept, tally.inferred) == (6, 5)
+    assert sorted(first) == [How.HEAD] + [How.INFERRED] * 5 or first.count(How.INFERRED) == 5
+    assert again.kept == 6
+    assert again.inferred < 6
+    states = {row_of(sqlite_store, id_).state for id_ in ids.values()}
+    assert states == {State.DYING}
+
+
+async def test_what_was_inferred_is_undone_by_the_next_pass(
+    sqlite_store: Store, farm: Farm
+) -> None:
+    """One look at each URL itself, and all failures are forgotten (W46)."""
+    days = Days()
+    farm.hosts["a.example"] = broken
+    ids = watch(sqlite_store, [f"http://a.example/{number}" for number in range(8)], day=days.day)
+
+    async with checking(sqlite_store, farm, ["a.example"], days=days) as checker:
+        tally = await checker.check()
+        failing = {row_of(sqlite_store, id_).state for id_ in ids.values()}
+        farm.hosts.clear()
+        days.day += 4
+        await checker.check()
+
+    assert tally.inferred >= 1
+    assert failing == {State.DYING}
+    rows = [row_of(sqlite_store, id_) for id_ in ids.values()]
+    assert {(row.state, row.fails) for row in rows} == {(State.ALIVE, 0)}
+
+
+async def test_marked_urls_are_not_asked_for(store: Store, farm: Farm) -> None:
+    """They have the state that people gave them (B10, B11), and the mark is looked at again later."""
+    days = Days()
+    marks = Decided({"kept.example": State.PERMALIVE, "never.example": State.EXCLUDED})
+    names = ["kept.example", "never.example", "other.example"]
+    ids = watch(store, [f"http://{name}/" for name in names], day=days.day)
+
+    async with checking(store, farm, names, days=days, marks=marks) as checker:
+        tally = await checker.check()
+
+    assert tally.kept == 1
+    assert {each.host for each in farm.asked} == {"other.example"}
+    states = [row_of(store, ids[f"http://{name}/"]).state for name in names]
+    assert states == [State.PERMALIVE, State.EXCLUDED, State.ALIVE]
+
+
+async def test_a_host_that_wants_to_be_left_alone_is_put_off(
+    sqlite_store: Store, farm: Farm
+) -> None:
+    """All its URLs, for as long as it says; nothing is held against them."""
+    days = Days()
+    farm.hosts["busy.example"] = lambda _method, _path: Reply(
+        429, headers={"Retry-After": "172800"}
+    )
+    ids = watch(
+        sqlite_store, [f"http://busy.example/{number}" for number in range(20)], day=days.day
+    )
+
+    async with checking(sqlite_store, farm, ["busy.example"], days=days) as checker:
+        tally = await checker.check()
+
+    assert tally.is_complete
+    assert len(farm.asked) <= 2
+    rows = [row_of(sqlite_store, id_) for id_ in ids.values()]
+    assert all(row.due_day >= days.day + 2 for row in rows)
+    assert {row.state for row in rows} == {State.UNKNOWN}
+
+
+async def test_a_host_of_many_urls_is_read_on_by_itself(sqlite_store: Store, farm: Farm) -> None:
+    """However few of them are held at a time, and whatever else is due."""
+    days = Days()
+    many = [f"http://many.example/{number}" for number in range(60)]
+    few = [f"http://h{number}.example/" for number in range(10)]
+    watch(sqlite_store, many + few, day=days.day)
+    names = ["many.example", *(f"h{number}.example" for number in range(10))]
+
+    async with checking(sqlite_store, farm, names, days=days, gap_s=0.001) as checker:
+        tally = await checker.check(host_room=8)
+
+    assert (tally.kept, tally.is_complete) == (70, True)
+    assert len({each.path for each in farm.requests_to("many.example")}) == 60
+
+
+async def test_a_limit_leaves_the_rest_due(sqlite_store: Store, farm: Farm) -> None:
+    """And the pass open: the next one goes on with it."""
+    days = Days()
+    names = [f"h{number}.example" for number in range(20)]
+    watch(sqlite_store, [f"http://{name}/" for name in names], day=days.day)
+
+    async with checking(sqlite_store, farm, names, days=days) as checker:
+        first = await checker.check(limit=7)
+        second = await checker.check()
+
+    assert (first.kept, first.is_complete) == (7, False)
+    assert (second.due, second.kept, second.is_complete) == (13, 13, True)
+
+
+async def test_a_stop_keeps_what_was_begun(sqlite_store: Store, farm: Farm) -> None:
+    """And begins nothing more."""
+    days = Days()
+    names = [f"h{number}.example" for number in range(40)]
+    ids = watch(sqlite_store, [f"http://{name}/" for name in names], day=days.day)
+
+    async with checking(sqlite_store, farm, names, days=days) as checker:
+        farm.on_request = checker.stop.set
+        tally = await checker.check(connections=4)
+
+    looked = {each.host for each in farm.asked}
+    assert 1 <= len(looked) < 40
+    assert not tally.is_complete
+    kept = {url for url, id_ in ids.items() if row_of(sqlite_store, id_).checked_day is not None}
+    assert kept == {f"http://{host}/" for host in looked}
+
+
+async def test_named_urls_are_looked_at_whether_due_or_not(sqlite_store: Store, farm: Farm) -> None:
+    """And nothing else is."""
+    from links.checking import due
+    from links.checking.passing import Passing
+
+    days = Days()
+    urls = [f"http://a.example/{number}" for number in range(5)]
+    watch(sqlite_store, [*urls, "http://b.example/"], day=days.day + 5)
+    with sqlite_store.reading() as rows:
+        named = list(due.of_host(rows, 1, days.day + 5, passing=(), limit=9))
+
+    async with checking(sqlite_store, farm, ["a.example", "b.example"], days=days) as checker:
+        passing = Passing(checker.means, checker.plan)
+        tally = await passing.run(checker.stop, named=named)
+
+    assert (tally.kept, tally.is_complete) == (5, True)
+    assert {each.host for each in farm.asked} == {"a.example"}
+
+
+@pytest.mark.parametrize("fault", [gone, broken], ids=["gone", "broken"])
+async def test_a_link_that_dies_awaits_the_browser(
+    sqlite_store: Store, farm: Farm, fault: object
+) -> None:
+    """It is dying, never dead, until a browser has looked; a good look resets it."""
+    days = Days()
+    farm.hosts["a.example"] = fault  # type: ignore[assignment]
+    url_id = watch(sqlite_store, ["http://a.example/x"], day=days.day)["http://a.example/x"]
+
+    async with checking(sqlite_store, farm, ["a.example"], days=days) as checker:
+        row = row_of(sqlite_store, url_id)
+        for _ in range(30):
+            await checker.check()
+            row = row_of(sqlite_store, url_id)
+            assert row.state == State.DYING
+            if row.opinion_day is not None:
+                break
+            days.day += 1
+        assert row.opinion_day is not None
+        farm.hosts.clear()
+        days.day += 4
+        await checker.check()
+
+    row = row_of(sqlite_store, url_id)
+    assert (row.state, row.fails, row.opinion_day) == (State.ALIVE, 0, None)
+
+
+async def test_without_a_browser_a_link_dies_by_itself(sqlite_store: Store, farm: Farm) -> None:
+    """Within four weeks of its last good look."""
+    days = Days()
+    farm.hosts["a.example"] = gone
+    url_id = watch(sqlite_store, ["http://a.example/x"], day=days.day)["http://a.example/x"]
+
+    async with checking(sqlite_store, farm, ["a.example"], days=days, browser=False) as checker:
+        for _ in range(22):
+            await checker.check()
+            days.day += 1
+
+    assert row_of(sqlite_store, url_id).state == State.DEAD
+
+
+async def test_an_outage_of_two_weeks_kills_nothing(sqlite_store: Store, farm: Farm) -> None:
+    """Whatever the host answers meanwhile."""
+    days = Days()
+    names = ["down.example", "error.example"]
+    farm.hosts |= {"down.example": silent, "error.example": broken}
+    ids = watch(sqlite_store, [f"http://{name}/" for name in names], day=days.day)
+
+    async with checking(sqlite_store, farm, names, days=days, browser=False) as checker:
+        for _ in range(14):
+            await checker.check()
+            assert {row_of(sqlite_store, id_).state for id_ in ids.values()} == {State.DYING}
+            days.day += 1
+        farm.hosts.clear()
+        days.day += 3
+        await checker.check()
+
+    assert {row_of(sqlite_store, id_).state for id_ in ids.values()} == {State.ALIVE}
