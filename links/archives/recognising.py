@@ -374,6 +374,8 @@ def _kept(service: Service, path: str) -> str:
     host = service.hosts[0]
     if service.name == "nla" and path.startswith(("/pan/", "/nph-", "/tep/", "/col/")):
         host = "pandora.nla.gov.au"  # the two hold different addresses
+    elif service.name == "nla" and path.startswith("/nla."):
+        host = "nla.gov.au"
     www = "www." if service.name in ("webcite", "google-cache") and host.count(".") == 1 else ""
     return f"https://{www}{host}{path}"
 
@@ -404,7 +406,9 @@ Compiled = tuple[tuple[Form, re.Pattern[str]], ...]
 
 
 def _compiled(forms: Iterable[Form]) -> Compiled:
-    return tuple((form, re.compile(form.pattern, re.ASCII | re.DOTALL)) for form in forms)
+    return tuple(
+        (form, re.compile(form.pattern, re.ASCII | re.DOTALL | re.IGNORECASE)) for form in forms
+    )
 
 
 @cache
