@@ -304,6 +304,8 @@ def _original(
         )
     if service.name == WEBOID:
         text = re.sub(r"%((?:25)*)23", lambda m: f"%{m[1][2:]}23" if m[1] else "#", text)
+    elif service.name == OTHER:  # a hash that names a page reaches a replay only like this
+        text = text.replace("%23!", "#!", 1)
     if not text:
         return "", Fault.NONE
     foreign = _FOREIGN_SCHEME.match(text)
