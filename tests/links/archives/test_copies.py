@@ -10,6 +10,7 @@ from core.layout import Layout
 from links.archives.adapters import Copy
 from links.archives.copies import (
     AGAIN_DAYS,
+    DEAD,
     SECOND_LOOK_DAYS,
     UNCLEAR_DAYS,
     VISIT_DAYS,
@@ -321,6 +322,28 @@ def test_a_proposal_of_a_wrong_copy_is_refused(store: Store, url: Observed, addr
 
     with store.reading() as rows:
         assert rows.execute(select(copies)).all() == []
+
+
+def test_the_dead_are_named_as_their_index_has_them() -> None:
+    """The numbers of the states stand in the index, too."""
+    assert frozenset({State(3), State(5), State(8)}) == DEAD
+
+
+@pytest.mark.parametrize("reader", ["due", "without_copy"])
+def test_no_question_walks_through_all_rows(store: Store, url: Observed, reader: str) -> None:
+    """What is due, and what has no copy, is found by an index, and nothing is sorted."""
+    asked: list[str] = []
+    with store.reading() as rows:
+        raw = rows.connection.dbapi_connection
+        assert raw is not None
+        raw.set_trace_callback(asked.append)
+        (due if reader == "due" else without_copy)(rows, DAY, 10)
+        raw.set_trace_callback(None)
+        plan = [str(row[3]) for row in rows.exec_driver_sql(f"EXPLAIN QUERY PLAN {asked[-1]}")]
+
+    index = "link_copies_due" if reader == "due" else "link_urls_lost"
+    assert any(index in step for step in plan), plan
+    assert not any("TEMP B-TREE" in step for step in plan), plan
 
 
 @pytest.mark.slow

@@ -320,6 +320,14 @@ def upgrade() -> None:  # noqa: PLR0915
         sqlite_where=sa.text("opinion_day IS NOT NULL"),
         postgresql_where=sa.text("opinion_day IS NOT NULL"),
     )
+    op.create_index(
+        "link_urls_lost",
+        "link_urls",
+        ["id"],
+        unique=False,
+        sqlite_where=sa.text("state IN (3, 5, 8)"),
+        postgresql_where=sa.text("state IN (3, 5, 8)"),
+    )
     op.create_index("link_urls_touched", "link_urls", ["touched_day"], unique=False)
     op.create_table(
         "link_wikis",
