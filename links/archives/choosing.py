@@ -11,8 +11,9 @@ from enum import StrEnum
 from typing import Final
 
 from links.archives.adapters import Copy
-from links.archives.recognising import ArchiveUrl, belongs, moment_of, recognise
+from links.archives.recognising import ArchiveUrl, belongs, recognise
 from links.archives.services import WEBOID
+from links.archives.stamps import moment_of
 
 FIRST_ACCESS: Final = datetime(2001, 1, 1, tzinfo=UTC)  # no wiki's page was read earlier
 FIRST_COPY: Final = datetime(1996, 1, 1, tzinfo=UTC)  # no archive is older

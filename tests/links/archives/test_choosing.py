@@ -16,8 +16,8 @@ from links.archives.choosing import (
     day_that_matters,
     plan,
 )
-from links.archives.recognising import moment_of
 from links.archives.services import WEBOID
+from links.archives.stamps import moment_of
 from tests.links.archives.world import NOW
 
 A = "http://a.test/"

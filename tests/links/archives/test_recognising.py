@@ -6,8 +6,9 @@ from hypothesis import strategies as st
 
 from core.errors import InputError
 from core.urls import fetch_key
-from links.archives.recognising import ArchiveUrl, belongs, make, moment_of, recognise
+from links.archives.recognising import ArchiveUrl, belongs, make, recognise
 from links.archives.services import OTHER, SERVICES, WEBOID, Fault
+from links.archives.stamps import moment_of
 
 A = "http://a.test/"
 T = "20150102030405"
