@@ -178,11 +178,13 @@ class Asker:
             return reply
 
     def _judge(self, service: str, door: _Door, reply: Reply) -> None:
+        if "memento-datetime" in reply.headers:
+            return  # the status is the copy's (RFC 7089, 4.5)
         if reply.status in _BUSY:
             pause = self._shut(door, retry_after(reply.headers.get("retry-after", ""), self._now()))
             said = f"it answered {reply.status}"
             raise ArchiveTroubleError(service, Trouble.BUSY, said, retry_s=pause)
-        if reply.status >= 500 and "memento-datetime" not in reply.headers:
+        if reply.status >= 500:
             said = f"it answered {reply.status}"
             raise ArchiveTroubleError(service, Trouble.UNREACHABLE, said, retry_s=self._shut(door))
 

@@ -11,8 +11,9 @@ from enum import StrEnum
 from typing import Final
 
 from links.archives.adapters import Copy
-from links.archives.recognising import ArchiveUrl, belongs, moment_of, recognise
+from links.archives.recognising import ArchiveUrl, belongs, recognise
 from links.archives.services import WEBOID
+from links.archives.stamps import moment_of
 
 FIRST_ACCESS: Final = datetime(2001, 1, 1, tzinfo=UTC)  # no wiki's page was read earlier
 FIRST_COPY: Final = datetime(1996, 1, 1, tzinfo=UTC)  # no archive is older
@@ -206,12 +207,13 @@ def _is_gone(found: ArchiveUrl | None) -> bool:
     return found is not None and bool(found.fault)
 
 
-def _order(copy: Copy, at: datetime | None) -> tuple[int, float]:
-    """The smaller, the better."""
+def _order(copy: Copy, at: datetime | None) -> tuple[int, float, bool, str]:
+    """The smaller, the better: of one moment what is known to be good, and else always the same."""
+    unsure = copy.status is None
     if not copy.timestamp:
-        return (2, 0.0)
+        return (2, 0.0, unsure, copy.address)
     when = moment_of(copy.timestamp)
     if at is None:
-        return (0, -when.timestamp())
+        return (0, -when.timestamp(), unsure, copy.address)
     apart = (at - when).total_seconds()
-    return (0, apart) if apart >= 0 else (1, -apart)
+    return (0 if apart >= 0 else 1, abs(apart), unsure, copy.address)

@@ -15,13 +15,12 @@ address it is; what merely reads like an archive's is `services.OTHER`, which an
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from functools import cache
 from typing import Final
 from urllib.parse import quote, unquote
 
 from core.errors import BadUrlError, InputError
-from core.timestamps import timestamp14
 from core.urls import UrlFault, authority_of, fetch_key, host_of, identity_key, replay_key
 from links.archives.services import (
     OTHER,
@@ -33,6 +32,7 @@ from links.archives.services import (
     Form,
     Service,
 )
+from links.archives.stamps import moment_of, stamp_in_name, stamp_written
 
 DEPTH: Final = 5  # archives within archives
 _REST = re.compile(r"https?://[^/]*(/.*)", re.DOTALL)
@@ -40,31 +40,13 @@ _COLLAPSED = re.compile(r"(https?):/*(?=[^/])", re.IGNORECASE)
 _FOREIGN_SCHEME = re.compile(r"(?!https?:)([a-z][a-z0-9+.-]*)://?[^/]", re.IGNORECASE)
 _QUOTED_SCHEME = re.compile(r"https?%3a", re.IGNORECASE)
 _TRAILING = re.compile(r"&(?:title|apiresponse|date|rev_t|lang)=[^&]*$", re.IGNORECASE)
-_MONTHS: Final = (
-    "jan",
-    "feb",
-    "mar",
-    "apr",
-    "may",
-    "jun",
-    "jul",
-    "aug",
-    "sep",
-    "oct",
-    "nov",
-    "dec",
-)
-_NAMED_MONTH = re.compile(r"(\d{4})-([a-z]{3})[a-z]*-(\d{1,2})", re.IGNORECASE | re.ASCII)
-_SHORT_DAY = re.compile(r"(\d{4})-(\d{1,2})-(\d{1,2})(?=\D|$)", re.ASCII)
 _NO_DIGITS = re.compile(r"\D", re.ASCII)
-_BASE62: Final = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 _VERSIONS_ONLY: Final = frozenset(SERVICES) - {
     "wayback",
     "archive-it",
     "uk-national-archives",
     "ukwa",
 }
-_DATE_PARAMETER = re.compile(r"[?&]date=([\d%:T+-]+)", re.IGNORECASE)
 _URL_PARAMETER = re.compile(r"[?&]url=([^&]+)", re.IGNORECASE)
 
 
@@ -198,30 +180,6 @@ def is_same_page(one: str, other: str) -> bool:
         return False
 
 
-def moment_of(timestamp: str) -> datetime:
-    """The moment that 14 digits name; parts that no calendar has are taken for its nearest.
-
-    >>> moment_of("20150000000000").isoformat()
-    '2015-01-01T00:00:00+00:00'
-    """
-    year, month, day, hour, minute, second = (
-        int(timestamp[start:end])
-        for start, end in ((0, 4), (4, 6), (6, 8), (8, 10), (10, 12), (12, 14))
-    )
-    first = datetime(max(year, 1), min(max(month, 1), 12), 1, tzinfo=UTC)
-    last = (
-        (first + timedelta(days=31)).replace(day=1) - timedelta(days=1)
-        if first.year < 9999
-        else first
-    )
-    return first.replace(
-        day=min(max(day, 1), last.day if first.year < 9999 else 28),
-        hour=min(hour, 23),
-        minute=min(minute, 59),
-        second=min(second, 59),
-    )
-
-
 def _recognise_one(text: str, own: frozenset[str]) -> ArchiveUrl | None:
     """What the address itself means, nothing followed."""
     try:
@@ -263,7 +221,9 @@ def _understood(service: Service, form: Form, match: re.Match[str], path: str) -
     groups = {key: value or "" for key, value in match.groupdict().items()}
     identifier = _identifier(service, groups.get("id", ""))
     timestamp = groups.get("ts", "")
-    stamp = _stamp(timestamp, service.zone_h) or _stamp_of_id(service, identifier, path)
+    stamp = stamp_written(timestamp, service.zone_h) or stamp_in_name(
+        service.name, identifier, path
+    )
     original, fault = _original(service, form, groups, identifier, path)
     template = form.template or service.template
     if form.fault is Fault.LIST and not form.template:
@@ -304,6 +264,8 @@ def _original(
         )
     if service.name == WEBOID:
         text = re.sub(r"%((?:25)*)23", lambda m: f"%{m[1][2:]}23" if m[1] else "#", text)
+    elif service.name == OTHER:  # a hash that names a page reaches a replay only like this
+        text = text.replace("%23!", "#!", 1)
     if not text:
         return "", Fault.NONE
     foreign = _FOREIGN_SCHEME.match(text)
@@ -326,54 +288,14 @@ def _identifier(service: Service, text: str) -> str:
     return text.upper() if service.name == "perma" else text
 
 
-def _stamp(text: str, zone_h: int = 0) -> str:
-    """14 digits of a date as services write it; empty when it is none."""
-    text = unquote(text)
-    named = _NAMED_MONTH.fullmatch(text)
-    if named is not None:
-        month = named[2].lower()
-        if month not in _MONTHS:
-            return ""
-        return f"{named[1]}{_MONTHS.index(month) + 1:02}{int(named[3]):02}000000"
-    text = _SHORT_DAY.sub(lambda m: f"{m[1]}{int(m[2]):02}{int(m[3]):02}", text, count=1)
-    digits = _NO_DIGITS.sub("", text)[:14]
-    if len(digits) < 4:
-        return ""
-    stamp = digits.ljust(14, "0")
-    if not zone_h or stamp < "0002":
-        return stamp
-    return timestamp14(moment_of(stamp) - timedelta(hours=zone_h))
-
-
-def _stamp_of_id(service: Service, identifier: str, path: str) -> str:
-    """The moment that a name of the service's tells: WebCite and FreezePage count seconds in theirs."""
-    seconds = 0
-    if service.name == "webcite":
-        date = _DATE_PARAMETER.search(path)
-        if date is not None:
-            return _stamp(date[1])
-        asked = re.search(r"[?&]id=([0-9A-Za-z]+)", path)
-        identifier = identifier or (asked[1] if asked is not None else "")
-        if len(identifier) == 9:  # microseconds, in base 62
-            value = 0
-            for char in identifier:
-                value = value * 62 + _BASE62.index(char)
-            seconds = value // 1_000_000
-        elif identifier[:10].isdigit() and len(identifier) >= 10:
-            seconds = int(identifier[:10])
-    elif service.name == "freezepage":
-        seconds = int(identifier[:10])
-    if not 800_000_000 < seconds < 4_000_000_000:
-        return ""
-    return timestamp14(datetime.fromtimestamp(seconds, UTC))
-
-
 def _kept(service: Service, path: str) -> str:
     if service.name == OTHER:
         return service.hosts[0] + path
     host = service.hosts[0]
     if service.name == "nla" and path.startswith(("/pan/", "/nph-", "/tep/", "/col/")):
         host = "pandora.nla.gov.au"  # the two hold different addresses
+    elif service.name == "nla" and path.startswith("/nla."):
+        host = "nla.gov.au"
     www = "www." if service.name in ("webcite", "google-cache") and host.count(".") == 1 else ""
     return f"https://{www}{host}{path}"
 
@@ -404,7 +326,9 @@ Compiled = tuple[tuple[Form, re.Pattern[str]], ...]
 
 
 def _compiled(forms: Iterable[Form]) -> Compiled:
-    return tuple((form, re.compile(form.pattern, re.ASCII | re.DOTALL)) for form in forms)
+    return tuple(
+        (form, re.compile(form.pattern, re.ASCII | re.DOTALL | re.IGNORECASE)) for form in forms
+    )
 
 
 @cache

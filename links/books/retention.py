@@ -23,6 +23,7 @@ from links.quirks import GET_ONLY_DAYS, HOST_QUIRK_DAYS, URL_QUIRK_DAYS, HostQui
 from links.spam_hits import forget_hits
 from links.store.schema import (
     copies,
+    copy_searches,
     host_quirks,
     hosts,
     imports,
@@ -45,7 +46,7 @@ BATCH = 200  # rows of one transaction: others wait for it
 _UNIX = date(1970, 1, 1)
 _WINDOW = 20_000  # candidates that are remembered at once
 _LONG_KEPT = (HostQuirk.GET_NEEDED, HostQuirk.PRESUMED_REACHABLE, HostQuirk.UNVERIFIABLE)
-_OF_URLS = (refs, observations, url_quirks, copies, reports, replacements)
+_OF_URLS = (refs, observations, url_quirks, copies, copy_searches, reports, replacements)
 
 
 class Purged(NamedTuple):

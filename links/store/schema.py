@@ -163,6 +163,8 @@ urls = Table(
     Index("link_urls_due", "due_day", "key"),
     Index("link_urls_new", "due_day", "key", **_only("checked_day IS NULL")),
     Index("link_urls_opinion", "opinion_day", "key", **_only("opinion_day IS NOT NULL")),
+    # Dead, usurped, always dead: those that a copy is looked for.
+    Index("link_urls_lost", "id", **_only("state IN (3, 5, 8)")),
     Index("link_urls_touched", "touched_day"),
 )
 

@@ -55,7 +55,7 @@ _SAYS = {
     Step.KEPT: "remembered",
     Step.OWN: "our own capture",
     Step.FOUND: "found",
-    Step.SAVE: "nobody has a copy, the link lives: archive it",
+    Step.SAVE: "nobody has a copy: archive it while it is there",
     Step.UNFIXABLE: "dead, and nobody has a copy",
     Step.LATER: "not everybody answered; ask again later",
 }

@@ -12,8 +12,10 @@ from crawler.cli.links.archives_asked import opened_archives
 from crawler.cli.options import json_option, profile_option
 from crawler.cli.tables import clean
 from crawler.profiles import load_profile
-from links.archives.looking import Seen, look
+from links.archives.asking import Asker
+from links.archives.looking import look
 from links.archives.recognising import ArchiveUrl, belongs, recognise
+from links.archives.resolving import resolve
 from links.archives.services import OTHER, SERVICES, Fault
 
 _FAULTS = {
@@ -29,7 +31,7 @@ _FAULTS = {
 @click.argument("urls", nargs=-1, required=True, metavar="URL...")
 @click.option("--of", "reference", metavar="URL", help="Say whether it is a copy of that page.")
 @click.option("--front", multiple=True, metavar="ORIGIN", help="An origin of our own pages.")
-@click.option("--ask", is_flag=True, help="Look at it, too: needs --of, and asks the archive.")
+@click.option("--ask", is_flag=True, help="Ask the archive what it is of, or with --of look at it.")
 @profile_option
 @json_option
 def command(
@@ -46,15 +48,10 @@ def command(
     Nothing is asked without --ask. Ends with 1 when one of the addresses is no archive's, or is no copy
     of the page that --of names. See docs/archives.md.
     """
-    if ask and reference is None:
-        raise click.UsageError("--ask needs --of: what the address should be a copy of.")
-    seen: list[Seen | None] = [None] * len(urls)
-    if ask and reference is not None:
-        seen = asyncio.run(_asked(urls, reference, front, profile))
-    documents = [
-        _facts(url, recognise(url, own=front), reference, each)
-        for url, each in zip(urls, seen, strict=True)
-    ]
+    documents = [_facts(url, recognise(url, own=front), reference) for url in urls]
+    if ask:
+        told = asyncio.run(_asked(urls, reference, front, profile))
+        documents = [one | more for one, more in zip(documents, told, strict=True)]
     for document in documents:
         if as_json:
             click.echo(json.dumps(document, ensure_ascii=False))
@@ -65,15 +62,27 @@ def command(
 
 
 async def _asked(
-    urls: tuple[str, ...], reference: str, own: tuple[str, ...], profile: str
-) -> list[Seen | None]:
+    urls: tuple[str, ...], reference: str | None, own: tuple[str, ...], profile: str
+) -> list[dict[str, Any]]:
     async with opened_archives(load_profile(profile), origins=own) as archives:
-        return [await look(archives.asker, url, reference, own=own) for url in urls]
+        if reference is not None:
+            seen = [await look(archives.asker, url, reference, own=own) for url in urls]
+            return [
+                {"seen": {"sight": str(each.sight), "address": each.address, "note": each.note}}
+                for each in seen
+            ]
+        return [await _resolved(archives.asker, recognise(url, own=own)) for url in urls]
 
 
-def _facts(
-    url: str, found: ArchiveUrl | None, reference: str | None, seen: Seen | None
-) -> dict[str, Any]:
+async def _resolved(asker: Asker, found: ArchiveUrl | None) -> dict[str, Any]:
+    """What the archive says that the address is of."""
+    if found is None or not found.must_ask:
+        return {}
+    said = await resolve(asker, found)
+    return {"original": said.original, "timestamp": said.timestamp or found.timestamp}
+
+
+def _facts(url: str, found: ArchiveUrl | None, reference: str | None) -> dict[str, Any]:
     document: dict[str, Any] = {"url": url, "service": None}
     if found is not None:
         moment = found.moment
@@ -92,8 +101,6 @@ def _facts(
         }
     if reference is not None:
         document["belongs"] = None if found is None else belongs(found, reference)
-    if seen is not None:
-        document["seen"] = {"sight": str(seen.sight), "address": seen.address, "note": seen.note}
     return document
 
 

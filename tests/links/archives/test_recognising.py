@@ -6,8 +6,9 @@ from hypothesis import strategies as st
 
 from core.errors import InputError
 from core.urls import fetch_key
-from links.archives.recognising import ArchiveUrl, belongs, make, moment_of, recognise
+from links.archives.recognising import ArchiveUrl, belongs, make, recognise
 from links.archives.services import OTHER, SERVICES, WEBOID, Fault
+from links.archives.stamps import moment_of
 
 A = "http://a.test/"
 T = "20150102030405"
@@ -25,6 +26,9 @@ FORMS = [
     (f"http://liveweb.archive.org/{A}", "wayback", A, "", f"{WAYBACK}/{A}"),
     (f"http://wayback.archive.org/web/{T}/{A}", "wayback", A, T, f"{WAYBACK}/{T}/{A}"),
     (f"http://www.waybackmachine.org/{T}/{A}", "wayback", A, T, f"{WAYBACK}/{T}/{A}"),
+    (f"HTTPS://WEB.Archive.ORG/WEB/{T}/HTTP://A.test:80/", "wayback", A, T, f"{WAYBACK}/{T}/{A}"),
+    (f"https://vefsafn.is/is/{T}/{A}", "vefsafn", A, T, f"https://wayback.vefsafn.is/wayback/{T}/{A}"),
+    ("http://nla.gov.au/nla.arc-12345", "nla", "", "", "https://nla.gov.au/nla.arc-12345"),
     (f"{WAYBACK}/{T}id_/{A}", "wayback", A, T, f"{WAYBACK}/{T}/{A}"),
     (f"{WAYBACK}/{T}/_embed/{A}", "wayback", A, T, f"{WAYBACK}/{T}/{A}"),
     (f"{WAYBACK}/2015/{A}", "wayback", A, "20150000000000", f"{WAYBACK}/2015/{A}"),
@@ -113,6 +117,8 @@ def test_every_service_has_a_form_in_these_tests() -> None:
 
 
 FAULTY = [
+    ("https://cc.bingj.com/cache.aspx?q=a&d=4567&w=AbC", "bing-cache", "", "", Fault.GONE),
+    ("http://www.webcitation.org/query.php?url=http%3A%2F%2Fa.test%2F&date=2009-01-31", "webcite", A, "20090131000000", Fault.GONE),
     ("http://www.webcitation.org/66lmEkpE8?url=http://a.test/x?chart%3D1G50", "webcite", "http://a.test/x?chart=1G50", "20120408112204", Fault.GONE),
     ("http://www.webcitation.org/query?url=http%3A%2F%2Fa.test%2F&date=2009-01-31", "webcite", A, "20090131000000", Fault.GONE),
     ("http://www.webcitation.org/query?id=1333884124123456", "webcite", "", "20120408112204", Fault.GONE),

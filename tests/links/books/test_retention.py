@@ -19,6 +19,7 @@ OF_URLS: dict[str, dict[str, Any]] = {
     "link_observations": {"moment": 2_000_000_000, "how": 1, "code": 1, "verdict": "ok"},
     "link_url_quirks": {"kind": 1, "first_day": 200, "last_day": 200},
     "link_copies": {"service": "wayback", "found_day": 1, "checked_day": 1},
+    "link_copy_searches": {"day": 1, "outcome": 1},
     "link_reports": {"host_id": 0, "moment": 1, "expires_day": 999, "reporter": b"x"},
     "link_replacements": {"address": URL, "moment": 1, "reporter": b"x"},
 }

@@ -305,6 +305,14 @@ def upgrade() -> None:  # noqa: PLR0915
     op.create_index("link_urls_due", "link_urls", ["due_day", "key"], unique=False)
     op.create_index("link_urls_host", "link_urls", ["host_id", "due_day"], unique=False)
     op.create_index(
+        "link_urls_lost",
+        "link_urls",
+        ["id"],
+        unique=False,
+        sqlite_where=sa.text("state IN (3, 5, 8)"),
+        postgresql_where=sa.text("state IN (3, 5, 8)"),
+    )
+    op.create_index(
         "link_urls_new",
         "link_urls",
         ["due_day", "key"],

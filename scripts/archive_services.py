@@ -1,0 +1,41 @@
+"""The table of web archives in docs/archives.md, from `links.archives.services`."""
+
+from pathlib import Path
+
+from links.archives.directory import KNOWN
+from links.archives.mementos import KNOWN_TIMEMAPS
+from links.archives.services import SERVICES, Service
+
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "archives.md"
+BEGIN = "<!-- made by python -m scripts.reference -->"
+END = "<!-- end -->"
+
+
+def page() -> str:
+    """The page with the table as it should be."""
+    before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
+    _, _, after = rest.partition(END)
+    return "\n".join([before + BEGIN, *_table(), END + after])
+
+
+def _table() -> list[str]:
+    return [
+        "| name | archive | hosts | the address that is kept | asked by that name |",
+        "|---|---|---|---|---|",
+        *(_row(service) for service in SERVICES.values()),
+    ]
+
+
+def _row(service: Service) -> str:
+    hosts = dict.fromkeys(
+        (*service.hosts, *(host for form in service.forms for host in form.hosts))
+    )
+    shown = ", ".join(list(hosts)[:4]) + (f" and {len(hosts) - 4} more" if len(hosts) > 4 else "")
+    kept = f"`{service.template}`" if service.template else "as it is"
+    if service.fault:
+        kept = f"none: it is {service.fault}"
+    names = [
+        name for name in (*KNOWN, *KNOWN_TIMEMAPS) if name.removesuffix("-cdx") == service.name
+    ]
+    asked = ", ".join(f"`{name}`" for name in names) or "-"
+    return f"| `{service.name}` | {service.title} | {shown} | {kept} | {asked} |"

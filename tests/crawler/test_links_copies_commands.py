@@ -1,0 +1,218 @@
+"""`weboid links copies` and `weboid links recognise`."""
+
+import json
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import update
+
+from core.layout import COLLECTION_VERSION, Layout
+from crawler.cli import main
+from crawler.cli.exits import Exit
+from links.books.urls import ensure_urls
+from links.states import State
+from links.store.schema import copies, urls
+from links.store.store import open_store
+
+A, B = "http://a.test/", "http://b.test/"
+W = "https://web.archive.org/web/20130115102033/http://a.test/"
+Links = Callable[..., tuple[int, str, str]]
+
+
+class _Archive(BaseHTTPRequestHandler):
+    """An archive with TimeMaps, which has one good copy of one page."""
+
+    def do_GET(self) -> None:
+        """Answer."""
+        origin = f"http://archive.example:{self.connection.getsockname()[1]}"
+        headers = {"Content-Type": "text/html"}
+        if self.path == f"/timemap/{A}":
+            lines = [f'<{A}>; rel="original"']
+            lines.append(
+                f'<{origin}/20130115102033/{A}>; rel="memento"; datetime="Tue, 15 Jan 2013 10:20:33 GMT"'
+            )
+            status, body = 200, ",\n".join(lines)
+        elif self.path == f"/20130115102033/{A}":
+            status, body = 200, "<title>A page</title>"
+            headers["Memento-Datetime"] = "Tue, 15 Jan 2013 10:20:33 GMT"
+        else:
+            status, body = 404, "none"
+        self.send_response(status)
+        for name, value in headers.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(body.encode())
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 the library's name
+        """Say nothing."""
+
+
+@pytest.fixture
+def archive() -> Iterator[int]:
+    """The archive's port."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _Archive)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield server.server_address[1]
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+@pytest.fixture
+def links(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Links:
+    """Runs `weboid links` on a registry with two dead links: exit code, stdout and stderr."""
+    Layout(tmp_path).marker.write_text(f"version = {COLLECTION_VERSION}\n")
+    store = open_store(Layout(tmp_path))
+    with store.writing() as rows:
+        ensure_urls(rows, [A, B], day=3_000)
+        rows.execute(update(urls).values(state=int(State.DEAD)))
+    store.close()
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        command = ["weboid", "links", *arguments]
+        if arguments[0] == "copies":
+            command += ["--collection", str(tmp_path)]
+        monkeypatch.setattr(sys, "argv", command)
+        with pytest.raises(SystemExit) as ended:
+            main()
+        told = capsys.readouterr()
+        assert isinstance(ended.value.code, int)
+        return ended.value.code, told.out, told.err
+
+    return run
+
+
+@pytest.fixture
+def profile(tmp_path: Path, archive: int) -> str:
+    """A profile that names the archive."""
+    file = tmp_path / "profile.toml"
+    file.write_text(
+        '[egress]\nallow = ["127.0.0.0/8"]\nresolve = { "archive.example" = "127.0.0.1" }\n'
+        f'[links]\narchives = ["timemap http://archive.example:{archive}/timemap/{{url}}"]\n'
+    )
+    return str(file)
+
+
+def _told(ran: tuple[int, str, str]) -> list[Any]:
+    code, out, err = ran
+    assert code == Exit.OK, err
+    return [json.loads(line) for line in out.splitlines()]
+
+
+def test_copies_are_found_for_links_without(links: Links, profile: str, archive: int) -> None:
+    """All dead links that have none: one has a copy, the other is unfixable and asked no more."""
+    found = _told(links("copies", "--find", "--profile", profile, "--json"))
+
+    assert [(each["url"], each["outcome"]) for each in found] == [(A, "found"), (B, "unfixable")]
+    address = f"http://archive.example:{archive}/20130115102033/{A}"
+    assert found[0]["best"] == {"archive": f"archive.example:{archive}", "address": address}
+    assert _told(links("copies", "--find", "--dry-run", "--profile", profile, "--json")) == []
+    (shown,) = _told(links("copies", B, "--json"))
+    assert (shown["copies"], shown["asked"]["outcome"]) == ([], "unfixable")
+
+
+def test_people_are_told_what_was_found(links: Links, profile: str) -> None:
+    """A line a link, the best copy marked."""
+    code, out, _ = links("copies", "--find", "--profile", profile)
+
+    assert code == Exit.OK
+    assert f"{A}: found" in out
+    assert " * archive.example" in out
+    assert f"{B}: dead, and nobody has a copy" in out
+
+
+def test_nobody_is_asked_without_a_setting(links: Links) -> None:
+    """And that is said."""
+    code, out, err = links("copies", A, "--find")
+
+    assert code == Exit.OK
+    assert "ask again later" in out
+    assert "[links] archives in the profile names none" in err
+
+
+def test_a_version_is_chosen_locked_and_dropped(links: Links) -> None:
+    """By an administrator, who is whoever has the command line."""
+    assert links("copies", A, "--choose", "wayback", W)[0] == Exit.OK
+    assert links("copies", A, "--lock")[0] == Exit.OK
+    (shown,) = _told(links("copies", A, "--json"))
+    (copy,) = shown["copies"]
+    assert (copy["archive"], copy["address"], copy["is_locked"]) == ("wayback", W, True)
+    assert copy["chosen_by"]
+    assert "(locked)" in links("copies", A)[1]
+    assert links("copies", A, "--choose", "wayback", "")[0] == Exit.OK
+    assert "(no version is chosen)" in links("copies", A, "--unlock")[1]
+
+    assert links("copies", A, "--drop", "wayback")[1] == "No copy is known.\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("copies", A, "--choose", "wayback", W.replace(A, B)), "a copy of http://b.test/"),
+        (("copies", A, "--choose", "perma", W), "of the archive wayback"),
+        (("copies", A, "--drop", "wayback"), "has no copy in"),
+        (("copies", A, "--lock"), "no copies yet"),
+        (("copies", "http://c.test/"), "is not watched"),
+        (("copies",), "Name a URL"),
+        (("copies", A, "--find", "--verify"), "One at a time"),
+    ],
+)
+def test_mistakes_are_told_with_the_next_step(
+    links: Links, arguments: tuple[str, ...], said: str
+) -> None:
+    """Exit code 2, nothing changed."""
+    code, _, err = links(*arguments)
+
+    assert code == Exit.INPUT
+    assert said in " ".join(err.split())
+
+
+def test_copies_are_looked_at(links: Links, profile: str, tmp_path: Path) -> None:
+    """Those that are due: listed first, then looked at, then not due any more."""
+    links("copies", "--find", "--profile", profile)
+    assert _told(links("copies", "--verify", "--dry-run", "--profile", profile, "--json")) == []
+    store = open_store(Layout(tmp_path))
+    with store.writing() as rows:
+        rows.execute(update(copies).values(due_day=1))
+    store.close()
+
+    assert len(_told(links("copies", "--verify", "--dry-run", "--profile", profile, "--json"))) == 1
+    (looked,) = _told(links("copies", "--verify", "--profile", profile, "--json"))
+    assert (looked["url"], looked["outcome"], looked["sight"]) == (A, "good", "good")
+    assert links("copies", "--verify", "--profile", profile)[1] == "0 copies looked at.\n"
+
+
+def test_an_address_is_recognised(links: Links) -> None:
+    """What archive, of what, when; and whether it is of the page that it should be of."""
+    code, out, _ = links("recognise", f"archive.is/2013.01.15-102033/{A}", "--of", A)
+    assert code == Exit.OK
+    assert "archive.today" in out
+    assert f"https://archive.today/20130115102033/{A}" in out
+    assert "yes" in out
+
+    code, out, _ = links("recognise", W, "https://example.org/", "--json", "--of", B)
+
+    assert code == Exit.SOME_FAILED
+    told = [json.loads(line) for line in out.splitlines()]
+    assert [(each["service"], each["belongs"]) for each in told] == [
+        ("wayback", False),
+        (None, None),
+    ]
+
+
+def test_an_address_is_asked_for(links: Links, profile: str, archive: int) -> None:
+    """With --ask the archive has its say, too."""
+    address = f"http://archive.example:{archive}/20130115102033/{A}"
+
+    (told,) = _told(links("recognise", address, "--ask", "--of", A, "--profile", profile, "--json"))
+
+    assert told["seen"]["sight"] == "good"
+    assert told["is_known"] is False

@@ -1,0 +1,222 @@
+"""Which copy is chosen, and what stands in the place of an archive URL that is none."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from links.archives.adapters import Copy
+from links.archives.choosing import (
+    Step,
+    Verdict,
+    best_of,
+    choose,
+    correct,
+    day_that_matters,
+    plan,
+)
+from links.archives.services import WEBOID
+from links.archives.stamps import moment_of
+from tests.links.archives.world import NOW
+
+A = "http://a.test/"
+AT = datetime(2015, 6, 1, tzinfo=UTC)
+
+
+def _copy(year: int, service: str = "wayback", status: int | None = 200) -> Copy:
+    return Copy(service, f"https://{service}.example/{year}", f"{year}0101000000", status)
+
+
+OWN = Copy(WEBOID, "https://front.example/page/20200101000000/http://a.test/", "20200101000000")
+
+
+def test_the_nearest_before_the_day_is_chosen() -> None:
+    """W30: what was there when the link was cited, rather than what came later, however near."""
+    chosen = choose(
+        [_copy(2010), _copy(2014), _copy(2016), Copy("wayback", "x", "20150602000000", 200)],
+        AT,
+        NOW,
+    )
+
+    assert chosen["wayback"] == _copy(2014)
+
+
+def test_the_nearest_after_the_day_is_second() -> None:
+    """When nothing is older."""
+    assert choose([_copy(2019), _copy(2016)], AT, NOW)["wayback"] == _copy(2016)
+
+
+def test_without_a_day_the_newest_is_chosen() -> None:
+    """Nobody knows when it was cited."""
+    assert choose([_copy(2010), _copy(2019), _copy(2016)], None, NOW)["wayback"] == _copy(2019)
+
+
+def test_each_archive_has_one() -> None:
+    """W30: exactly one version in each."""
+    chosen = choose([_copy(2010), _copy(2014), _copy(2013, "perma")], AT, NOW)
+
+    assert chosen == {"wayback": _copy(2014), "perma": _copy(2013, "perma")}
+
+
+@pytest.mark.parametrize("status", [301, 302, 404, 410, 500, 503, 204])
+def test_copies_of_errors_and_redirects_are_not_chosen(status: int) -> None:
+    """T193158: a good one that is further off is chosen; without any the archive has none chosen (W30)."""
+    bad = _copy(2014, status=status)
+
+    assert choose([bad, _copy(2010)], AT, NOW)["wayback"] == _copy(2010)
+    assert choose([bad], AT, NOW)["wayback"] == Copy("wayback", "", "")
+
+
+def test_dates_that_cannot_be_are_not_believed() -> None:
+    """No archive is older than 1996, or from tomorrow."""
+    old, late = (
+        Copy("wayback", "x", "19700101000000", 200),
+        Copy("wayback", "y", "20990101000000", 200),
+    )
+
+    assert choose([old, late, _copy(2020)], None, NOW)["wayback"] == _copy(2020)
+
+
+def test_a_copy_without_a_moment_is_the_last_resort() -> None:
+    """It is better than nothing."""
+    timeless = Copy("wayback", "x", "")
+
+    assert choose([timeless, _copy(2019)], AT, NOW)["wayback"] == _copy(2019)
+    assert choose([timeless], AT, NOW)["wayback"] == timeless
+
+
+_COPIES = st.lists(
+    st.builds(
+        _copy,
+        st.integers(1990, 2030),
+        st.sampled_from(["a", "b"]),
+        st.sampled_from([None, 200, 301, 404]),
+    )
+)
+
+
+@given(
+    _COPIES,
+    st.none() | st.datetimes(timezones=st.just(UTC)),
+)
+def test_no_copy_that_was_passed_over_is_better(copies: list[Copy], at: datetime | None) -> None:
+    """Whatever there is, in whatever order: none before the day is nearer, none after it is preferred."""
+    chosen = choose(copies, at, NOW)
+
+    assert chosen == choose(reversed(copies), at, NOW)
+    assert set(chosen) == {copy.service for copy in copies}
+    for copy in copies:
+        best = chosen[copy.service]
+        good = copy.status in (None, 200) and "1996" <= copy.timestamp[:4] <= "2026"
+        if not good:
+            assert best != copy
+            continue
+        assert best.address
+        if at is not None and moment_of(copy.timestamp) <= at:
+            assert moment_of(copy.timestamp) <= moment_of(best.timestamp) <= at
+
+
+def test_our_own_copy_is_first() -> None:
+    """B12: remembered, then our own, then the archives in the order of the setting, then the nearest."""
+    chosen = {copy.service: copy for copy in (OWN, _copy(2014), _copy(2010, "perma"))}
+
+    assert best_of(chosen, ["perma", "wayback"], AT) == OWN
+    del chosen[WEBOID]
+    assert best_of(chosen, ["perma", "wayback"], AT) == _copy(2010, "perma")
+    assert best_of(chosen, [], AT) == _copy(2014)
+    assert best_of({"wayback": Copy("wayback", "", "")}, [], AT) is None
+
+
+@pytest.mark.parametrize(
+    ("remembered", "found", "is_dead", "is_sure", "step"),
+    [
+        (_copy(2001), [OWN, _copy(2014)], True, True, Step.KEPT),
+        (None, [OWN, _copy(2014)], True, True, Step.OWN),
+        (None, [_copy(2014)], True, False, Step.FOUND),
+        (None, [_copy(2014)], False, True, Step.FOUND),
+        (None, [], False, True, Step.SAVE),
+        (None, [_copy(2014, status=404)], False, True, Step.SAVE),
+        (None, [], True, True, Step.UNFIXABLE),
+        (None, [], True, False, Step.LATER),
+        (Copy("wayback", "", ""), [], True, True, Step.UNFIXABLE),
+    ],
+)
+def test_what_is_done(
+    remembered: Copy | None, found: list[Copy], is_dead: bool, is_sure: bool, step: Step
+) -> None:
+    """B12, and that a dead link is given up only when everybody who was asked has answered."""
+    chosen = choose(found, AT, NOW)
+
+    decided = plan(remembered, chosen, order=["wayback"], at=AT, is_dead=is_dead, is_sure=is_sure)
+
+    assert decided.step is step
+
+
+def test_the_day_that_matters() -> None:
+    """B06: when it was read, else when the link was added; slips of the pen are neither."""
+    read, added = AT, AT - timedelta(days=900)
+
+    assert day_that_matters(read, added, NOW) == read
+    assert day_that_matters(None, added, NOW) == added
+    assert day_that_matters(datetime(1915, 6, 1, tzinfo=UTC), added, NOW) == added
+    assert day_that_matters(NOW + timedelta(days=400), added, NOW) == added
+    assert day_that_matters(None, None, NOW) is None
+
+
+W = "https://web.archive.org/web/20130115102033"
+
+
+@pytest.mark.parametrize(
+    ("cited", "is_memento", "verdict", "address"),
+    [
+        (f"{W}/{A}", None, Verdict.FINE, f"{W}/{A}"),
+        (f"http://archive.org/web/20130115102033id_/{A}", None, Verdict.TIDIED, f"{W}/{A}"),
+        (f"{W}/http://b.test/", None, Verdict.REPLACED, _copy(2014).address),
+        (
+            f"https://www.webcitation.org/query?url={A}&date=2009-01-31",
+            None,
+            Verdict.REPLACED,
+            _copy(2014).address,
+        ),
+        (f"https://web.archive.org/web/*/{A}", None, Verdict.REPLACED, _copy(2014).address),
+        (f"https://web.archive.org/save/{A}", None, Verdict.REPLACED, _copy(2014).address),
+        ("https://perma.cc/AB12-CD34", None, Verdict.MUST_ASK, "https://perma.cc/AB12-CD34"),
+        ("https://perma.cc/AB12-CD34", True, Verdict.FINE, "https://perma.cc/AB12-CD34"),
+        ("https://perma.cc/AB12-CD34", False, Verdict.REPLACED, _copy(2014).address),
+        (
+            f"https://library.example/20130115102033/{A}",
+            None,
+            Verdict.MUST_ASK,
+            f"https://library.example/20130115102033/{A}",
+        ),
+        (
+            f"https://library.example/20130115102033/{A}",
+            True,
+            Verdict.FINE,
+            f"https://library.example/20130115102033/{A}",
+        ),
+        (
+            "https://library.example/copy/5",
+            None,
+            Verdict.MUST_ASK,
+            "https://library.example/copy/5",
+        ),
+        ("https://library.example/copy/5", False, Verdict.REPLACED, _copy(2014).address),
+    ],
+)
+def test_what_should_stand_there(
+    cited: str, is_memento: bool | None, verdict: Verdict, address: str
+) -> None:
+    """B13, and that a good copy in an archive that nobody knows stays (T161074)."""
+    found = correct(cited, A, [Copy("perma", "", ""), _copy(2014)], is_memento=is_memento)
+
+    assert (found.verdict, found.address) == (verdict, address)
+
+
+def test_what_is_broken_is_told() -> None:
+    """A wrong archive URL without a copy that could stand there."""
+    found = correct(f"{W}/http://b.test/", A, [])
+
+    assert (found.verdict, found.address) == (Verdict.BROKEN, "")
+    assert "http://b.test/" in found.reason

@@ -1,0 +1,375 @@
+"""The registry's copies: found, chosen, locked, looked at each quarter, and proposed by readers."""
+
+from pathlib import Path
+
+import pytest
+from sqlalchemy import insert, select
+
+from core.errors import InputError
+from core.layout import Layout
+from links.archives.adapters import Copy
+from links.archives.copies import (
+    AGAIN_DAYS,
+    DEAD,
+    SECOND_LOOK_DAYS,
+    UNCLEAR_DAYS,
+    VISIT_DAYS,
+    ArchiveCopies,
+    Choice,
+    Due,
+    Kept,
+    LockedError,
+    Outcome,
+    Visit,
+    added_day,
+    choose,
+    drop,
+    due,
+    kept_of,
+    last_search,
+    lock,
+    may_search,
+    note_search,
+    put,
+    saw,
+    without_copy,
+)
+from links.archives.looking import Seen, Sight
+from links.days import day_of
+from links.observed import Observed, need_observed
+from links.replacing import RefusedAddressError
+from links.states import State
+from links.store.schema import copies, refs
+from links.store.store import Store, open_store
+from tests.links.archives.world import NOW
+from tests.links.rows import Rows
+
+A, B = "http://a.test/", "http://b.test/"
+DAY = day_of(NOW)
+OLD = Copy("wayback", "https://web.archive.org/web/20130115102033/http://a.test/", "20130115102033")
+NEW = Copy("wayback", "https://web.archive.org/web/20160115102033/http://a.test/", "20160115102033")
+TODAY = Copy(
+    "archive-today", "https://archive.today/20120918092600/http://a.test/", "20120918092600"
+)
+BY = Choice("ada", NEW.address)
+
+
+@pytest.fixture
+def store(sqlite_store: Store) -> Store:
+    """The rules are tried on the quick database; the last test runs every statement on both."""
+    return sqlite_store
+
+
+@pytest.fixture
+def url(store: Store) -> Observed:
+    """A dead link that is watched, beside a living one."""
+    return _watched(store)
+
+
+def _watched(store: Store) -> Observed:
+    Rows(store).add_urls({A: State.DEAD, B: State.ALIVE})
+    with store.reading() as rows:
+        return need_observed(rows, A)
+
+
+def _kept(store: Store, url: Observed) -> tuple[Kept, ...]:
+    with store.reading() as rows:
+        return kept_of(rows, url.id)
+
+
+def test_one_version_of_each_archive_is_kept(store: Store, url: Observed) -> None:
+    """W30: what is found takes the place of what was found; an archive without a good one has none."""
+    with store.writing() as rows:
+        assert put(rows, url.id, [OLD, TODAY, Copy("perma", "", "")], DAY) == 3
+        assert put(rows, url.id, [NEW, Copy("archive-today", "", "")], DAY + 5) == 1
+
+    found = {kept.service: kept for kept in _kept(store, url)}
+    assert found["wayback"].copy == NEW
+    assert (found["wayback"].found_day, found["wayback"].checked_day) == (DAY, DAY + 5)
+    assert found["archive-today"].copy == TODAY
+    assert found["perma"].address == ""
+
+
+def test_a_persons_choice_stays(store: Store, url: Observed) -> None:
+    """A search does not undo it."""
+    with store.writing() as rows:
+        put(rows, url.id, [OLD], DAY)
+        assert choose(rows, url, BY, day=DAY).chosen_by == "ada"
+        assert put(rows, url.id, [OLD], DAY) == 0
+
+    assert _kept(store, url)[0].copy == NEW
+
+
+def test_no_version_can_be_chosen(store: Store, url: Observed) -> None:
+    """W30: an empty address says that the archive has the page, and none of it is shown."""
+    with store.writing() as rows:
+        put(rows, url.id, [OLD], DAY)
+        assert choose(rows, url, Choice("ada", "", "wayback"), day=DAY).address == ""
+        with pytest.raises(InputError, match="copies in: wayback"):
+            choose(rows, url, Choice("ada", "", "perma"), day=DAY)
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "https://web.archive.org/web/20160115102033/http://b.test/",
+        "https://web.archive.org/web/*/http://a.test/",
+        "https://www.webcitation.org/query?url=http://a.test/&date=2009-01-31",
+        "https://evil.example/20160115102033/http://a.test/",
+        "http://a.test/",
+        "no address",
+    ],
+)
+def test_what_is_no_copy_of_the_page_is_not_chosen(
+    store: Store, url: Observed, address: str
+) -> None:
+    """B07, B13: another page's, a list, a dead archive's, nobody's."""
+    with store.writing() as rows, pytest.raises(RefusedAddressError):
+        choose(rows, url, Choice("ada", address), day=DAY)
+
+
+def test_an_address_must_be_of_the_archive_that_is_named(store: Store, url: Observed) -> None:
+    """Whoever names both means both."""
+    with store.writing() as rows, pytest.raises(InputError, match="of the archive wayback"):
+        choose(rows, url, Choice("ada", NEW.address, "perma"), day=DAY)
+
+
+def test_a_locked_page_has_no_choice_by_hand(store: Store, url: Observed) -> None:
+    """W31: of pages that change all the time; only administrators choose, and only they lift it."""
+    with store.writing() as rows:
+        put(rows, url.id, [OLD], DAY)
+        lock(rows, url, is_locked=True, is_admin=False)
+        with pytest.raises(LockedError):
+            choose(rows, url, BY, day=DAY)
+        with pytest.raises(LockedError):
+            lock(rows, url, is_locked=False, is_admin=False)
+        put(rows, url.id, [TODAY], DAY)
+        assert choose(rows, url, Choice("root", NEW.address, is_admin=True), day=DAY).is_locked
+    assert all(kept.is_locked for kept in _kept(store, url))
+
+    with store.writing() as rows:
+        lock(rows, url, is_locked=False, is_admin=True)
+        assert not choose(rows, url, BY, day=DAY).is_locked
+
+
+def test_a_page_without_copies_cannot_be_locked(store: Store, url: Observed) -> None:
+    """There is nothing to choose among yet."""
+    with store.writing() as rows, pytest.raises(InputError, match="no copies yet"):
+        lock(rows, url, is_locked=True, is_admin=True)
+
+
+def test_a_copy_is_forgotten(store: Store, url: Observed) -> None:
+    """Once."""
+    with store.writing() as rows:
+        put(rows, url.id, [OLD], DAY)
+        assert drop(rows, url.id, "wayback")
+        assert not drop(rows, url.id, "wayback")
+
+
+def _due(store: Store, day: int) -> list[Due]:
+    with store.reading() as rows:
+        return due(rows, day, 10)
+
+
+def _saw(store: Store, url: Observed, sight: Sight, day: int) -> Visit:
+    with store.writing() as rows:
+        return saw(
+            rows, url.id, kept_of(rows, url.id)[0], Seen(sight, NEW.address, NEW.timestamp), day
+        )
+
+
+def test_a_copy_is_looked_at_each_quarter(store: Store, url: Observed) -> None:
+    """W32: not before, and again a quarter after it was seen; what has no address never."""
+    with store.writing() as rows:
+        put(rows, url.id, [OLD, Copy("perma", "", "")], DAY)
+    assert _due(store, DAY + VISIT_DAYS - 20) == []
+    (waiting,) = _due(store, DAY + VISIT_DAYS)
+    assert (waiting.url, waiting.kept.copy) == (url, OLD)
+
+    with store.writing() as rows:
+        saw(rows, url.id, waiting.kept, Seen(Sight.GOOD), DAY + VISIT_DAYS)
+
+    assert _due(store, DAY + 2 * VISIT_DAYS - 1) == []
+    assert len(_due(store, DAY + 2 * VISIT_DAYS)) == 1
+
+
+@pytest.mark.parametrize("sight", [Sight.GONE, Sight.BAD, Sight.OTHER_PAGE])
+def test_a_copy_is_dropped_at_the_second_look(store: Store, url: Observed, sight: Sight) -> None:
+    """W32: what is missed is looked at once more, a week later; what is back by then stays."""
+    with store.writing() as rows:
+        put(rows, url.id, [OLD], DAY)
+    first = DAY + VISIT_DAYS
+    assert _saw(store, url, sight, first) is Visit.MISSED
+    assert _kept(store, url)[0].missed_day == first
+    assert _due(store, first + SECOND_LOOK_DAYS - 1) == []
+    assert _saw(store, url, sight, first + 1) is Visit.MISSED  # too soon to be a second look
+    assert _saw(store, url, Sight.GOOD, first + SECOND_LOOK_DAYS) is Visit.GOOD
+    assert _saw(store, url, sight, first + 100) is Visit.MISSED
+
+    assert len(_due(store, first + 100 + SECOND_LOOK_DAYS)) == 1
+    assert _saw(store, url, sight, first + 100 + SECOND_LOOK_DAYS) is Visit.DROPPED
+
+    assert _kept(store, url) == ()
+
+
+def test_what_says_nothing_changes_nothing(store: Store, url: Observed) -> None:
+    """An archive that does not answer loses no copy, however often, and is asked again soon."""
+    with store.writing() as rows:
+        put(rows, url.id, [OLD], DAY)
+    _saw(store, url, Sight.GONE, DAY + VISIT_DAYS)
+    for look in range(1, 20):
+        day = DAY + VISIT_DAYS + look * UNCLEAR_DAYS
+        assert _saw(store, url, Sight.UNCLEAR, day) is Visit.UNCLEAR
+        assert len(_due(store, day + UNCLEAR_DAYS)) == 1
+
+    assert _kept(store, url)[0].missed_day == DAY + VISIT_DAYS
+
+
+def test_another_version_takes_the_place(store: Store, url: Observed) -> None:
+    """Of one that the archive does not show any more; never of one that a person chose."""
+    with store.writing() as rows:
+        put(rows, url.id, [OLD], DAY)
+    assert _saw(store, url, Sight.MOVED, DAY + 1) is Visit.MOVED
+    assert _kept(store, url)[0].copy == NEW
+
+    with store.writing() as rows:
+        choose(rows, url, Choice("ada", OLD.address), day=DAY)
+    assert _saw(store, url, Sight.MOVED, DAY + 2) is Visit.GOOD
+    assert _kept(store, url)[0].copy == OLD
+
+
+@pytest.mark.parametrize("outcome", list(Outcome))
+def test_archives_are_left_in_peace(store: Store, url: Observed, outcome: Outcome) -> None:
+    """What is unfixable is not asked about for half a year, what failed for a day (B12)."""
+    with store.writing() as rows:
+        assert may_search(rows, url.id, DAY)
+        note_search(rows, url.id, outcome, DAY, "why")
+        again = DAY + AGAIN_DAYS[outcome]
+
+        assert not may_search(rows, url.id, again - 1)
+        assert without_copy(rows, again - 1, 10) == []
+        assert may_search(rows, url.id, again)
+        assert without_copy(rows, again, 10) == [url]
+        found = last_search(rows, url.id)
+
+    assert found is not None
+    assert (found.outcome, found.note, found.again_day) == (outcome, "why", again)
+
+
+def test_links_without_a_copy_are_found(store: Store, url: Observed) -> None:
+    """Dead ones; living ones when that is wanted; none that has a copy."""
+    with store.writing() as rows:
+        assert [each.url for each in without_copy(rows, DAY, 10)] == [A]
+        assert [each.url for each in without_copy(rows, DAY, 10, living=True)] == [A, B]
+        put(rows, url.id, [Copy("perma", "", "")], DAY)
+        assert len(without_copy(rows, DAY, 10)) == 1
+        put(rows, url.id, [OLD], DAY)
+        assert without_copy(rows, DAY, 10) == []
+
+
+def test_the_day_a_link_was_added(store: Store, url: Observed) -> None:
+    """B06: the first that any page has had it."""
+    with store.writing() as rows:
+        assert added_day(rows, url.id) is None
+        rows.execute(
+            insert(refs),
+            [{"page": page, "url_id": url.id, "first_day": 900 + page} for page in (1, 2)],
+        )
+        assert added_day(rows, url.id) == 901
+
+
+def test_a_proposal_of_an_archives_address_goes_to_the_copies(store: Store, url: Observed) -> None:
+    """W17: kept with its archive's name; any other address is none of ours."""
+    takes = ArchiveCopies(own=["https://front.example"])
+    with store.writing() as rows:
+        assert (
+            takes.keep(rows, url, "http://archive.is/20120918092600/http://a.test/", NOW)
+            == "archive-today"
+        )
+        assert takes.keep(rows, url, "http://c.test/", NOW) == ""
+        assert (
+            takes.keep(rows, url, "https://evil.example/20160115102033/http://a.test/", NOW) == ""
+        )
+        assert (
+            takes.keep(rows, url, "https://front.example/page/20200101000000/http://a.test/", NOW)
+            == "weboid"
+        )
+
+    assert {kept.service for kept in _kept(store, url)} == {"archive-today", "weboid"}
+
+
+def test_a_proposal_changes_no_version_that_is_there(store: Store, url: Observed) -> None:
+    """Anybody may propose; so nobody loses a good copy by it."""
+    with store.writing() as rows:
+        put(rows, url.id, [OLD], DAY)
+        assert ArchiveCopies().keep(rows, url, NEW.address, NOW) == "wayback"
+
+    assert _kept(store, url)[0].copy == OLD
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "https://web.archive.org/web/20160115102033/http://b.test/",
+        "https://web.archive.org/save/http://a.test/",
+        "https://www.webcitation.org/query?url=http://a.test/&date=2009-01-31",
+    ],
+)
+def test_a_proposal_of_a_wrong_copy_is_refused(store: Store, url: Observed, address: str) -> None:
+    """An archive's, but of another page, or none that can be read."""
+    with store.writing() as rows, pytest.raises(RefusedAddressError):
+        ArchiveCopies().keep(rows, url, address, NOW)
+
+    with store.reading() as rows:
+        assert rows.execute(select(copies)).all() == []
+
+
+def test_the_dead_are_named_as_their_index_has_them() -> None:
+    """The numbers of the states stand in the index, too."""
+    assert frozenset({State(3), State(5), State(8)}) == DEAD
+
+
+@pytest.mark.parametrize("reader", ["due", "without_copy"])
+def test_no_question_walks_through_all_rows(store: Store, url: Observed, reader: str) -> None:
+    """What is due, and what has no copy, is found by an index, and nothing is sorted."""
+    asked: list[str] = []
+    with store.reading() as rows:
+        raw = rows.connection.dbapi_connection
+        assert raw is not None
+        raw.set_trace_callback(asked.append)
+        (due if reader == "due" else without_copy)(rows, DAY, 10)
+        raw.set_trace_callback(None)
+        plan = [str(row[3]) for row in rows.exec_driver_sql(f"EXPLAIN QUERY PLAN {asked[-1]}")]
+
+    index = "link_copies_due" if reader == "due" else "link_urls_lost"
+    assert any(index in step for step in plan), plan
+    assert not any("TEMP B-TREE" in step for step in plan), plan
+
+
+@pytest.mark.slow
+def test_every_statement_runs_on_postgresql(database_url: str, tmp_path: Path) -> None:
+    """What the tests above tried on SQLite is understood by the other database, too."""
+    store = open_store(Layout(tmp_path), database_url)
+    try:
+        url = _watched(store)
+        with store.writing() as rows:
+            assert put(rows, url.id, [OLD, Copy("perma", "", "")], DAY) == 2
+            assert put(rows, url.id, [NEW], DAY) == 1
+            assert lock(rows, url, is_locked=True, is_admin=False) == 2
+            chosen = choose(rows, url, Choice("ada", OLD.address, is_admin=True), day=DAY)
+            assert (chosen.copy, chosen.is_locked, chosen.chosen_by) == (OLD, True, "ada")
+            (waiting,) = due(rows, DAY + VISIT_DAYS, 10)
+            assert saw(rows, url.id, waiting.kept, Seen(Sight.UNCLEAR), DAY) is Visit.UNCLEAR
+            assert saw(rows, url.id, waiting.kept, Seen(Sight.GONE), DAY) is Visit.MISSED
+            (missed,) = due(rows, DAY + SECOND_LOOK_DAYS, 10)
+            later = DAY + SECOND_LOOK_DAYS
+            assert saw(rows, url.id, missed.kept, Seen(Sight.GONE), later) is Visit.DROPPED
+            note_search(rows, url.id, Outcome.UNFIXABLE, DAY)
+            note_search(rows, url.id, Outcome.TROUBLE, DAY)
+            assert last_search(rows, url.id) == (DAY, Outcome.TROUBLE, "")
+            assert [each.url for each in without_copy(rows, DAY + 1, 10, living=True)] == [A, B]
+            assert added_day(rows, url.id) is None
+            assert ArchiveCopies().keep(rows, url, TODAY.address, NOW) == "archive-today"
+            assert drop(rows, url.id, "archive-today")
+    finally:
+        store.close()

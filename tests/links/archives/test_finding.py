@@ -1,0 +1,326 @@
+"""Finding copies in order and keeping what came of it, and the visits of each quarter."""
+
+import json
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from links.archives.adapters import Copy
+from links.archives.asking import Asker
+from links.archives.choosing import Step
+from links.archives.copies import (
+    VISIT_DAYS,
+    Choice,
+    Outcome,
+    Visit,
+    choose,
+    kept_of,
+    last_search,
+    put,
+)
+from links.archives.finding import Archives, Sought, seek
+from links.archives.mementos import KNOWN_TIMEMAPS, TimeMaps
+from links.archives.saving import SavePageNow
+from links.archives.services import WEBOID
+from links.archives.visiting import ALL_GONE, counts, visit
+from links.archives.wayback import WaybackAvailability
+from links.days import date_of, day_of
+from links.observed import Observed, need_observed
+from links.states import State
+from links.store.store import Store
+from tests.links.archives.world import NOW, World
+from tests.links.rows import Rows
+
+A, B = "http://a.test/", "http://b.test/"
+AT = datetime(2015, 6, 1, tzinfo=UTC)
+DAY = day_of(NOW)
+W = "https://web.archive.org/web"
+TODAY = "https://archive.today"
+PAGE = "<title>A page</title>"
+OWN = Copy(WEBOID, "https://front.example/page/20200101000000/http://a.test/", "20200101000000")
+
+
+@pytest.fixture
+def links(sqlite_store: Store) -> dict[str, Observed]:
+    """A dead link and a living one."""
+    Rows(sqlite_store).add_urls({A: State.DEAD, B: State.ALIVE})
+    with sqlite_store.reading() as rows:
+        return {url: need_observed(rows, url) for url in (A, B)}
+
+
+@pytest.fixture
+def archives(asker: Asker) -> Archives:
+    """The Wayback Machine and archive.today."""
+    today = TimeMaps(asker, "archive-today", KNOWN_TIMEMAPS["archive-today"])
+    return Archives(asker, [WaybackAvailability(asker), today], ("wayback", "archive-today"))
+
+
+def _with(archives: Archives, **changes: object) -> Archives:
+    values = {name: getattr(archives, name) for name in Archives.__slots__} | changes
+    return Archives(**values)
+
+
+def _answers(world: World, *, wayback: str = "", today: tuple[str, ...] = ()) -> None:
+    """What the two have of either link."""
+    for url in (A, B):
+        lines = [f'<{url}>; rel="original"']
+        lines += [
+            f'<{TODAY}/{stamp}/{url}>; rel="memento"; datetime="{_date(stamp)}"' for stamp in today
+        ]
+        if today:
+            world.put(f"https://archive.ph/timemap/{url}", ",\n".join(lines))
+    found = {
+        "closest": {
+            "available": True,
+            "status": "200",
+            "timestamp": wayback,
+            "url": f"{W}/{wayback}/{A}",
+        }
+    }
+    told = {"results": [{"tag": "0", "url": A, "archived_snapshots": found if wayback else {}}]}
+    world.put("https://archive.org/wayback/available", json.dumps(told))
+
+
+def _date(stamp: str) -> str:
+    return f"{stamp[:4]}-{stamp[4:6]}-{stamp[6:8]}T{stamp[8:10]}:{stamp[10:12]}:{stamp[12:]}Z"
+
+
+def _copy_at(world: World, stamp: str, body: str = PAGE, url: str = A) -> str:
+    address = f"{TODAY}/{stamp}/{url}"
+    seen = datetime.strptime(stamp, "%Y%m%d%H%M%S").replace(tzinfo=UTC)
+    world.put(
+        address,
+        body,
+        Memento_Datetime=f"{seen:%a, %d %b %Y %H:%M:%S} GMT",
+        Content_Type="text/html",
+    )
+    return address
+
+
+async def _seek(
+    store: Store, archives: Archives, url: Observed, **more: bool
+) -> tuple[Sought, Outcome | None]:
+    sought = await seek(store, archives, url, now=NOW, at=AT, **more)
+    with store.reading() as rows:
+        search = last_search(rows, url.id)
+    return sought, None if search is None else search.outcome
+
+
+async def test_copies_of_a_dead_link_are_found_and_kept(
+    world: World, sqlite_store: Store, links: dict[str, Observed], archives: Archives
+) -> None:
+    """One version of each archive, the preferred one first."""
+    _answers(
+        world,
+        wayback="20130115102033",
+        today=("20100101000000", "20140101000000", "20160101000000"),
+    )
+    _copy_at(world, "20140101000000")
+
+    sought, outcome = await _seek(sqlite_store, archives, links[A])
+
+    assert (sought.step, outcome, sought.troubles) == (Step.FOUND, Outcome.FOUND, ())
+    assert sought.best == Copy("wayback", f"{W}/20130115102033/{A}", "20130115102033", 200)
+    with sqlite_store.reading() as rows:
+        kept = {each.service: each.address for each in kept_of(rows, links[A].id)}
+    assert kept == {
+        "wayback": f"{W}/20130115102033/{A}",
+        "archive-today": f"{TODAY}/20140101000000/{A}",
+    }
+
+
+async def test_a_remembered_copy_is_enough(
+    world: World, sqlite_store: Store, links: dict[str, Observed], archives: Archives
+) -> None:
+    """B12: nobody is asked, unless everybody shall be; and what a person chose stays."""
+    address = f"{W}/20010101000000/{A}"
+    with sqlite_store.writing() as rows:
+        choose(rows, links[A], Choice("ada", address), day=DAY)
+    sought, _ = await _seek(sqlite_store, archives, links[A])
+    assert (sought.step, sought.best and sought.best.address, world.asked) == (
+        Step.KEPT,
+        address,
+        [],
+    )
+
+    _answers(world, wayback="20130115102033")
+    sought, _ = await _seek(sqlite_store, archives, links[A], is_thorough=True)
+
+    assert sought.best is not None
+    assert sought.best.address == address
+    with sqlite_store.reading() as rows:
+        assert [each.address for each in kept_of(rows, links[A].id)] == [address]
+
+
+async def test_our_own_copy_goes_before_others(
+    world: World, sqlite_store: Store, links: dict[str, Observed], archives: Archives
+) -> None:
+    """B12: nobody is asked; and it is not kept, since our own index has it."""
+    own = _with(archives, own=lambda _url, _at: OWN)
+
+    sought, outcome = await _seek(sqlite_store, own, links[A])
+
+    assert (sought.step, sought.best, outcome) == (Step.OWN, OWN, Outcome.FOUND)
+    assert world.asked == []
+    with sqlite_store.reading() as rows:
+        assert kept_of(rows, links[A].id) == ()
+
+
+async def test_a_copy_of_an_error_makes_way_for_the_next(
+    world: World, sqlite_store: Store, links: dict[str, Observed], archives: Archives
+) -> None:
+    """T193158: where nobody tells a copy's status it is looked at before it is kept."""
+    _answers(world, today=("20120101000000", "20130101000000", "20140101000000"))
+    _copy_at(world, "20140101000000", "<title>404 Not Found</title>")
+    _copy_at(world, "20130101000000", "<p>Got an HTTP 302 response at crawl time")
+    good = _copy_at(world, "20120101000000")
+
+    sought, _ = await _seek(sqlite_store, archives, links[A])
+
+    assert sought.best is not None
+    assert sought.best.address == good
+
+
+async def test_an_archive_with_copies_of_errors_alone_has_none_chosen(
+    world: World, sqlite_store: Store, links: dict[str, Observed], archives: Archives
+) -> None:
+    """W30: the empty address; the link is unfixable all the same."""
+    _answers(world, today=("20140101000000",))
+    _copy_at(world, "20140101000000", "<title>404 Not Found</title>")
+
+    sought, outcome = await _seek(sqlite_store, archives, links[A])
+
+    assert (sought.step, outcome) == (Step.UNFIXABLE, Outcome.UNFIXABLE)
+    with sqlite_store.reading() as rows:
+        assert [(each.service, each.address) for each in kept_of(rows, links[A].id)] == [
+            ("archive-today", "")
+        ]
+
+
+async def test_a_dead_link_is_given_up_only_when_all_have_answered(
+    world: World, sqlite_store: Store, links: dict[str, Observed], archives: Archives
+) -> None:
+    """B12: unfixable; but for later while one of the archives is away, and not at all when nobody is asked."""
+    _answers(world)
+    world.put(f"https://archive.ph/timemap/{A}", "", 503)
+    sought, outcome = await _seek(sqlite_store, archives, links[A])
+    assert (sought.step, outcome) == (Step.LATER, Outcome.TROUBLE)
+    assert "archive-today" in sought.troubles[0]
+    world.put(f"https://archive.ph/timemap/{A}", "", 404)
+    world.clock.at += 7_200
+
+    sought, outcome = await _seek(sqlite_store, archives, links[A])
+
+    assert (sought.step, outcome) == (Step.UNFIXABLE, Outcome.UNFIXABLE)
+
+
+async def test_nobody_asked_is_nothing_found_out(
+    sqlite_store: Store, links: dict[str, Observed], archives: Archives
+) -> None:
+    """Without archives in the settings a dead link is no more unfixable than before."""
+    sought, outcome = await _seek(sqlite_store, _with(archives, adapters=()), links[A])
+
+    assert (sought.step, outcome) == (Step.LATER, None)
+
+
+async def test_a_living_link_that_nobody_has_is_wanted(
+    world: World, sqlite_store: Store, links: dict[str, Observed], archives: Archives
+) -> None:
+    """B12: our own crawler archives it; without a key nobody else is asked to."""
+    _answers(world)
+
+    sought, outcome = await _seek(sqlite_store, archives, links[B])
+
+    assert (sought.step, sought.is_wanted, outcome) == (Step.SAVE, True, Outcome.WANTED)
+    assert not any("save" in place for place in world.places)
+
+
+@pytest.mark.parametrize(
+    ("told", "outcome"),
+    [
+        ({"status": "success", "original_url": B, "timestamp": "20261121120105"}, Outcome.SAVED),
+        ({"status": "error", "status_ext": "error:no-access"}, Outcome.UNSAVABLE),
+        ({"status": "error", "status_ext": "error:proxy-error"}, Outcome.WANTED),
+    ],
+)
+async def test_a_living_link_that_nobody_has_is_saved_elsewhere_too(
+    world: World,
+    sqlite_store: Store,
+    links: dict[str, Observed],
+    archives: Archives,
+    told: dict[str, str],
+    outcome: Outcome,
+) -> None:
+    """With a key Save Page Now takes it, and the copy is kept; what came of it is, too."""
+    _answers(world)
+    world.put("https://web.archive.org/save", '{"job_id": "j"}')
+    world.put("https://web.archive.org/save/status/j", json.dumps(told))
+    saver = SavePageNow(archives.asker, "k:s", monotonic=world.clock.monotonic)
+
+    sought, noted = await _seek(sqlite_store, _with(archives, saver=saver), links[B])
+
+    assert (sought.step, sought.is_wanted, noted) == (Step.SAVE, True, outcome)
+    with sqlite_store.reading() as rows:
+        kept = [each.address for each in kept_of(rows, links[B].id)]
+    assert kept == ([f"{W}/20261121120105/{B}"] if outcome is Outcome.SAVED else [])
+
+
+def _many(store: Store, count: int, service: str = "wayback") -> None:
+    """So many links with a copy each, due."""
+    urls = [f"http://a.test/{number}" for number in range(count)]
+    Rows(store).add_urls(dict.fromkeys(urls, State.DEAD))
+    origin = W if service == "wayback" else TODAY
+    with store.writing() as rows:
+        for url in urls:
+            copy = Copy(service, f"{origin}/20130115102033/{url}", "20130115102033")
+            put(rows, need_observed(rows, url).id, [copy], DAY - VISIT_DAYS)
+
+
+async def test_a_visit_keeps_what_was_seen(world: World, sqlite_store: Store, asker: Asker) -> None:
+    """W32: of copies that are due each is looked at, and what became of it is told."""
+    _many(sqlite_store, 3)
+    seen: Any = {"Memento_Datetime": "Tue, 15 Jan 2013 10:20:33 GMT", "Content_Type": "text/html"}
+    world.put(f"{W}/20130115102033/http://a.test/2", PAGE, **seen)
+    world.put(f"{W}/20130115102033/http://a.test/1", "", 503)
+    told: list[int] = []
+
+    visits = await visit(sqlite_store, asker, now=NOW, limit=10, told=told.append)
+
+    # The archive was busy at the second: it was left alone at the third.
+    assert counts(visits) == {Visit.GOOD: 1, Visit.UNCLEAR: 2}
+    assert sum(told) == 3
+    assert await visit(sqlite_store, asker, now=NOW, limit=10) == []
+
+
+async def test_an_archive_that_lost_everything_has_lost_nothing(
+    world: World, sqlite_store: Store, asker: Asker
+) -> None:
+    """W32: what answers 404 for all of its copies is itself in trouble; nothing is missed or dropped."""
+    _many(sqlite_store, ALL_GONE)
+
+    for week in range(4):
+        now = datetime.combine(date_of(DAY + 7 * week), NOW.timetz())
+        visits = await visit(sqlite_store, asker, now=now, limit=100)
+        assert counts(visits) == {Visit.UNCLEAR: ALL_GONE}
+
+    assert len(world.asked) == 4 * ALL_GONE
+
+
+async def test_a_copy_that_vanished_is_dropped(
+    world: World, sqlite_store: Store, asker: Asker
+) -> None:
+    """W32: of several one is gone at two visits a week apart."""
+    _many(sqlite_store, ALL_GONE)
+    seen: Any = {"Memento_Datetime": "Tue, 15 Jan 2013 10:20:33 GMT", "Content_Type": "text/html"}
+    for number in range(1, ALL_GONE):
+        world.put(f"{W}/20130115102033/http://a.test/{number}", PAGE, **seen)
+    first = await visit(sqlite_store, asker, now=NOW, limit=100)
+    assert counts(first) == {Visit.GOOD: ALL_GONE - 1, Visit.MISSED: 1}
+    later = datetime.combine(date_of(DAY + 7), NOW.timetz())
+
+    second = await visit(sqlite_store, asker, now=later, limit=100)
+
+    assert [(each.visit, each.copy.url.url) for each in second] == [
+        (Visit.DROPPED, "http://a.test/0")
+    ]
