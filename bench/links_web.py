@@ -6,6 +6,7 @@ something else than a page. Whether an episode is an outage (two weeks at most; 
 (they are gone until it ends) is the truth that a checker is held against.
 """
 
+import math
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -103,6 +104,7 @@ class Host:
         limit_s: asked sooner than so many seconds after the last time, it says 429; 0: never.
         delay_s: its Crawl-delay.
         episodes: what happens to it.
+        asked: when the last request to it ended, in seconds.
     """
 
     name: str
@@ -111,6 +113,7 @@ class Host:
     limit_s: float = 0.0
     delay_s: float = 0.0
     episodes: list[Episode] = field(default_factory=list)
+    asked: float = -math.inf
 
 
 @dataclass(slots=True)
@@ -148,10 +151,9 @@ class Link:
 
     @property
     def ends(self) -> list[Episode]:
-        """When it is really gone, as far as anybody who asks could know, in order."""
-        if self.host.base is BLOCKED or any(each.sight is CHALLENGE for each in self.host.episodes):
-            return [each for each in self.host.episodes if each.gone]
-        both = [each for each in (*self.host.episodes, *self.episodes) if each.gone]
+        """When it is gone, in order, as far as anybody who asks could know."""
+        own = [] if self.host.base is BLOCKED else self.episodes
+        both = [each for each in (*self.host.episodes, *own) if each.gone]
         merged: list[Episode] = []
         for each in sorted(both, key=lambda episode: episode.start):
             if merged and each.start <= merged[-1].end:
@@ -159,6 +161,11 @@ class Link:
             else:
                 merged.append(each)
         return merged
+
+    @property
+    def is_hidden(self) -> bool:
+        """Whether its host refuses even the browser some day: then nobody knows what becomes of it."""
+        return any(each.sight is CHALLENGE for each in self.host.episodes)
 
     def gone_since(self, moment: float) -> float | None:
         """Since when it is gone at that moment; None when it lives."""

@@ -4,7 +4,9 @@ The real rules (`links.states`, `links.schedule`, `links.timetable`, `links.pres
 a simulated web (`bench.links_web`) for 365 days: who is due is asked, one request a host with its gap;
 what the browser must see, it sees on the same day. Then what they said is held against the truth.
 
-Baseline: preset `iabot`, as InternetArchiveBot does it, over the same web.
+Baseline: preset `iabot` over a smaller web of the same kind, with the same looks: its numbers are scaled
+up to ours. It has no browser, so what parks or turns to a page that says that there is none, it never
+finds.
 """
 
 import math
@@ -15,16 +17,19 @@ if not __package__:  # run as a file: its folder must not hide our packages
     sys.path[0] = str(Path(__file__).resolve().parents[1])
 
 import gc
+import os
 import time
 from collections import defaultdict
+from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from multiprocessing import get_context
 
 from bench import report
-from bench.links_web import DAYS, FINE, FOR_EVER, SLOW_DOWN, TOO_MANY, Host, Link, Sight, web
+from bench.links_web import DAYS, FINE, SLOW_DOWN, TOO_MANY, Host, Link, Sight, web
 from links.findings import Finding
+from links.locator import bucket_of
 from links.presets import PRESETS, Preset
 from links.schedule import next_due
 from links.states import Standing, State, after, may_infer, needs_browser
@@ -35,7 +40,8 @@ CONNECTIONS = 500
 DAY_S = 86_400.0
 _TICK_S = 0.2  # looks that end so close to one another are followed by others together
 LIMIT_DAYS = 28
-_FULL, _QUICK = 100_000, 10_000
+_LONG_S = 300.0  # longer than any gap that a host is owed
+_FULL, _QUICK = (100_000, 10_000), (5_000, 2_000)  # links by our preset, and by the baseline's
 _FOUND = frozenset({State.DEAD, State.USURPED})
 
 
@@ -47,7 +53,7 @@ class Tally:
         false_dead: links that were called dead, or usurped, while they lived or were away.
         found: days from the end of each link that was gone to the day it was called so; what was not
             found at all counts to the year's end.
-        late: of these, those over `LIMIT_DAYS`.
+        hidden: links that were gone for long and not found, at hosts that refuse us.
         revived: days from the return of each link that was called dead to a look that saw it.
         requests: what hosts were asked, without the browser's looks.
         inferred: looks that were spared.
@@ -59,7 +65,7 @@ class Tally:
 
     false_dead: int = 0
     found: list[float] = field(default_factory=list)
-    late: int = 0
+    hidden: int = 0
     revived: list[float] = field(default_factory=list)
     requests: int = 0
     inferred: int = 0
@@ -67,6 +73,19 @@ class Tally:
     gap_kept: float = math.inf
     smallest_gap_s: float = math.inf
     put_back: int = 0
+
+    def join(self, other: "Tally") -> None:
+        """Add what another part of the hosts showed."""
+        self.false_dead += other.false_dead
+        self.found += other.found
+        self.hidden += other.hidden
+        self.revived += other.revived
+        self.requests += other.requests
+        self.inferred += other.inferred
+        self.opinions += other.opinions
+        self.gap_kept = min(self.gap_kept, other.gap_kept)
+        self.smallest_gap_s = min(self.smallest_gap_s, other.smallest_gap_s)
+        self.put_back += other.put_back
 
 
 class Year:
@@ -80,10 +99,10 @@ class Year:
         self._plain = [link.plain for link in links]
         self._due: dict[int, list[int]] = defaultdict(list)
         self._due[0] = list(range(len(links)))
-        self._table: Timetable[Link] = Timetable(gap_s=GAP_S)
+        self._table: Timetable[Link] = Timetable(gap_s=GAP_S, tries=3)
         self._running: list[tuple[float, Turn[Link], Sight]] = []
-        self._last: dict[str, float] = {}  # the end of the last request to each host
         self._called: dict[int, float] = {}  # of the links that are called dead: when
+        self._calls: dict[int, list[tuple[float, float]]] = defaultdict(list)  # from when to when
         self._found: set[tuple[int, float]] = set()
         self._left: list[int] = []  # of hosts of which enough waits
         self._again = 0.0  # when these are offered again
@@ -154,12 +173,10 @@ class Year:
         return math.inf
 
     def _ask(self, turn: Turn[Link], now: float) -> None:
-        name = turn.host
         host = turn.payload.host
         self._tally.requests += 1
-        last = self._last.get(name)
-        gap = math.inf if last is None else now - last
-        if last is not None:
+        gap = now - host.asked
+        if gap < _LONG_S:
             self._note_gap(host, gap)
         if self._plain[turn.url_id]:
             sight = FINE
@@ -180,9 +197,9 @@ class Year:
     def _end(self, day: int) -> None:
         """End the look that ends first."""
         now, turn, sight = heappop(self._running)
-        self._last[turn.host] = now
-        self._table.done(turn, now, sight.plain)
-        self._book(turn.url_id, sight.plain, now, day)
+        turn.payload.host.asked = now
+        if self._table.done(turn, now, sight.plain):
+            self._book(turn.url_id, sight.plain, now, day)
 
     def _book(self, number: int, finding: Finding, now: float, day: int) -> None:
         preset = self._preset
@@ -209,11 +226,12 @@ class Year:
             since = link.gone_since(moment)
             if since is None:
                 tally.false_dead += 1
-            else:
+            elif (number, since) not in self._found:
                 tally.found.append(moment - since)
                 self._found.add((number, since))
         elif number in self._called:
             called = self._called.pop(number)
+            self._calls[number].append((called, moment))
             since = link.gone_since(called)
             ended = [each.end for each in link.ends if each.start == since]
             if ended and ended[0] <= moment:
@@ -221,46 +239,94 @@ class Year:
 
     def _judge(self, number: int, link: Link) -> None:
         """Count what was gone for long and was not found."""
+        calls = self._calls.get(number, [])
         for each in link.ends:
             end = min(each.end, DAYS)
-            if end - each.start > LIMIT_DAYS and (number, each.start) not in self._found:
+            known = any(
+                start < each.start < until for start, until in calls
+            )  # it went, still called
+            if end - each.start <= LIMIT_DAYS or known or (number, each.start) in self._found:
+                continue
+            if link.is_hidden:
+                self._tally.hidden += 1
+            elif number not in self._called:
                 self._tally.found.append(end - each.start)
 
 
-def share(count: int, seed: int, part: int, parts: int, name: str) -> Tally:
-    """The year of a part of the hosts, as a checker has it (`--part`)."""
-    gc.disable()
-    links = web(count, seed)
-    names = {link.host.name: None for link in links}
-    mine = set(list(names)[part::parts])
-    return Year([link for link in links if link.host.name in mine], PRESETS[name]).run()
+def year(links: list[Link], preset: Preset) -> Tally:
+    """What a year of these links shows."""
+    return Year(links, preset).run()
+
+
+def years(count: int, names: Sequence[str], *, seed: int = 7) -> dict[str, Tally]:
+    """A year of so many links by each preset; a process a core takes a part of the hosts."""
+    _links[:] = web(count, seed)
+    cores = os.cpu_count() or 1
+    parts = [(name, part, cores) for name in names for part in range(cores)]
+    gc.freeze()
+    with ProcessPoolExecutor(cores, get_context("fork"), gc.disable) as pool:
+        tallies = list(pool.map(_share, parts))
+    gc.unfreeze()
+    found = {name: Tally() for name in names}
+    for (name, _, _), tally in zip(parts, tallies, strict=True):
+        found[name].join(tally)
+    _links.clear()
+    return found
+
+
+_links: list[Link] = []  # for the processes, which are born with it
+
+
+def _share(asked: tuple[str, int, int]) -> Tally:
+    name, part, parts = asked
+    mine = [link for link in _links if bucket_of(link.host.name) % parts == part]
+    return year(mine, PRESETS[name])
+
+
+def figures(*, quick: bool) -> dict[str, float]:
+    """Let the year pass by preset `default` and by `iabot`; their figures."""
+    count, few = _QUICK if quick else _FULL
+    started = time.perf_counter()
+    ours = years(count, ["default"])["default"]
+    theirs = years(few, ["iabot"])["iabot"]
+    seconds = time.perf_counter() - started
+    print(f"A simulated year of {count:,} links ({few:,} by iabot), in {seconds:.0f} s:")
+    found, late = _days(ours.found), _days(theirs.found)
+    scale = count / few
+    report.table(
+        [
+            ("", "default", "iabot", "target"),
+            ("false_dead", f"{ours.false_dead}", f"{theirs.false_dead * scale:,.0f}", "0"),
+            ("dead_found_days", *(f"{days[-1]:.1f}" for days in (found, late)), "28"),
+            ("… of half of them", *(f"{days[len(days) // 2]:.1f}" for days in (found, late)), ""),
+            ("links gone", f"{len(found):,}", f"{len(late) * scale:,.0f}", ""),
+            ("revived_found_days", *(f"{_days(t.revived)[-1]:.1f}" for t in (ours, theirs)), ""),
+            ("looks", f"{ours.requests:,}", f"{theirs.requests * scale:,.0f}", ""),
+            ("by the browser", f"{ours.opinions:,}", f"{theirs.opinions * scale:,.0f}", ""),
+            ("spared by inference", f"{ours.inferred:,}", f"{theirs.inferred * scale:,.0f}", ""),
+            (
+                "smallest gap, s",
+                *(f"{t.smallest_gap_s:.3f}" for t in (ours, theirs)),
+                f"{GAP_S:.0f}",
+            ),
+        ]
+    )
+    return {
+        "false_dead": ours.false_dead,
+        "dead_found_days": found[-1],
+        "dead_found_days_median": found[len(found) // 2],
+        "revived_found_days": _days(ours.revived)[-1],
+        "year_looks_per_link": ours.requests / count,
+        "host_gap_kept": ours.gap_kept,
+        "iabot_false_dead": theirs.false_dead * scale,
+        "iabot_dead_found_days": late[-1],
+        "year_s": seconds,
+    }
+
+
+def _days(found: Sequence[float]) -> list[float]:
+    return sorted(found) or [0.0]
 
 
 if __name__ == "__main__":
-    import cProfile, pstats
-
-    t = time.perf_counter()
-    count = int(sys.argv[1])
-    pr = cProfile.Profile() if len(sys.argv) > 3 else None
-    if pr:
-        pr.enable()
-    tally = share(count, 1, 0, 1, sys.argv[2])
-    if pr:
-        pr.disable()
-        pstats.Stats(pr).sort_stats("tottime").print_stats(18)
-    f = sorted(tally.found)
-    r = sorted(tally.revived)
-    print(
-        time.perf_counter() - t,
-        tally.false_dead,
-        len(f),
-        f[-5:],
-        len(r),
-        r[-3:],
-        tally.requests,
-        tally.inferred,
-        tally.opinions,
-        tally.gap_kept,
-        tally.smallest_gap_s,
-        tally.put_back,
-    )
+    report.figures("links_year", figures(quick=report.arguments(__doc__ or "").quick))

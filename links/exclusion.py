@@ -18,17 +18,18 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, NoReturn
 
-from sqlalchemy import Connection, delete, insert, select, update
+from sqlalchemy import Connection, case, delete, insert, select, update
 
 from core.errors import BadUrlError, InputError
 from core.hosts import canonical_host
 from links.link_patterns import LinkPattern, parse_link_pattern
 from links.locator import Locator, domain_index
-from links.store.schema import excluded
+from links.store.schema import excluded, pages
 
 ENTRY_LIMIT_CHARS = 2_000
 ENTRIES_LIMIT = 5_000
 _MOST_TOLD = 5
+_ROWS_AT_ONCE = 400
 
 
 class Form(StrEnum):
@@ -154,7 +155,7 @@ def warning_for(pattern: LinkPattern, entries: Iterable[Entry], wiki: str = "") 
 def tally(entries: Iterable[str]) -> dict[str, int]:
     """How many links of a page each entry kept out."""
     found: dict[str, int] = {}
-    for entry in entries:
+    for entry in filter(None, entries):
         found[entry] = found.get(entry, 0) + 1
     return found
 
@@ -188,16 +189,46 @@ class Changes:
         names = sorted(self._links)  # in one order, so that two writers never wait for each other
         table = excluded.c
         for name in names:
-            links, pages = self._links[name], self._pages[name]
+            links, on_pages = self._links[name], self._pages[name]
             changed = rows.execute(
                 update(excluded)
                 .where(table.wiki_id == wiki_id, table.entry == name)
-                .values(links=table.links + links, pages=table.pages + pages, last_day=today)
+                .values(
+                    links=table.links + links,
+                    pages=table.pages + on_pages,
+                    # A page that goes away is no sign of life.
+                    last_day=case((table.last_day > today, table.last_day), else_=today),
+                )
             )
             if not changed.rowcount and links > 0:
-                row = {"wiki_id": wiki_id, "entry": name, "links": links, "pages": pages}
+                row = {"wiki_id": wiki_id, "entry": name, "links": links, "pages": on_pages}
                 rows.execute(insert(excluded), [{**row, "last_day": today}])
         rows.execute(delete(excluded).where(table.wiki_id == wiki_id, table.pages <= 0))
+
+
+def write_excluded(rows: Connection, found: Mapping[int, Mapping[str, int]], *, today: int) -> None:
+    """Write what was kept out of pages, and count it for their wikis.
+
+    Args:
+        rows: of a transaction that writes.
+        found: for each page that is written today, by the registry's number, its `tally`; empty for
+            a page that has none, or goes away.
+        today: the day.
+    """
+    numbers = sorted(found)
+    changes: dict[int, Changes] = {}
+    for start in range(0, len(numbers), _ROWS_AT_ONCE):
+        part = numbers[start : start + _ROWS_AT_ONCE]
+        question = select(pages.c.id, pages.c.wiki_id, pages.c.excluded).where(pages.c.id.in_(part))
+        for row in rows.execute(question.order_by(pages.c.id)).all():
+            after = tally_text(found[row.id])
+            if after == row.excluded:
+                continue
+            rows.execute(update(pages).where(pages.c.id == row.id).values(excluded=after))
+            of_wiki = changes.setdefault(row.wiki_id, Changes())
+            of_wiki.note(tally_from(row.excluded), found[row.id])
+    for wiki_id in sorted(changes):
+        changes[wiki_id].write(rows, wiki_id, today=today)
 
 
 def counts_of(rows: Connection, wiki_id: int) -> dict[str, tuple[int, int, int]]:

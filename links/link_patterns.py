@@ -141,7 +141,8 @@ def _without_scheme(text: str) -> tuple[str, str]:
         return scheme, text[named.end() + 2 :]
     if _OTHER.match(text):
         _refuse(text, "the registry knows http and https only")
-    if "@" in re.split(r"[/?#]", text, maxsplit=1)[0]:
+    user, at, _ = re.split(r"[/?#]", text, maxsplit=1)[0].rpartition("@")
+    if at and ":" not in user:
         _refuse(text, "it looks like a mail address; the registry knows http and https only")
     return "", text.removeprefix("//")
 

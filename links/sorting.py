@@ -14,6 +14,7 @@ import re
 import unicodedata
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from functools import lru_cache
 from urllib.parse import unquote_to_bytes
 
 from core.addresses import is_public
@@ -166,6 +167,7 @@ def is_example(host: str) -> bool:
     return host.rpartition(".")[2] in _EXAMPLE_TOPS or _EXAMPLE_DOMAINS.search(host) is not None
 
 
+@lru_cache(maxsize=4_096)  # a page's links are on few hosts
 def unreachable(host: str) -> Unreachable | None:
     """Why no public server can be at the canonical host; None when one may be.
 

@@ -15,19 +15,15 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
-import re2
-
 from core.errors import BadUrlError, InputError
-from core.expressions import Expressions
 from core.hosts import canonical_host
-from core.patterns import re2_options
 from core.spam_fragments import fragment_expression, fragment_of
+from links.fragments import Fragments
 from links.locator import split
 
 LIST_LIMIT_CHARS = 16 << 20
 PROBLEMS_KEPT = 1_000
 _TEXT_SHOWN_CHARS = 120
-_REGEX_LIMIT_BYTES = 8 << 20
 
 
 class ListKind(StrEnum):
@@ -105,8 +101,8 @@ class SpamLists:
         self.size = 0
         self._problems: list[Problem] = []
         self._domains: dict[str, Hit] = {}
-        black: list[tuple[str, Hit]] = []
-        white: list[tuple[str, Hit]] = []
+        black: dict[Hit, str] = {}
+        white: dict[Hit, str] = {}
         for each in self.lists:
             if len(each.content) > LIST_LIMIT_CHARS:
                 raise InputError(f"{each.name} has more than {LIST_LIMIT_CHARS:,} characters.")
@@ -114,12 +110,11 @@ class SpamLists:
                 self._add_domains(each)
             else:
                 found = black if each.kind is ListKind.BLACKLIST else white
-                found += self._expressions(each)
+                found.update(self._fragments(each))
         self.size += len(self._domains) + len(black) + len(white)
-        self._black = [hit for _, hit in black]
-        self._black_search = Expressions([text for text, _ in black])
-        self._white = [text for text, _ in white]
-        self._white_search = Expressions(self._white)
+        self._lines = list(black)
+        self._black = Fragments(list(black.values()))
+        self._white = Fragments(list(white.values()))
 
     @property
     def problems(self) -> tuple[Problem, ...]:
@@ -150,22 +145,22 @@ class SpamLists:
     def _fragment_hits(self, texts: Iterable[str]) -> Iterator[Hit]:
         for text in texts:
             left = text
-            for number in self._white_search.search(text) if self._white else ():
-                left = re2.sub(self._white[number], "", left, options=_options())
-            number = min(self._black_search.search(left), default=-1)
-            if number >= 0:
-                yield self._black[number]
+            for number in self._white.search(text):
+                left = self._white.pattern(number).sub("", left)
+            yield from (self._lines[number] for number in self._black.search(left))
 
-    def _expressions(self, each: SpamList) -> Iterator[tuple[str, Hit]]:
+    def _fragments(self, each: SpamList) -> Iterator[tuple[Hit, str]]:
         for number, line in enumerate(each.content.split("\n"), start=1):
             fragment = fragment_of(line.removeprefix("\ufeff") if number == 1 else line)
             if not fragment or fragment == "0":  # MediaWiki takes this for an empty line, too
                 continue
             hit = Hit(each.label, number)
             try:
-                yield fragment_expression(fragment), hit
+                fragment_expression(fragment)
             except InputError as error:
                 self._note(Problem(hit, fragment[:_TEXT_SHOWN_CHARS], str(error)))
+            else:
+                yield hit, fragment
 
     def _add_domains(self, each: SpamList) -> None:
         for number, entry in enumerate(_entries(each), start=1):
@@ -197,7 +192,3 @@ def _entries(each: SpamList) -> list[object]:
 def _unspoofed(text: str) -> str:
     """With the dots that are no dots, as MediaWiki's extension does before it looks."""
     return text.replace("\uff0e", ".")
-
-
-def _options() -> re2.Options:
-    return re2_options(_REGEX_LIMIT_BYTES)

@@ -27,6 +27,7 @@ P = TypeVar("P")
 
 BACKOFF_LIMIT_S = 60.0  # 429 makes a gap no longer than this …
 REST_S = 3600.0  # … and when that is too short, the host is left alone for so long
+CALM = 8  # good answers in a row after which a gap that 429 made longer is halved
 ALIKE = 3  # different URLs in a row that must fail alike before their host is condemned (W46)
 
 
@@ -57,6 +58,7 @@ class Turn(NamedTuple, Generic[P]):
         move: what is to be done.
         finding: of INFER: what to book, with `How.INFERRED`.
         until: of LATER: when the host may be asked again.
+        tries: how often it was asked already, in this run.
     """
 
     url_id: int
@@ -65,6 +67,7 @@ class Turn(NamedTuple, Generic[P]):
     move: Move = Move.ASK
     finding: Finding | None = None
     until: float = 0.0
+    tries: int = 0
 
 
 class _Host(Generic[P]):
@@ -75,6 +78,7 @@ class _Host(Generic[P]):
         "away",
         "backoff",
         "busy",
+        "calm",
         "code",
         "gap",
         "name",
@@ -91,6 +95,7 @@ class _Host(Generic[P]):
         self.away = False  # its URLs are handed back
         self.gap = 0.0  # its own
         self.backoff = 0.0
+        self.calm = 0  # answers since that were no 429
         self.code = -1  # the last whole-host failure
         self.alike: set[int] = set()  # URLs in a row that had it
         self.token = 0  # of its one entry in a heap that counts
@@ -104,6 +109,7 @@ class Timetable(Generic[P]):
         room: URLs that it holds at most.
         host_room: … of one host.
         patience_s: a host that is to be left alone for longer has its URLs handed back (LATER).
+        tries: a URL that got a 429 is asked again, so often in all, at its host's longer gap.
         memory: condemned hosts that are remembered at most; of more the first are asked again.
     """
 
@@ -114,12 +120,14 @@ class Timetable(Generic[P]):
         room: int = 50_000,
         host_room: int = 200,
         patience_s: float = 60.0,
+        tries: int = 1,
         memory: int = 50_000,
     ) -> None:
         self._gap_s = gap_s
         self._room = room
         self._host_room = host_room
         self._patience_s = patience_s
+        self._tries = tries
         self._memory = memory
         self._now = -math.inf
         self._number = 0
@@ -208,7 +216,7 @@ class Timetable(Generic[P]):
             heappop(waiting)
         return waiting[0][0] if waiting else math.inf
 
-    def done(self, turn: Turn[P], now: float, finding: Finding | None) -> None:
+    def done(self, turn: Turn[P], now: float, finding: Finding | None) -> bool:
         """The look at a turn of ASK has ended; its host may be asked again after its gap.
 
         429 doubles the host's gap, up to 60 s, and hands its URLs back when that is not enough;
@@ -221,6 +229,10 @@ class Timetable(Generic[P]):
             now: when it ended.
             finding: what it found; None when nothing was asked after all, or nobody knows.
 
+        Returns:
+            Whether the look counts. False: it got a 429 and has tries left; book nothing, its turn comes
+            again.
+
         Raises:
             InvariantError: it was nobody's turn.
         """
@@ -228,21 +240,26 @@ class Timetable(Generic[P]):
         if host is None or host.busy != turn.url_id:
             raise InvariantError(f"URL {turn.url_id} at {turn.host} was not being looked at.")
         self._now = now
-        self._held.remove(turn.url_id)
         self._asked -= 1
         host.busy = None
         gap = max(self._gap_s, host.gap)
         if finding is not None:
             self._learn(host, turn.url_id, finding)
-            if finding.code == Code.TOO_MANY:
-                self._back_off(host, now, gap)
-            elif host.backoff:
-                host.backoff = host.backoff / 2 if host.backoff > 2 * gap else 0.0
-            if finding.retry_after_s is not None:
-                self._leave(host, now + finding.retry_after_s, now)
-        free = now + (max(host.backoff, gap))
-        host.ready = max(host.ready, free)
+            self._pace(host, finding, now, gap)
+        host.ready = max(host.ready, now + max(gap, host.backoff))
+        again = (
+            finding is not None
+            and finding.code == Code.TOO_MANY
+            and turn.tries + 1 < self._tries
+            and not host.away
+        )
+        if again:
+            self._number += 1
+            host.queue.appendleft((self._number, turn._replace(tries=turn.tries + 1), True))
+        else:
+            self._held.remove(turn.url_id)
         self._place(host)
+        return not again
 
     def slow(self, host: str, gap_s: float) -> None:
         """The host asks for a gap of its own (Crawl-delay): the larger of the two holds.
@@ -335,10 +352,20 @@ class Timetable(Generic[P]):
         if at_once or len(host.alike) >= ALIKE:
             self.condemn(host.name, finding)
 
-    def _back_off(self, host: _Host[P], now: float, gap: float) -> None:
-        if host.backoff >= BACKOFF_LIMIT_S:
-            self._leave(host, now + REST_S, now)
-        host.backoff = min(max(2 * gap, 2 * host.backoff), BACKOFF_LIMIT_S)
+    def _pace(self, host: _Host[P], finding: Finding, now: float, gap: float) -> None:
+        """Let the host's gap grow or shrink; leave it alone when it says so."""
+        if finding.code == Code.TOO_MANY:
+            if host.backoff >= BACKOFF_LIMIT_S:
+                self._leave(host, now + REST_S, now)
+            host.backoff = min(max(2 * gap, 2 * host.backoff), BACKOFF_LIMIT_S)
+            host.calm = 0
+        elif host.backoff:
+            host.calm += 1
+            if host.calm >= CALM:
+                host.calm = 0
+                host.backoff = host.backoff / 2 if host.backoff > 2 * gap else 0.0
+        if finding.retry_after_s is not None:
+            self._leave(host, now + finding.retry_after_s, now)
 
     def _leave(self, host: _Host[P], until: float, now: float) -> None:
         """Leave it alone until then; the caller places it."""

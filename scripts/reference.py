@@ -1,7 +1,7 @@
 """Make the reference pages from the code: ``python -m scripts.reference`` writes them.
 
 docs/cli.md comes from the commands' own help, docs/settings.md from the comments beside the
-settings. A test fails when they are behind.
+settings, docs/link-states.md from the tables of the link registry. A test fails when they are behind.
 """
 
 import ast
@@ -14,6 +14,7 @@ import click
 from core import settings as settings_module
 from crawler.cli import weboid
 from crawler.cli.exits import Exit
+from scripts import link_states
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 WIDTH = 100
@@ -92,7 +93,11 @@ def _rows(group: ast.ClassDef, source: str) -> list[str]:
     return rows
 
 
-PAGES = {"cli.md": cli_page, "settings.md": settings_page}
+PAGES = {
+    "cli.md": cli_page,
+    "link-states.md": link_states.page,
+    "settings.md": settings_page,
+}
 
 
 def main() -> None:

@@ -32,6 +32,8 @@ class Cookies:
 
     def header(self, host: str) -> str:
         """The Cookie header for the host; empty without cookies."""
+        if not self._set:
+            return ""
         places = (host, "." + registrable(host))
         return "; ".join(
             f"{name}={value}" for (place, name), value in self._set.items() if place in places

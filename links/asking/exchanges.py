@@ -140,6 +140,8 @@ async def _with_body(
     data, ended = await _read_until(reader, begun, wanted, until, chunked=chunked)
     if chunked:
         plain, last = dechunked(data)
+        if not plain and data.lstrip()[:1] == b"<":  # announced and not done
+            plain, last = data, ended
         told = len(plain) if last else None
         whole = last or len(data) >= BODY_BYTES
         data = plain

@@ -60,7 +60,6 @@ class Trace:
 
 def judge(trace: Trace, now: datetime) -> Finding:
     """What the trace says; `seconds` and `head_fails` are the prober's to add."""
-    answer = trace.answer
     finding = Finding(
         code=Code.NONE,
         verdict=Verdict.UNDECIDED,
@@ -71,10 +70,8 @@ def judge(trace: Trace, now: datetime) -> Finding:
     )
     if trace.trouble is not None:
         return _of_trouble(finding, trace, trace.trouble)
-    assert answer is not None
-    body_type = true_type(sniff(answer.body), answer.head.mime) if answer.body else answer.head.mime
-    finding = replace(finding, http=answer.head.status, mime=body_type, length=answer.length)
-    return _of_answer(finding, trace, answer, now)
+    assert trace.answer is not None
+    return _of_answer(finding, trace, trace.answer, now)
 
 
 def is_clear(trace: Trace, finding: Finding) -> bool:
@@ -128,6 +125,8 @@ def refresh_of(trace: Trace) -> str:
     answer = trace.answer
     if answer is None or not 200 <= answer.head.status < 300 or not _is_page(answer):
         return ""
+    if b"refresh" not in answer.body[:32_768].lower():
+        return ""
     return leads_on(page_of(answer.body, answer.head.first("content-type")))
 
 
@@ -155,8 +154,10 @@ def _is_all_of_host(trouble: Trouble, url: str) -> bool:
 
 def _of_answer(finding: Finding, trace: Trace, answer: Answer, now: datetime) -> Finding:
     head = answer.head
+    mime = true_type(sniff(answer.body), head.mime) if answer.body else head.mime
+    finding = replace(finding, http=head.status, mime=mime, length=answer.length)
     by = guard(head, answer.body)
-    wait = retry_after(head.first("retry-after"), now)
+    wait = retry_after(head.first("retry-after"), now) if head.status >= 400 else None
     if by:
         return replace(
             finding,

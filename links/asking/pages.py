@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from html import unescape
 
-LOOKED_AT = 131_072  # bytes of a page
+LOOKED_AT = 65_536  # bytes of a page
 SIMHASH_BITS = 64
 REFRESH_S = 10  # a page that leads on later than this is one to read
 _HEAD = 32_768
+_WORDS_CHARS = 16_384
 _TITLE = re.compile(r"<title[^>]{0,500}>([^<]{0,1000})", re.IGNORECASE)
 _HEADING = re.compile(r"<h1[^>]{0,500}>((?:[^<]|<(?!/h1)){0,500})", re.IGNORECASE)
 _META = re.compile(r"<meta\s[^>]{1,2000}>", re.IGNORECASE)
@@ -28,11 +29,10 @@ _WORD = re.compile(r"[^\W\d_]{2,40}")
 _CHARSET = re.compile(rb"""charset\s*=\s*["']?\s*([A-Za-z0-9._:-]{2,40})""", re.IGNORECASE)
 
 _NOT_FOUND = re.compile(
-    r"(?:error\s*:?\s*|http\s*(?:error\s*)?|fehler\s*|erreur\s*|\W{0,3})(?:404|410)\b"
-    r"|^[^-|\u2013:]{0,40}[-|\u2013:]\s*(?:error\s*)?404\b"
-    r"|\b404\s*[-|\u2013:]?\s*(?:error|not\s+found|page|seite|file|erreur|fehler)"
-    r"|(?:page|file|site|url|document|article|content|object|resource|the requested \w+)\s*"
-    r"(?:was\s+|is\s+|could\s+|can\s*)?(?:not|no longer)\s*(?:be\s+)?(?:found|exist|available)"
+    r"^\W{0,3}(?:404|410)\b|\b(?:error|fehler|erreur|http|status)\s*:?\s*(?:code\s*|error\s*)?(?:404|410)\b"
+    r"|[-|\u2013:]\s*(?:error\s*)?404\W*$|\b404\s*[-|\u2013:]?\s*(?:error|not\s+found|erreur|fehler)\b"
+    r"|\b(?:page|file|site|url|document|article|content|object|resource)\b[^.|]{0,40}?"
+    r"\b(?:not|no longer|cannot|can['\u2019]t)\s+(?:be\s+)?(?:found|exists?|available)\b"
     r"|^\W{0,3}not\s+found\b|\bpage\s+(?:doesn['\u2019]?t|does\s+not)\s+exist|no\s+such\s+page"
     r"|seite\s+(?:wurde\s+)?nicht\s+(?:gefunden|verfügbar|vorhanden)|nicht\s+gefunden\s*$"
     r"|page\s+(?:introuvable|non\s+trouv[ée]e|inexistante)|p[áa]gina\s+no\s+(?:encontrada|existe)"
@@ -43,17 +43,26 @@ _NOT_FOUND = re.compile(
     r"|页面不存在|找不到(?:页面|網頁|网页|該頁)|페이지를\s*찾을\s*수\s*없",
     re.IGNORECASE,
 )
-_PARKED = re.compile(
-    r"sedoparking\.com|parkingcrew\.net|bodiscdn\.com|\bbodis\.com|parklogic|window\.park\s*="
-    r"|d38psrni17bvxu\.cloudfront\.net|img1\.wsimg\.com/parking-lander|hugedomains\.com/domain_profile"
-    r"|afternic\.com/forsale|dan\.com/buy-domain|domain_not_found_page|cdn\.consentmanager\.net/parking"
-    r"|(?:this|the)\s+domain(?:\s+name)?(?:\s+\S{3,80})?\s+(?:is|may\s+be)\s+for\s+sale"
-    r"|buy\s+this\s+domain|domain\s+(?:is\s+)?parked|parked\s+(?:free|domain)|domain\s+parking"
-    r"|inquire\s+about\s+this\s+domain|diese\s+domain\s+(?:steht\s+zum\s+verkauf|kaufen)"
-    r"|domain\s+steht\s+zum\s+verkauf|ce\s+domaine\s+est\s+[àa]\s+vendre"
-    r"|este\s+dominio\s+est[áa]\s+en\s+venta|this\s+domain\s+has\s+expired|domain\s+has\s+expired",
-    re.IGNORECASE,
+# Searched for as they are, in lower case: an alternation costs a hundred times as much.
+_PARKERS = (
+    *(
+        "sedoparking.com",
+        "parkingcrew.net",
+        "bodiscdn.com",
+        ".bodis.com",
+        "parklogic",
+        "window.park=",
+    ),
+    *("d38psrni17bvxu.cloudfront.net", "img1.wsimg.com/parking-lander", "afternic.com/forsale"),
+    *("hugedomains.com/domain_profile", "dan.com/buy-domain", "cdn.consentmanager.net/parking"),
 )
+_FOR_SALE = re.compile(
+    r"\b(?:this|the) domain(?: name)?(?: \S{3,80})? (?:is|may be) for sale|buy this domain"
+    r"|domain (?:is )?parked|parked (?:free|domain)|domain parking|inquire about this domain"
+    r"|diese domain (?:steht zum verkauf|kaufen)|domain steht zum verkauf"
+    r"|(?:this )?domain has expired"
+)
+_VENDED = re.compile(r"ce domaine est [àa] vendre|este dominio est[áa] en venta")
 _PARKED_TEXT = (
     20_000  # characters of a parked page's text at most; an article about parking has more
 )
@@ -103,7 +112,14 @@ def says_not_found(page: Page, url: str) -> bool:
 
 def says_parked(page: Page) -> bool:
     """Whether the page sells its domain, or stands in for one that nobody uses (W29)."""
-    return len(page.text) < _PARKED_TEXT and _PARKED.search(page.source) is not None
+    if len(page.text) >= _PARKED_TEXT:
+        return False
+    source, text = page.source.lower(), page.text.lower()
+    if any(mark in source for mark in _PARKERS):
+        return True
+    if "domain" in text and _FOR_SALE.search(text):
+        return True
+    return ("domaine" in text or "dominio" in text) and _VENDED.search(text) is not None
 
 
 def leads_on(page: Page) -> str:
@@ -123,16 +139,26 @@ def simhash(page: Page) -> int:
 
     Numbers and the page's own URL, which error pages repeat, do not count.
     """
-    words = _WORD.findall(page.text.lower())[:5_000]
+    words = _WORD.findall(page.text.lower()[:_WORDS_CHARS])
     if not words:
         return 0
-    weights = [0] * SIMHASH_BITS
-    for at in range(max(len(words) - 2, 1)):
-        shingle = " ".join(words[at : at + 3])
-        digest = int.from_bytes(blake2b(shingle.encode(), digest_size=8).digest(), "big")
-        for bit in range(SIMHASH_BITS):
-            weights[bit] += 1 if digest >> bit & 1 else -1
-    return sum(1 << bit for bit, weight in enumerate(weights) if weight > 0)
+    shingles = [" ".join(words[at : at + 3]) for at in range(max(len(words) - 2, 1))]
+    # Counters of all bits at once: the counts' binary digits, one number for each digit.
+    digits: list[int] = []
+    for shingle in shingles:
+        carry = int.from_bytes(blake2b(shingle.encode(), digest_size=8).digest(), "big")
+        for at, digit in enumerate(digits):
+            digits[at], carry = digit ^ carry, digit & carry
+            if not carry:
+                break
+        else:
+            digits.append(carry)
+    half = len(shingles) / 2
+    return sum(1 << bit for bit in range(SIMHASH_BITS) if _count(digits, bit) > half)
+
+
+def _count(digits: list[int], bit: int) -> int:
+    return sum((digit >> bit & 1) << at for at, digit in enumerate(digits))
 
 
 def apart(one: int, other: int) -> int:

@@ -27,6 +27,7 @@ from links.asking.judging import Trace, is_clear, is_useful, judge
 from links.asking.names import Names
 from links.asking.pages import page_of, simhash
 from links.asking.protocol import Turns
+from links.asking.redirects import warm_up
 from links.asking.requests import Requests
 from links.asking.siblings import Seen, invented, same_answer
 from links.asking.troubles import NoAnswerError, Trouble
@@ -72,6 +73,7 @@ class Prober:
         self._timeout_s = settings.links.timeout_s
         self._turns = turns
         self._rng = rng or random.SystemRandom()
+        warm_up()
 
     async def __aenter__(self) -> Self:
         """Itself."""

@@ -235,6 +235,11 @@ def registrable(host: str) -> str:
     return _suffixes().privatesuffix(host) or host
 
 
+def warm_up() -> None:
+    """Read the list of public suffixes now: it takes a fraction of a second, once."""
+    _suffixes()
+
+
 @lru_cache(maxsize=1)
 def _suffixes() -> PublicSuffixList:
     return PublicSuffixList()

@@ -15,6 +15,7 @@ import socket
 import ssl
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 
 import aiohappyeyeballs
 
@@ -22,7 +23,7 @@ from core.addresses import Address, AddressRules, plain
 from core.hosts import BAD_PORTS, HostPatterns, is_local_name, parse_endpoint, resolve_key
 from core.settings import EgressSettings
 from core.urls import host_of
-from links.asking.certificates import fault_of, lenient_context, strict_context
+from links.asking.certificates import HANDSHAKE, fault_of, lenient_context, strict_context
 from links.asking.names import Addresses, Names
 from links.asking.troubles import NoAnswerError, Trouble
 
@@ -31,6 +32,7 @@ CONNECT_S = 15.0  # a connection with its handshakes
 TRIED = 4  # addresses of one host
 STAGGER_S = 0.25  # RFC 8305, 5
 BUFFER = 16_384  # half of what a connection may hold unread
+_OLD = frozenset(("SSLv3", "TLSv1", "TLSv1.1"))
 _LOOPBACK: Addresses = (ipaddress.IPv4Address("127.0.0.1"), ipaddress.IPv6Address("::1"))
 _OURS = frozenset(
     (
@@ -64,6 +66,7 @@ class Target:
         return self.host if self.port == own else f"{self.host}:{self.port}"
 
 
+@lru_cache(maxsize=8192)
 def target_of(url: str) -> Target:
     """Where a fetch key is asked for."""
     parts = _PARTS.match(url)
@@ -133,6 +136,8 @@ class Ways:
             way = await self._secured(sock, target, self._lenient, deadline - loop.time())
         except _StrictError as error:
             raise NoAnswerError(Trouble.TLS, error.fault) from error
+        if fault == HANDSHAKE and way.writer.get_extra_info("ssl_object").version() in _OLD:
+            fault = "old protocol"
         return Way(way.reader, way.writer, fault)
 
     async def _addresses(self, target: Target) -> tuple[Addresses, int]:

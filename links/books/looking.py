@@ -327,6 +327,15 @@ def page_facts(
     }
 
 
+def links_of_page(reader: Reader, wiki_id: int, page_id: int) -> list[str]:
+    """The URLs that the page has: those that are watched, and those that nobody can ask for."""
+    found = page_facts(reader, wiki_id, [page_id], day=0).get(page_id)
+    if found is None:
+        return []
+    watched = [link.facts.row.url for link in found.links]
+    return watched + [link.text for link in found.invalid]
+
+
 def url_facts(reader: Reader, ids: Iterable[int], *, day: int) -> dict[int, UrlFacts]:
     """All that is known of the URLs."""
     return _with_all(urls_by_id(reader, ids), (), reader, day)[0]

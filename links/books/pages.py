@@ -24,7 +24,8 @@ from links.exclusion import Changes, tally, tally_from, tally_text
 from links.sorting import Sort, Sorted
 from links.spam_hits import hits_of, write_hits
 from links.store.schema import invalid, pages, refs, spam_hits, wikis
-from links.store.statements import Reader, Statement, batches, insert_or_leave, many, one
+from links.store.statements import Reader, Statement, batches, many, one
+from links.store.upserts import insert_missing
 
 PAGE_BITS = 40
 MAX_PAGE_ID = (1 << PAGE_BITS) - 1
@@ -284,7 +285,7 @@ def move_page(connection: Connection, wiki_id: int, name: PageName) -> bool:
     Raises:
         InputError: that is no title.
     """
-    facts = {"new_title": _title(name), "new_namespace": name.namespace}
+    facts = {"new_title": check_name(name), "new_namespace": name.namespace}
     return MOVE.run(connection, {"wiki": wiki_id, "page": name.page_id, **facts}) > 0
 
 
@@ -328,7 +329,7 @@ def _write_names(
     connection: Connection, wiki_id: int, names: list[PageName], day: int, *, is_read: bool
 ) -> None:
     """Make the pages, or change what is known of them: they were read today, or are to be."""
-    titles = {name.page_id: _title(name) for name in names}
+    titles = {name.page_id: check_name(name) for name in names}
     there = find_pages(connection, wiki_id, titles)
     new, changed = [], []
     for name in names:
@@ -363,7 +364,7 @@ def _write_names(
     CHANGE.run(connection, changed)
 
 
-def _title(name: PageName) -> str:
+def check_name(name: PageName) -> str:
     """The title as it is kept.
 
     Raises:
@@ -430,7 +431,7 @@ def _write_invalid(
         if (page, digest) not in there
     ]
     if new:
-        connection.execute(insert_or_leave(connection, invalid), new)
+        insert_missing(connection, invalid, new)
 
 
 def _write_tallies(

@@ -61,9 +61,17 @@ class Purged(NamedTuple):
 
 
 def _unused(query: Any) -> Any:
-    """Of URLs: touched by nobody for long, and on no page."""
-    on_a_page = exists().where(refs.c.url_id == urls.c.id, refs.c.gone_day.is_(None))
-    return query.where(urls.c.touched_day <= one("before"), ~on_a_page)
+    """Of URLs: touched by nobody for long, and on no page.
+
+    A scalar question, since PostgreSQL makes a join of EXISTS, and reads all references for it.
+    """
+    on_a_page = (
+        select(refs.c.page)
+        .where(refs.c.url_id == urls.c.id, refs.c.gone_day.is_(None))
+        .limit(1)
+        .scalar_subquery()
+    )
+    return query.where(urls.c.touched_day <= one("before"), on_a_page.is_(None))
 
 
 def _oldest(table: Table, *conditions: Any) -> Statement:
@@ -130,6 +138,21 @@ FORGET_HOST_QUIRK = Statement(
 OLD_OBSERVATIONS = _oldest(observations, observations.c.moment < one("before"))
 OVER_REPORTS = _oldest(reports, reports.c.expires_day < one("before"))
 OLD_IMPORTS = Statement(delete(imports).where(imports.c.day <= one("before")))
+COUNT_PAGES = Statement(
+    select(func.count())
+    .select_from(pages)
+    .where(pages.c.wiki_id == one("wiki"), pages.c.touched_day <= one("before"))
+)
+COUNT_LINKS = Statement(
+    select(func.count()).select_from(refs).where(refs.c.gone_day <= one("before"))
+)
+COUNT_URLS = Statement(_unused(select(func.count()).select_from(urls)))
+COUNT_OBSERVATIONS = Statement(
+    select(func.count()).select_from(observations).where(observations.c.moment < one("before"))
+)
+COUNT_REPORTS = Statement(
+    select(func.count()).select_from(reports).where(reports.c.expires_day < one("before"))
+)
 
 
 def purge(
@@ -162,13 +185,35 @@ def purge(
         forgotten, left = _purge_host_quirks(store, statement, day - days, progress)
         quirks += forgotten
         gone_hosts += left
-    second = (date_of(max(day - OBSERVATION_DAYS, 0)) - _UNIX).days * 86_400
-    looks = _repeat(store, OLD_OBSERVATIONS, second, "observations", progress)
+    looks = _repeat(store, OLD_OBSERVATIONS, _second(day), "observations", progress)
     over = _repeat(store, OVER_REPORTS, day, "reports", progress)
     with store.writing() as connection:
         OLD_IMPORTS.run(connection, {"before": day - IMPORT_DAYS})
         forget_hits(connection, before_day=day - SPAM_DAYS)
     return Purged(gone_pages, links, gone_urls, gone_hosts, quirks, looks, over)
+
+
+def to_purge(store: Store, *, day: int, keep_days: int = KEEP_DAYS) -> Purged:
+    """How much `purge` would forget today, but for what hangs on it; nothing is changed."""
+    before = {"before": day - keep_days}
+    with store.snapshot() as reader:
+        gone_pages = 0
+        for wiki in all_wikis(reader):
+            newest = NEWEST_PAGE.rows(reader, {"wiki": wiki.id})[0][0] or 0
+            asked = {"wiki": wiki.id, "before": newest - keep_days}
+            gone_pages += COUNT_PAGES.rows(reader, asked)[0][0]
+        return Purged(
+            pages=gone_pages,
+            links=COUNT_LINKS.rows(reader, before)[0][0],
+            urls=COUNT_URLS.rows(reader, before)[0][0],
+            observations=COUNT_OBSERVATIONS.rows(reader, {"before": _second(day)})[0][0],
+            reports=COUNT_REPORTS.rows(reader, {"before": day})[0][0],
+        )
+
+
+def _second(day: int) -> int:
+    """The moment before which single looks are forgotten."""
+    return (date_of(max(day - OBSERVATION_DAYS, 0)) - _UNIX).days * 86_400
 
 
 def _repeat(

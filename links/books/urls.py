@@ -15,7 +15,8 @@ from core.errors import InvariantError
 from links.locator import SCHEMES, Locator, bucket_of, domain_index, key_of, split, surt_host
 from links.states import Proof, Standing, State
 from links.store.schema import hosts, urls
-from links.store.statements import Reader, Statement, batches, insert_or_leave, many, one
+from links.store.statements import Reader, Statement, batches, many, one
+from links.store.upserts import insert_missing
 
 FIRST_LOOKS_DAYS = (
     7  # new URLs are looked at within a week, spread evenly: no burst after an import
@@ -237,7 +238,7 @@ def _write(connection: Connection, missing: Mapping[bytes, Locator], day: int) -
         }
         for key, each in missing.items()
     ]
-    connection.execute(insert_or_leave(connection, urls), rows)
+    insert_missing(connection, urls, rows)
 
 
 def _ensure_hosts(connection: Connection, names: list[str]) -> dict[str, int]:
@@ -254,7 +255,7 @@ def _ensure_hosts(connection: Connection, names: list[str]) -> dict[str, int]:
             }
             for name in missing
         ]
-        connection.execute(insert_or_leave(connection, hosts), rows)
+        insert_missing(connection, hosts, rows)
         found |= _find_hosts(connection, missing)
     return found
 

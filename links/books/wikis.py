@@ -15,7 +15,8 @@ from sqlalchemy import Connection, func, select, update
 from core.errors import InputError
 from core.expressions import check_regex
 from links.store.schema import farms, wikis
-from links.store.statements import Reader, Statement, insert_or_leave, one
+from links.store.statements import Reader, Statement, one
+from links.store.upserts import insert_missing
 
 DEFAULT_FARM = "WMF"
 _DBNAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,63}", re.ASCII)
@@ -147,7 +148,7 @@ def put_farm(connection: Connection, name: str, *, address: str = "", internal: 
     if there is None:
         last = LAST_FARM.rows(connection, {})[0][0]
         facts = {"id": last + 1, "name": name, "address": address, "internal": internal}
-        connection.execute(insert_or_leave(connection, farms), facts)
+        insert_missing(connection, farms, [facts])
     else:
         changed = {"new_address": address, "new_internal": internal}
         CHANGE_FARM.run(connection, {"of": there.id, **changed})
@@ -203,7 +204,7 @@ def ensure_wiki(connection: Connection, name: WikiName, *, day: int) -> Wiki:
             "makes it with its first wiki."
         )
     facts = {"farm_id": farm.id, "dbname": name.dbname, "added_day": day}
-    connection.execute(insert_or_leave(connection, wikis), facts)
+    insert_missing(connection, wikis, [facts])
     found = find_wiki(connection, name)
     assert found is not None
     return found

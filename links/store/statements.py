@@ -14,8 +14,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, TypeVar
 
-from sqlalchemy import BindParameter, Connection, Dialect, Executable, Table, bindparam
-from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy import BindParameter, Connection, Dialect, Executable, bindparam
 
 MOST = 512  # values in one list
 T = TypeVar("T")
@@ -36,13 +35,6 @@ def batches(values: Iterable[T], size: int = MOST) -> Iterator[list[T]]:
     rest = iter(values)
     while batch := list(islice(rest, size)):
         yield batch
-
-
-def insert_or_leave(connection: Connection, table: Table) -> Executable:
-    """An INSERT that leaves rows as they are that are there already."""
-    if connection.dialect.name == "postgresql":
-        return postgresql.insert(table).on_conflict_do_nothing()
-    return sqlite.insert(table).on_conflict_do_nothing()
 
 
 @dataclass(frozen=True, slots=True)

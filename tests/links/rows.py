@@ -15,7 +15,7 @@ TODAY = 3_600
 
 @dataclass
 class Rows:
-    """A registry that is filled by hand: farm 1 is `farm`, its wiki 1 `wiki`."""
+    """A registry that is filled by hand: farm 1 is `WMF`, its wiki 1 `wiki`."""
 
     store: Store
     hosts: dict[str, int] = field(default_factory=dict)

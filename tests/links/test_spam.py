@@ -1,11 +1,17 @@
 """Spam lists: what they name, what cannot be run, and what is kept of hits."""
 
+import contextlib
 import json
 
 import pytest
+import re2
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from core.errors import InputError
+from core.spam_fragments import fragment_expression
 from core.urls import fetch_key, identity_key
+from links.fragments import Fragments, words_of
 from links.locator import key_of
 from links.sorting import WikiRules, sort_link
 from links.spam import ListKind, SpamList, SpamLists
@@ -108,6 +114,63 @@ def test_a_long_list_names_its_lines() -> None:
     assert lists.size == 10_000
     for number in (0, 1_999, 2_000, 9_999):
         assert hit(lists, f"http://spam-{number}.org/") == f"wiki: long, line {number + 1}"
+
+
+@pytest.mark.parametrize(
+    ("fragment", "words"),
+    [
+        (r"\bcasino-(?:one|two)\.com\b", ["casino-"]),
+        (r"Buy\.Cheap\/pills", ["buy.cheap/pills"]),
+        (r"viagra|cialis\d+", ["cialis", "viagra"]),
+        (r"viagra|.*", []),
+        (r"abcdefg?h", ["abcdef"]),
+        (r"abcdef+h", ["abcdef"]),
+        (r"abcde{2,3}fghi", ["abcd", "fghi"][:1]),
+        (r"(?i)abcdef", []),
+        (r"(?:abcdef)?", []),
+        (r"[abc]defgh[[:alpha:]]", []),
+        (r"\x41bcdef", []),
+        (r"\Qa.b\Ecdef", []),
+        (r"пример", []),
+        (r"a.b", []),
+    ],
+)
+def test_a_fragments_words_must_be_there(fragment: str, words: list[str]) -> None:
+    """None are told where it may be found without."""
+    assert words_of(fragment) == words
+
+
+WORDS = ("spam", "SHOP", "a", "k", "s", "[ab]", ".", r"\.", r"\/")
+SIGNS = ("", "", "?", "+", "*", "{2}", "|", "(", ")", "(?:", "(?i)", r"\b", "^", "$")
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    st.lists(
+        st.lists(
+            st.tuples(st.sampled_from(WORDS), st.sampled_from(SIGNS)).map("".join),
+            min_size=1,
+            max_size=3,
+        ).map("".join),
+        min_size=1,
+        max_size=6,
+    ),
+    st.lists(
+        st.sampled_from(["spam", "spa", "Shop", "a", "b", ".", "/", "K", "\u212a", "\u017f"]),
+        max_size=8,
+    ),
+)
+def test_searching_for_words_first_finds_the_same(fragments: list[str], parts: list[str]) -> None:
+    """As each fragment by itself does."""
+    good = []
+    for fragment in fragments:
+        with contextlib.suppress(InputError):
+            good.append((fragment, fragment_expression(fragment)))
+    text = f"http://{''.join(parts)}"
+
+    found = list(Fragments([fragment for fragment, _ in good]).search(text))
+
+    assert found == [number for number, (_, whole) in enumerate(good) if re2.search(whole, text)]
 
 
 def test_hits_keep_their_days(store: Store) -> None:

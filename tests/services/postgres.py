@@ -101,11 +101,11 @@ class PostgresServer:
                 return
         raise AssertionError("PostgreSQL does not accept connections.")
 
-    def database(self) -> str:
-        """A new database; its URL, for `[index] url`."""
+    def database(self, like: str = "template1") -> str:
+        """A new database, a copy of that one; its URL, for `[index] url`."""
         name = f"test_{secrets.token_hex(6)}"
         with self._client("postgres") as client:
-            client.execute(f'CREATE DATABASE "{name}"'.encode())
+            client.execute(f'CREATE DATABASE "{name}" TEMPLATE "{like}"'.encode())
         return f"postgresql://weboid@127.0.0.1:{self.port}/{name}"
 
     def _client(self, database: str) -> psycopg.Connection[Any]:

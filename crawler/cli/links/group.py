@@ -5,7 +5,16 @@ import click
 from crawler.cli.groups import LazyGroup
 
 _COMMANDS: dict[str, str] = {
+    "add-page": "crawler.cli.links.add_page",
+    "import": "crawler.cli.links.importing",
+    "ls": "crawler.cli.links.listing",
+    "purge": "crawler.cli.links.purge",
+    "show": "crawler.cli.links.show",
+    "wiki": "crawler.cli.links.wiki",
     "check": "crawler.cli.links.check",
+    "exclude": "crawler.cli.links.exclude",
+    "search": "crawler.cli.links.search",
+    "spam": "crawler.cli.links.spam",
     "confirm": "crawler.cli.links.confirm",
     "passes": "crawler.cli.links.passes",
 }

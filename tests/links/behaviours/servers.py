@@ -8,11 +8,10 @@ import asyncio
 import socket
 import ssl
 import struct
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from enum import Enum, auto
-from typing import AsyncIterator
 
 from core.settings import EgressSettings, LinksSettings, Settings
 from links.asking.prober import Prober
@@ -62,16 +61,17 @@ def reply(
     *,
     mime: str = HTML,
     length: int | None = -1,
-    reason: str = "Whatever",
-    **headers: str,
+    headers: Mapping[str, str] | None = None,
+    **more: str,
 ) -> bytes:
-    """An answer in full. A header's underscores are hyphens; no length where `length` is None."""
-    lines = [f"HTTP/1.1 {status} {reason}"]
+    """An answer in full. No length where `length` is None; in `more` underscores are hyphens."""
+    lines = [f"HTTP/1.1 {status} Whatever"]
     if mime:
         lines.append(f"Content-Type: {mime}")
     if length is not None:
         lines.append(f"Content-Length: {len(body) if length < 0 else length}")
-    lines += [f"{name.replace('_', '-')}: {value}" for name, value in headers.items()]
+    lines += [f"{name}: {value}" for name, value in (headers or {}).items()]
+    lines += [f"{name.replace('_', '-')}: {value}" for name, value in more.items()]
     return "\r\n".join(lines).encode("latin-1") + b"\r\n\r\n" + body
 
 
@@ -80,9 +80,10 @@ def head_of(answer: bytes) -> bytes:
     return answer.partition(b"\r\n\r\n")[0] + b"\r\n\r\n"
 
 
-def moved(location: str, status: int = 302, **headers: str) -> bytes:
+def moved(location: str, status: int = 302, *, Set_Cookie: str = "") -> bytes:  # noqa: N803
     """A redirect."""
-    return reply(status, b"", Location=location, **headers)
+    more = {"Set-Cookie": Set_Cookie} if Set_Cookie else {}
+    return reply(status, b"", headers={"Location": location} | more)
 
 
 def always(*steps: Step) -> Answering:
@@ -143,31 +144,47 @@ class Behaviour:
     facts: Mapping[str, object] = field(default_factory=dict)
 
 
-def one(
-    name: str, verdict: Verdict, answering: Answering, **more: object
-) -> Behaviour:
+def one(name: str, verdict: Verdict, answering: Answering, **more: object) -> Behaviour:
     """A behaviour of one server, at port 80."""
     return replace(Behaviour(name, verdict, {"site.test:80": answering}), **more)  # type: ignore[arg-type]
 
 
-async def _serve(answering: Answering, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    with suppress(OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
-        data = await reader.readuntil(b"\r\n\r\n")
-        lines = data.decode("latin-1").split("\r\n")
-        method, path, _ = lines[0].split(" ")
-        headers = dict(line.lower().split(": ", 1) for line in lines[1:] if ": " in line)
-        last = b""
-        for step in answering(Request(method, path, headers)):
-            if isinstance(step, bytes):
-                writer.write(step)
-                await writer.drain()
-                last = step
-            else:
-                await _do(step, last, reader, writer)
-    writer.transport.abort() if writer.transport.is_closing() else writer.close()
+async def _serve(
+    answering: Answering, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+) -> None:
+    try:
+        await _answer(answering, reader, writer)
+        writer.close()
+    except (OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+        writer.transport.abort()
+    except asyncio.CancelledError:  # the test is over
+        writer.transport.abort()
 
 
-async def _do(deed: Deed, last: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+async def _answer(
+    answering: Answering, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+) -> None:
+    data = await reader.readexactly(1)
+    if data == b"\x16":  # the hello of TLS to a server that does not speak it
+        writer.write(reply(400, b"Bad request"))
+        return
+    data += await reader.readuntil(b"\r\n\r\n")
+    lines = data.decode("latin-1").split("\r\n")
+    method, path, _ = lines[0].split(" ")
+    headers = dict(line.lower().split(": ", 1) for line in lines[1:] if ": " in line)
+    last = b""
+    for step in answering(Request(method, path, headers)):
+        if isinstance(step, bytes):
+            writer.write(step)
+            await writer.drain()
+            last = step
+        else:
+            await _do(step, last, reader, writer)
+
+
+async def _do(
+    deed: Deed, last: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+) -> None:
     if deed is Deed.RESET:
         sock = writer.get_extra_info("socket")
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
@@ -199,8 +216,7 @@ async def serving(
             task = asyncio.current_task()
             assert task is not None
             tasks.add(task)
-            with suppress(asyncio.CancelledError):
-                await _serve(answering, reader, writer)
+            await _serve(answering, reader, writer)
 
         return handle
 
@@ -232,7 +248,9 @@ def closed_port() -> Iterator[int]:
         yield sock.getsockname()[1]
 
 
-def settings_for(resolve: Mapping[str, str], *, timeout_s: float = 60.0, ca_file: str = "") -> Settings:
+def settings_for(
+    resolve: Mapping[str, str], *, timeout_s: float = 60.0, ca_file: str = ""
+) -> Settings:
     """A profile that may ask loopback."""
     return Settings(
         egress=EgressSettings(

@@ -1,0 +1,255 @@
+"""Files of links, as wikis and people have them, read a row at a time.
+
+    JSON lines   {"wiki": "dewiki@WMF", "page_id": 7, "title": "Foo", "namespace": 0, "url": "…"},
+                 or "urls" with all of a page's
+    TSV          wiki, page id, title, namespace, URL; without the wiki when one is given
+    MediaWiki    el_from, el_to, or el_from, el_to_domain_index, el_to_path, as its command line client
+                 writes them: with backslash escapes, and NULL
+
+The first line of a TSV file may name the columns; then they may stand in any order, and others are
+passed over. Without it their number tells. What is compressed by gzip is known by its first bytes. A
+line that cannot be read is told of and passed over: nothing else depends on it.
+"""
+
+import gzip
+import ipaddress
+import json
+import re
+import zlib
+from collections.abc import Callable, Iterator
+from io import BufferedIOBase, BufferedReader
+from typing import Any, NamedTuple, cast
+
+from core.errors import InputError
+
+LINE_LIMIT_BYTES = 8 << 20  # a JSON line may hold all URLs of a page
+_GZIP = b"\x1f\x8b"
+_NAMES = {
+    "wiki": "wiki",
+    "dbname": "wiki",
+    "page_id": "page",
+    "pageid": "page",
+    "curid": "page",
+    "el_from": "page",
+    "title": "title",
+    "page_title": "title",
+    "namespace": "namespace",
+    "page_namespace": "namespace",
+    "url": "url",
+    "el_to": "url",
+    "el_to_domain_index": "index",
+    "el_to_path": "path",
+}
+_ESCAPES = {"n": "\n", "t": "\t", "0": "\0", "r": "\r", "b": "\b", "Z": "\x1a"}
+_ESCAPED = re.compile(r"\\(.)", re.DOTALL)
+_INDEX = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*:(?://)?)([^/@:]*)(:\d*)?(?:@(.*))?", re.DOTALL)
+
+
+class LinkRow(NamedTuple):
+    """A link of a page, as a file says it.
+
+    Attributes:
+        wiki: its name; empty when the file does not say.
+        title: empty when the file does not say.
+    """
+
+    wiki: str
+    page_id: int
+    title: str
+    namespace: int
+    url: str
+
+
+class BadLine(NamedTuple):
+    """A line that is none: which, and why."""
+
+    number: int
+    why: str
+
+
+def read_links(
+    stream: BufferedIOBase, *, one_wiki: bool, progress: Callable[[int], None] = lambda _: None
+) -> Iterator[LinkRow | BadLine]:
+    """The links of a file.
+
+    Args:
+        stream: the file, from its beginning.
+        one_wiki: TSV without a line of names has no column for the wiki.
+        progress: told how many bytes of the file were read since it was last told.
+
+    Raises:
+        InputError: the file is damaged, or is none of these forms.
+    """
+    source = cast("BufferedReader", _Counted(stream, progress))
+    plain: Any = source
+    if source.peek(2)[:2] == _GZIP:
+        plain = gzip.GzipFile(fileobj=source, mode="rb")
+    try:
+        yield from _rows(plain, one_wiki=one_wiki)
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise InputError(
+            f"The file is damaged: {error}. Nothing after that place can be read."
+        ) from error
+
+
+def url_of_index(index: str, path: str) -> str:
+    """The URL of MediaWiki's domain index and path (X08).
+
+    >>> url_of_index("https://org.creativecommons.", "/licenses/by-sa/3.0")
+    'https://creativecommons.org/licenses/by-sa/3.0'
+    >>> url_of_index("http://V4.192.0.2.1.:8080", "/"), url_of_index("mailto:org.example.@me", "")
+    ('http://192.0.2.1:8080/', 'mailto:me@example.org')
+    """
+    found = _INDEX.fullmatch(index)
+    if found is None:
+        return index + path
+    start, domain, port, user = found[1], found[2].removesuffix("."), found[3] or "", found[4]
+    if domain.startswith("V4."):
+        host = domain[3:]
+    elif domain.startswith("V6."):
+        host = _ipv6(domain[3:])
+    else:
+        host = ".".join(reversed(domain.split(".")))
+    return f"{start}{user}@{host}{port}{path}" if user else f"{start}{host}{port}{path}"
+
+
+def _ipv6(groups: str) -> str:
+    try:
+        return f"[{ipaddress.IPv6Address(groups.replace('.', ':'))}]"
+    except ValueError:
+        return f"[{groups}]"
+
+
+class _Counted:
+    """A stream that tells how much was read of it."""
+
+    def __init__(self, stream: BufferedIOBase, progress: Callable[[int], None]) -> None:
+        self._stream = stream
+        self._progress = progress
+        self._ahead = b""
+
+    def peek(self, size: int) -> bytes:
+        self._ahead += self._stream.read(size - len(self._ahead))
+        return self._ahead
+
+    def read(self, size: int = -1) -> bytes:
+        ahead, self._ahead = self._ahead, b""
+        data = ahead if 0 <= size <= len(ahead) else ahead + self._stream.read(size)
+        self._progress(len(data))
+        return data
+
+    def readline(self, limit: int = -1) -> bytes:
+        ahead, self._ahead = self._ahead, b""
+        line = ahead if ahead.endswith(b"\n") else ahead + self._stream.readline(limit)
+        self._progress(len(line))
+        return line
+
+
+def _rows(stream: Any, *, one_wiki: bool) -> Iterator[LinkRow | BadLine]:
+    columns: list[str] | None = None
+    for number, line in _lines(stream):
+        if line is None:
+            yield BadLine(number, f"it is longer than {LINE_LIMIT_BYTES:,} bytes")
+            continue
+        if not line.strip():
+            continue
+        try:
+            if line.startswith("{"):
+                yield from _json_rows(line)
+                continue
+            cells = line.split("\t")
+            if columns is None:
+                columns, is_head = _columns(cells, one_wiki=one_wiki)
+                if is_head:
+                    continue
+            yield _tsv_row(columns, cells)
+        except ValueError as error:
+            yield BadLine(number, str(error))
+
+
+def _lines(stream: Any) -> Iterator[tuple[int, str | None]]:
+    number = 0
+    while line := stream.readline(LINE_LIMIT_BYTES):
+        number += 1
+        if len(line) >= LINE_LIMIT_BYTES and not line.endswith(b"\n"):
+            while (rest := stream.readline(LINE_LIMIT_BYTES)) and not rest.endswith(b"\n"):
+                pass
+            yield number, None
+            continue
+        text = line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line
+        # Bytes that are no UTF-8 stay what they are, and make a URL that nobody can ask for.
+        yield number, text.rstrip(b"\r\n").decode("utf-8", "surrogateescape")
+
+
+def _columns(cells: list[str], *, one_wiki: bool) -> tuple[list[str], bool]:
+    """What the columns are, and whether the line says so itself.
+
+    Raises:
+        InputError: it cannot be told.
+    """
+    named = [_NAMES.get(cell.strip().lower(), "") for cell in cells]
+    if "page" in named and ("url" in named or "index" in named):
+        return named, True
+    full = ["wiki", "page", "title", "namespace", "url"]
+    known = {5: full, 4: full[1:], 2: ["page", "url"], 3: ["page", "index", "path"]}
+    found = known.get(len(cells))
+    if found is None or (found is full) == one_wiki:
+        has = (
+            "page id, title, namespace, URL" if one_wiki else "wiki, page id, title, namespace, URL"
+        )
+        raise InputError(
+            f"The first line has {len(cells)} columns: expected are {has}, separated by tabs; or a first line "
+            "that names them; or JSON lines. `weboid links import --help` shows the forms."
+        )
+    return found, False
+
+
+def _tsv_row(columns: list[str], cells: list[str]) -> LinkRow:
+    if len(cells) != len(columns):
+        raise ValueError(f"it has {len(cells)} columns, not {len(columns)}")
+    values = dict(zip(columns, cells, strict=True))
+    if "index" in values:
+        url = url_of_index(_unescaped(values["index"]), _unescaped(values.get("path", "")))
+    else:
+        url = _unescaped(values["url"]) if len(columns) == 2 else values["url"]
+    return LinkRow(
+        values.get("wiki", "").strip(),
+        _number(values["page"]),
+        values.get("title", ""),
+        _number(values.get("namespace") or "0"),
+        url,
+    )
+
+
+def _unescaped(cell: str) -> str:
+    if cell in ("NULL", "\\N"):
+        return ""
+    return _ESCAPED.sub(lambda found: _ESCAPES.get(found[1], found[1]), cell)
+
+
+def _json_rows(line: str) -> Iterator[LinkRow]:
+    try:
+        facts = json.loads(line)
+    except RecursionError as error:
+        raise ValueError("it is nested too deep") from error
+    except ValueError as error:
+        raise ValueError(f"it is no JSON: {error}") from error
+    values = {_NAMES.get(str(key).lower(), ""): value for key, value in facts.items()}
+    urls = facts.get("urls", [values.get("url")])
+    if not isinstance(urls, list) or not all(isinstance(url, str) for url in urls):
+        raise ValueError('it has no "url" that is a text, and no "urls" that are')
+    wiki, title = values.get("wiki", ""), values.get("title", "")
+    if not isinstance(wiki, str) or not isinstance(title, str):
+        raise ValueError('"wiki" and "title" are texts')  # noqa: TRY004
+    page_id, namespace = _number(values.get("page")), _number(values.get("namespace") or 0)
+    for url in urls:
+        yield LinkRow(wiki.strip(), page_id, title, namespace, url)
+
+
+def _number(value: Any) -> int:
+    if isinstance(value, str) and value.isdecimal() and value.isascii() and len(value) <= 18:
+        return int(value)  # nearly all
+    text = str(value).strip()
+    if isinstance(value, bool) or not re.fullmatch(r"-?\d{1,18}", text, re.ASCII):
+        raise ValueError(f"{text[:40]!r} is no number of a page or namespace")
+    return int(text)

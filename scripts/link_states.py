@@ -1,0 +1,229 @@
+"""docs/link-states.md, made from the tables that the link registry decides by."""
+
+import inspect
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+
+from links import states
+from links.findings import Verdict
+from links.presets import PRESETS, Preset
+from links.states import MARKS, TRANSITIONS, Rule, State
+from links.status import TABLE
+
+_HEAD = """\
+# States of a link
+
+Made from `links/states.py`, `links/presets.py` and `links/status.py` by `python -m scripts.reference`.
+
+A state is a function of a history of looks, never of one. A look finds a verdict; the table says what is
+done about it, the preset says how many failures over how many days are too many.
+
+- Any good look resets at once. What only the browser saw, only the browser takes back: another owner,
+  another content, a page that says with a 200 that there is none.
+- Who was refused knows nothing: a blocked link is never dead, until the server itself says, every time,
+  that the page is gone.
+- What may be no page (`suspect`: led to the site's root, a page that speaks of an error) is nobody's
+  failure; the browser is asked.
+- When a URL fails in a way that holds for its whole host, the host's other URLs have the same finding
+  without being asked (W46). It is marked as inferred, can only be the first failure of a run, and never
+  the last: the link's own next look confirms or undoes it, so that one outage never makes up a run.
+- Where there is a browser, and the preset asks it, nothing is dead before the browser failed, too.
+- People's marks override every look, and what they mark is not looked at (B10, B11). A wiki's own "dead
+  link" tag counts only where `trusts_tags` is set: then the first failure is the last, and always-alive
+  ends.
+"""
+_TARGETS = {
+    Rule.CLEAR: State.ALIVE,
+    Rule.COUNT: State.DYING,
+    Rule.BLOCK: State.BLOCKED,
+    Rule.USURP: State.USURPED,
+    Rule.DEVIATE: State.DEVIATED,
+    Rule.VOID: State.INVALID,
+}
+_BY_BROWSER = (Rule.SEEN, Rule.USURP, Rule.DEVIATE)
+_FALSE = """\
+## False statuses
+
+An error's status is held against its body (W53), so that neither a wrong status kills a page nor a large
+error page passes for one:
+
+| with 404, 410, 400 or 5xx comes | it is | because |
+|---|---|---|
+| a document, recording or container of 4 KiB or more; declared type and first bytes agree | 7, fine | nobody writes an error in it; a smaller one may be one line, "not found" |
+| … only one of the two says so | 7, suspect | the browser looks; nothing is counted |
+| a plain text over 64 KiB with 4xx | 7, suspect | error texts are short |
+| any body over 128 KiB with 5xx | 7, suspect | pages of failing servers are small |
+| a page, picture, text or data of any length with 404 or 410 | gone | sites send whole pages, and pictures, with a rightful 404 |
+| anything with 401, 403, 429 and their like | what the status says | who refuses us may say so by any means |
+
+19 and 20 are always shown to the browser.
+"""
+
+
+def page() -> str:
+    """The whole page."""
+    parts = [
+        _HEAD,
+        *_diagram(),
+        *_meanings(),
+        *_table(),
+        *_presets(),
+        *_bytes(),
+        _FALSE.rstrip("\n"),
+    ]
+    return "\n".join(parts) + "\n"
+
+
+def edges() -> Iterator[tuple[State, State, str]]:
+    """From which state to which a look leads, and by which verdict."""
+    for (state, verdict), rule in TRANSITIONS.items():
+        target = _TARGETS.get(rule)
+        words = str(verdict)
+        if rule is Rule.SEEN:
+            target = State.ALIVE if verdict is Verdict.OK else State.DYING
+        if rule in _BY_BROWSER:
+            words += " by the browser"
+        if state is State.DYING and rule is Rule.COUNT:
+            target, words = State.DEAD, f"{words}, too often and too long"
+        if state is State.DEAD and rule is Rule.COUNT:
+            target = None
+        if target is not None and target is not state:
+            yield state, target, words
+
+
+def _node(state: State) -> str:
+    """States with the same rules share a node."""
+    rules = _row(state)
+    same = [other for other in State if _row(other) == rules and _is_drawn(other)]
+    return "_or_".join(other.name for other in same) if state in same else state.name
+
+
+def _row(state: State) -> tuple[Rule, ...]:
+    return tuple(TRANSITIONS[state, verdict] for verdict in Verdict)
+
+
+def _is_drawn(state: State) -> bool:
+    """Whether a look at it may change anything, and it looks like another one that does."""
+    return set(_row(state)) != {Rule.KEEP} and state not in (State.ALIVE, State.DYING, State.DEAD)
+
+
+def _diagram() -> list[str]:
+    labels: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for source, target, words in edges():
+        pair = _node(source), _node(target)
+        if pair[0] != pair[1] and words not in labels[pair]:
+            labels[pair].append(words)
+    lines = ["```mermaid", "stateDiagram-v2", "    [*] --> UNKNOWN"]
+    lines += [
+        f"    {source} --> {target}: {' | '.join(words)}"
+        for (source, target), words in labels.items()
+    ]
+    lines += [f"    [*] --> {mark.name}: people" for mark in sorted(MARKS)]
+    return [*lines, "```", ""]
+
+
+def _meanings() -> list[str]:
+    source = inspect.getsource(states.State)
+    rows = re.findall(r"^    (\w+) = (\d+)(?:  # (.+))?$", source, re.MULTILINE)
+    above = {
+        "ALIVE": "it works",
+        "DEAD": "it failed as often and as long as the preset says",
+        "PERMADEAD": "the same, dead",
+    }
+    lines = ["## States", "", "| number | state | meaning |", "|---|---|---|"]
+    return [
+        *lines,
+        *(f"| {number} | `{name}` | {why or above[name]} |" for name, number, why in rows),
+        "",
+    ]
+
+
+def _table() -> list[str]:
+    lines = [
+        "## What a look does",
+        "",
+        "| state | " + " | ".join(verdict.value for verdict in Verdict) + " |",
+        "|---" * (len(Verdict) + 1) + "|",
+    ]
+    for state in State:
+        cells = [TRANSITIONS[state, verdict].name.lower() for verdict in Verdict]
+        lines.append(f"| `{state.name}` | " + " | ".join(cells) + " |")
+    lines += ["", "| rule | what is done |", "|---|---|"]
+    return [*lines, *(f"| {rule.name.lower()} | {rule.value} |" for rule in Rule), ""]
+
+
+def _presets() -> list[str]:
+    lines = ["## Presets", "", "`[links] preset` of a profile. Days are calendar days, UTC.", ""]
+    lines += ["| | " + " | ".join(f"`{name}`" for name in PRESETS) + " |", "|---" * 4 + "|"]
+    for words, read in _PRESET_ROWS:
+        lines.append(
+            f"| {words} | " + " | ".join(read(preset) for preset in PRESETS.values()) + " |"
+        )
+    return [*lines, "", _toll_words(), ""]
+
+
+def _toll_words() -> str:
+    return (
+        "Why 18 days: an outage of two weeks spans 14 days, and 17 with a stray failure three days before"
+        " it. A host that goes on the day after it was seen fails first 8 days later at most, so its links"
+        " are dead 26 days after it went. Names that do not resolve count among what may pass: domains"
+        " lapse and are renewed."
+    )
+
+
+def _yes(value: object) -> str:
+    return "yes" if value else "no"
+
+
+def _spread(preset: Preset, days: int) -> str:
+    return f"{days} or {days + preset.spread_days} days" if preset.spread_days else f"{days} days"
+
+
+def _dead(preset: Preset) -> str:
+    if not preset.dead_growth:
+        return f"{preset.dead_days} days"
+    return f"{preset.dead_days} days, {preset.dead_growth} more each time, {preset.dead_limit_days} at most"
+
+
+_PRESET_ROWS = (
+    ("dead: gone each time", lambda p: f"{p.sure.fails} failures, {p.sure.days} days"),
+    ("dead: a failure may pass", lambda p: f"{p.passing.fails} failures, {p.passing.days} days"),
+    ("failures count when … apart", lambda p: f"{p.apart_days} days"),
+    ("one of them by GET", lambda p: _yes(p.needs_get)),
+    ("the last by the browser, if any", lambda p: _yes(p.needs_browser)),
+    (
+        "next look: after a good one",
+        lambda p: _spread(p, p.alive_days),
+    ),
+    ("… the first good one", lambda p: f"1 to {p.first_days} days" if p.first_days else "the same"),
+    ("… after a failure", lambda p: f"{p.failing_days} days"),
+    ("… after one that said nothing", lambda p: f"{p.undecided_days} days, or when the host says"),
+    ("… when dead", _dead),
+    ("… when blocked", lambda p: _spread(p, p.blocked_days)),
+    (
+        "… when usurped or deviated",
+        lambda p: _spread(p, p.seldom_days),
+    ),
+)
+
+
+def _bytes() -> list[str]:
+    lines = [
+        "## The status byte",
+        "",
+        "What a look found, as the registry keeps it (W58), and what others are told (W55). Against the",
+        "founding table: 431 is 37 alone; 308 is 14; 307 is temporary; 507 is 42, and loops (508) and 506",
+        "are with the servers' other errors; 421 is 20; 511 is 77, for it comes from a gate of our own",
+        "network; 520-530 are 45; refused and broken connections, time-outs and TLS have numbers of their",
+        "own (W59). After a redirect that led well, the byte is the redirect's.",
+        "",
+        "| byte | HTTP | verdict | told | words |",
+        "|---|---|---|---|---|",
+    ]
+    for entry in TABLE.values():
+        told = str(entry.outward or "-")
+        lines.append(
+            f"| {int(entry.code)} | {entry.statuses or '-'} | {entry.verdict} | {told} | {entry.words} |"
+        )
+    return [*lines, ""]

@@ -1,0 +1,36 @@
+"""Pages and links for the tests of the registry's books."""
+
+from collections.abc import Callable
+
+import pytest
+
+from links.books.pages import PageName, Put, PutPage, put_pages
+from links.books.wikis import Wiki, ensure_wiki, parse_wiki
+from links.sorting import sort_link
+from links.store.store import Store
+
+Putting = Callable[..., Put]
+
+
+@pytest.fixture
+def wiki(store: Store) -> Wiki:
+    """A wiki of the default farm."""
+    with store.writing() as rows:
+        return ensure_wiki(rows, parse_wiki("dewiki"), day=0)
+
+
+def page(page_id: int, *urls: str, title: str = "") -> PutPage:
+    """A page with links."""
+    links = tuple(sort_link(url) for url in urls)
+    return PutPage(PageName(page_id, title or f"Page {page_id}"), links)
+
+
+@pytest.fixture
+def put(store: Store, wiki: Wiki) -> Putting:
+    """Puts a page of the wiki: `put(7, "https://a.net/", day=3)`."""
+
+    def one_page(page_id: int, *urls: str, day: int, title: str = "") -> Put:
+        with store.writing() as rows:
+            return put_pages(rows, wiki.id, [page(page_id, *urls, title=title)], day=day)
+
+    return one_page

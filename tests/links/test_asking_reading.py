@@ -1,0 +1,258 @@
+"""Heads, bodies, pages and redirects: read as far as they make sense, whatever was sent."""
+
+import gzip
+import re
+import time
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from links.asking.challenges import guard
+from links.asking.cookies import COOKIES, Cookies
+from links.asking.exchanges import PLAIN_BYTES, dechunked, decoded
+from links.asking.heads import Head, end_of_head, may_begin, parse_head
+from links.asking.judging import RETRY_LIMIT_S, retry_after
+from links.asking.pages import leads_on, page_of, says_not_found, says_parked, simhash
+from links.asking.redirects import BadLocationError, Ending, ending, follow
+
+NOW = datetime(2026, 11, 21, tzinfo=UTC)
+TOKEN = st.text("abcdefghijklmnopqrstuvwxyz-", min_size=1, max_size=20)
+VALUE = st.text(st.characters(min_codepoint=33, max_codepoint=126), max_size=40)
+
+
+@given(
+    st.integers(100, 999),
+    st.lists(st.tuples(TOKEN, VALUE), max_size=20),
+    st.sampled_from(["\r\n", "\n"]),
+)
+def test_a_head_is_read_as_it_was_written(
+    status: int, headers: list[tuple[str, str]], end: str
+) -> None:
+    """What is written by the rules is read back, with either end of lines."""
+    text = end.join([f"HTTP/1.1 {status} x", *(f"{name}: {value}" for name, value in headers)])
+    data = f"{text}{end}{end}body".encode()
+    at = end_of_head(data)
+    assert data[at:] == b"body"
+    assert parse_head(data[:at]) == Head(status, tuple(headers))
+
+
+@given(st.binary(max_size=500))
+def test_no_bytes_break_the_reading_of_heads(data: bytes) -> None:
+    """Any bytes are a head or none."""
+    for wire in (data, b"HTTP/1.1 200 OK\r\n" + data):
+        at = end_of_head(wire)
+        assert 0 <= at <= len(wire)
+        found = parse_head(wire)
+        if found is not None:
+            assert found.length is None or found.length >= 0
+            assert found.mime == found.mime.lower()
+        may_begin(wire)
+
+
+@given(st.binary(max_size=300), st.integers(0, 300))
+def test_a_head_that_comes_in_pieces_ends_at_the_same_place(body: bytes, cut: int) -> None:
+    """Looking again from where one has looked finds the same end."""
+    data = b"HTTP/1.0 200 OK\r\nA: b\r\n\r\n" + body
+    whole = end_of_head(data)
+    first = end_of_head(data[:cut])
+    assert (first or end_of_head(data, min(cut, len(data)))) == whole
+
+
+@given(st.lists(st.binary(min_size=1, max_size=50), max_size=20))
+def test_chunks_are_put_together(pieces: list[bytes]) -> None:
+    """The inverse of chunking; without the last chunk it is known to be unfinished."""
+    wire = b"".join(b"%x;x=y\r\n%s\r\n" % (len(piece), piece) for piece in pieces)
+    for end in (b"0\r\n\r\n", b""):
+        plain, last = dechunked(wire + end)
+        assert bytes(plain) == b"".join(pieces)
+        assert last == bool(end)
+
+
+@given(st.binary(max_size=400))
+def test_no_bytes_break_chunks_and_codings(data: bytes) -> None:
+    """Any bytes give some bytes."""
+    assert len(dechunked(data)[0]) <= len(data)
+    for coding in ("gzip", "deflate", "br", "", "gzip, gzip", "\x00"):
+        assert len(decoded(data, coding)) <= PLAIN_BYTES
+
+
+def test_a_bomb_ends_at_its_limit() -> None:
+    """A megabyte of nothing in a kilobyte is not unpacked."""
+    assert len(decoded(gzip.compress(b"a" * 50_000_000), "gzip")) == PLAIN_BYTES
+
+
+@given(st.text(max_size=300))
+def test_no_page_breaks_the_hints(text: str) -> None:
+    """Any text is a page that says something or not."""
+    page = page_of(text.encode("utf-8", "surrogatepass"))
+    says_not_found(page, "http://a.test/x")
+    says_parked(page)
+    leads_on(page)
+    assert simhash(page) < 1 << 64
+
+
+@pytest.mark.parametrize(
+    "piece",
+    [
+        *("<script", "<!--", "<title", "<h1", "<meta ", "<", "<style>x", "domain ", "this domain "),
+        *("<meta http-equiv=refresh content=", "&amp;", "&#", "not ", "page  ", "404 "),
+    ],
+)
+def test_reading_a_page_takes_time_by_its_length_alone(piece: str) -> None:
+    """Twice as much of the same takes no more than a few times as long: no pattern explodes."""
+
+    def took(times: int) -> float:
+        body = (piece * times).encode()
+        best = 1e9
+        for _ in range(3):
+            began = time.process_time()
+            page = page_of(body)
+            says_parked(page)
+            says_not_found(page, "http://a.test/")
+            leads_on(page)
+            guard(Head(403), body)
+            best = min(best, time.process_time() - began)
+        return best
+
+    assert took(60_000 // len(piece)) < max(40 * took(6_000 // len(piece)), 0.5)
+
+
+@pytest.mark.parametrize(
+    "title",
+    [
+        *("404", "404 Not Found", "Error 404", "Page not found", "Not Found | Town of Stone"),
+        *(
+            "Town of Stone - 404",
+            "Seite nicht gefunden",
+            "Page introuvable",
+            "Página no encontrada",
+        ),
+        *(
+            "Pagina non trovata",
+            "Страница не найдена",
+            "ページが見つかりません",
+            "HTTP Error 404.0",
+        ),
+        *("The page you requested could not be found", "This page doesn\u2019t exist"),
+        *("Sorry, this page is no longer available", "File not found - Stone"),
+    ],
+)
+def test_titles_that_say_not_found(title: str) -> None:
+    """Error pages in many languages say so in their titles."""
+    assert says_not_found(page_of(f"<title>{title}</title>".encode()), "http://a.test/bridge")
+
+
+@pytest.mark.parametrize(
+    "title",
+    [
+        *("The old bridge", "Peugeot 404 for sale", "Room 404", "Lost and found", "Newfoundland"),
+        *("I found a bridge", "Foundations of stone", "Area code 410", "A page of history"),
+        *("Finding what is not there", "Boeing 404 prototype"),
+    ],
+)
+def test_titles_that_speak_of_something_else(title: str) -> None:
+    """A number or a word alone makes no error page."""
+    assert not says_not_found(page_of(f"<title>{title}</title>".encode()), "http://a.test/bridge")
+
+
+@pytest.mark.parametrize(
+    ("final", "end"),
+    [
+        ("https://site.test/cited/page.html", Ending.FINE),
+        ("https://www.site.test/cited/page.html/", Ending.FINE),
+        ("https://other.test/archive/page.html", Ending.FINE),
+        ("https://site.test/terror-in-the-valley", Ending.FINE),
+        ("https://site.test/errors-in-python.html", Ending.FINE),
+        ("https://site.test/catalogue", Ending.FINE),
+        ("https://site.test/#!/cited/page", Ending.FINE),
+        ("https://site.test/?p=12", Ending.FINE),
+        ("https://site.test/", Ending.ROOT),
+        ("https://www.site.test/index.html", Ending.ROOT),
+        ("https://site.test/en-gb/", Ending.ROOT),
+        ("https://elsewhere.test/", Ending.ROOT),
+        ("https://site.test/404", Ending.ERROR_PAGE),
+        ("https://site.test/pages/not-found.php", Ending.ERROR_PAGE),
+        ("https://site.test/Error.aspx?path=/cited", Ending.ERROR_PAGE),
+        ("https://site.test/user/login?destination=x", Ending.LOGIN),
+        ("https://login.other.test/x", Ending.LOGIN),
+        ("https://consent.yahoo.com/v2/collectConsent?x", Ending.CONSENT),
+        ("https://sedoparking.com/site.test", Ending.PARKED),
+    ],
+)
+def test_what_the_end_of_redirects_says(final: str, end: Ending) -> None:
+    """Where a redirect ends tells front pages, error pages, logins and dealers from pages."""
+    assert ending("http://site.test/cited/page.html", final) is end
+
+
+@given(st.text(max_size=120))
+def test_no_location_breaks_the_following(location: str) -> None:
+    """Any Location is a URL of the web or a reason."""
+    try:
+        found = follow("http://a.test/b/c", location)
+    except BadLocationError as error:
+        assert str(error).startswith("redirect: ")
+    else:
+        assert re.match(r"https?://", found)
+        ending("http://a.test/b/c", found)
+
+
+@pytest.mark.parametrize(
+    ("said", "seconds"),
+    [
+        ("120", 120.0),
+        (" 0 ", 0.0),
+        ("1.5", 1.5),
+        ("-5", None),
+        ("", None),
+        ("soon", None),
+        ("1e9", None),
+        ("1000000000", RETRY_LIMIT_S),
+        ("Wed, 21 Oct 2015 07:28:00 GMT", 0.0),
+        (format_datetime(NOW + timedelta(hours=1), usegmt=True), 3600.0),
+        ("Wed, 21 Oct 99999 07:28:00 GMT", None),
+        ("\u0663", None),
+    ],
+)
+def test_what_a_host_asks_to_wait(said: str, seconds: float | None) -> None:
+    """Seconds or a date, at most a week; what cannot be read asks for nothing."""
+    assert retry_after(said, NOW) == seconds
+
+
+@given(st.text(max_size=80))
+def test_no_wish_to_wait_breaks_anything(said: str) -> None:
+    """Any Retry-After is a number within bounds, or none."""
+    found = retry_after(said, NOW)
+    assert found is None or 0 <= found <= RETRY_LIMIT_S
+
+
+@given(st.lists(st.text(max_size=60), max_size=60))
+def test_cookies_cannot_write_headers(headers: list[str]) -> None:
+    """Whatever is set, one printable line of bounded length is sent back."""
+    cookies = Cookies()
+    cookies.take("a.test", headers)
+    cookies.take("a.test", [f"n{at}=v" for at in range(100)])
+    line = cookies.header("a.test")
+    assert line.isascii()
+    assert line.isprintable()
+    assert line.count("; ") <= COOKIES
+    assert cookies.header("b.test") == ""
+
+
+def test_cookies_of_a_public_suffix_are_the_host_s_alone() -> None:
+    """Nobody sets cookies for all of co.uk."""
+    cookies = Cookies()
+    cookies.take("a.co.uk", ["x=1; Domain=co.uk", "y=2; Domain=.a.co.uk"])
+    assert cookies.header("b.co.uk") == ""
+    assert cookies.header("www.a.co.uk") == "y=2"
+
+
+def test_an_article_that_names_a_guard_is_no_guard_s_page() -> None:
+    """A page about captchas is a page."""
+    body = (
+        b"<title>How Cloudflare works</title>"
+        + b"<p>challenge-platform/ and cf_chl_ explained</p>" * 9
+    )
+    assert guard(Head(200), body) == ""

@@ -1,0 +1,63 @@
+"""A simulated year: what lives is never called dead, what is gone is found within four weeks."""
+
+import pytest
+
+from bench.links_web import DAYS, Link, web
+from bench.links_year import GAP_S, LIMIT_DAYS, Tally, year
+from links.presets import DEFAULT, IABOT
+
+_LINKS = 1500
+
+
+@pytest.fixture(scope="module")
+def small_web() -> list[Link]:
+    """Links over hosts that are fine, flaky, away, maintained, gone, back, parked, refusing, limiting."""
+    return web(_LINKS, seed=3)
+
+
+@pytest.fixture(scope="module")
+def tally(small_web: list[Link]) -> Tally:
+    """A year of them by the default rules."""
+    return year(small_web, DEFAULT)
+
+
+def test_nothing_that_lives_is_called_dead_in_a_year(tally: Tally) -> None:
+    """Through outages of up to twelve days, flaky hosts, maintenance, refusals and rate limits."""
+    assert tally.false_dead == 0
+
+
+def test_everything_that_is_gone_is_found_within_four_weeks(
+    tally: Tally, small_web: list[Link]
+) -> None:
+    """By 404, 410, DNS, closed ports, time-outs, parked domains and pages that only say so."""
+    gone = [end for link in small_web for end in link.ends if end.start < DAYS - LIMIT_DAYS]
+    assert len(gone) > 100
+    assert (
+        len(tally.found) + tally.hidden >= len(gone) * 0.95
+    )  # what came back sooner was never gone
+    assert max(tally.found) <= LIMIT_DAYS
+
+
+def test_no_host_is_asked_closer_than_allowed_in_a_year(tally: Tally) -> None:
+    """Its own delay where it has one, ours otherwise."""
+    assert tally.gap_kept >= 1 - 1e-9
+    assert tally.smallest_gap_s >= GAP_S - 1e-6
+
+
+def test_what_comes_back_is_seen(tally: Tally) -> None:
+    """Dead links are looked at for ever, once a month at least."""
+    assert tally.revived
+    assert max(tally.revived) <= 2 * 31  # a flaky host may fail at the one look of a month
+
+
+def test_the_web_is_hard_enough_to_tell_rules_apart(small_web: list[Link]) -> None:
+    """Preset `iabot` calls living links dead in the same web: nine days are too short."""
+    for link in small_web:
+        link.host.asked = float("-inf")
+    assert year(small_web, IABOT).false_dead > 0
+
+
+def test_a_year_is_the_same_each_time() -> None:
+    """The clock and chance are arguments."""
+    one, other = (year(web(200, seed=5), DEFAULT) for _ in range(2))
+    assert one == other
