@@ -16,12 +16,14 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from core.clock import Clock
+from core.errors import TransientError
 from links.asking.protocol import Looks
 from links.checking import passes
 from links.checking.booking import Booked, Result
 from links.checking.desk import Desk
 from links.checking.due import DueUrl
 from links.checking.feeding import Candidate, Feed, Marks, Table
+from links.checking.guarding import CONTROLS, FEWEST_CONTROLS, Guard, controls, is_silent
 from links.checking.judging import Rules
 from links.checking.keeping import Batch, Keeper, Tenure
 from links.checking.parts import WHOLE, Part
@@ -37,6 +39,8 @@ _POLL_S = 5.0  # what somebody asks for by name is seen so soon
 _GIVE_UP_S = 60.0  # a stopped pass waits so long for a database that is away
 _ROOM = 50_000
 _HOST_ROOM = 200
+_OUTAGE_S = 30.0  # while our network seems down somebody is asked so often
+_TRUST_S = 60.0  # once somebody answered we are not doubted for so long
 _SOFT = "soft 404"
 
 
@@ -144,6 +148,9 @@ class Passing:
         self._keeper: Keeper | None = None
         self._active: set[asyncio.Task[None]] = set()
         self._begun = 0
+        self._guard = Guard()
+        self._trusted_until = -math.inf
+        self._asked_controls = 0
         self._is_feeding = False
         self._stopping = False
         self._is_named = False
@@ -247,6 +254,12 @@ class Passing:
             wake = self._begin_looks(keeper)
             if self._is_over():
                 break
+            if self._doubts:
+                await self._settle_doubt(keeper)
+                continue
+            if self._is_only_held:
+                self._keep_held(keeper)
+                continue
             left = wake - self._clock.monotonic()
             try:
                 async with asyncio.timeout(None if math.isinf(left) else max(left, 0.0)):
@@ -255,6 +268,18 @@ class Passing:
                 continue
         while self._active:
             await asyncio.wait(self._active)
+        if not self._doubts:
+            self._keep_held(keeper)
+
+    @property
+    def _doubts(self) -> bool:
+        return self._guard.doubts and self._clock.monotonic() >= self._trusted_until
+
+    @property
+    def _is_only_held(self) -> bool:
+        """Whether all that is left was held back: too few to doubt, and nobody else to ask."""
+        held = self._guard.held
+        return bool(held) and not self._active and held == self._feed.count_in_hand
 
     def _is_over(self) -> bool:
         if self._stopping or self._is_used_up:
@@ -272,6 +297,8 @@ class Passing:
         now = self._clock.monotonic()
         if not self._tenure.is_valid:
             return now + 1.0
+        if self._doubts:
+            return math.inf
         while len(self._active) < self._plan.connections and keeper.waiting < self._plan.waiting:
             if self._is_used_up:
                 break
@@ -291,7 +318,7 @@ class Passing:
                 task.add_done_callback(self._ended)
             case Move.INFER:
                 assert turn.finding is not None
-                keeper.put(url, Result(url.id, turn.finding, self._clock.now()))
+                self._found(turn.payload, turn.finding, keeper)
             case Move.LATER:
                 wait_s = min(max(turn.until - self._clock.monotonic(), 0.0), 366 * 86_400)
                 now = self._clock.now()
@@ -315,7 +342,81 @@ class Passing:
             if finding is None:
                 self._feed.release(url)
             else:
-                keeper.put(url, Result(url.id, finding, self._clock.now()))
+                self._found(turn.payload, finding, keeper)
+
+    def _found(self, candidate: Candidate, finding: Finding, keeper: Keeper) -> None:
+        """Keep what was found, and what was held back until now, unless nobody answers any more."""
+        url = candidate.url
+        for each in self._guard.take(url, Result(url.id, finding, self._clock.now())):
+            keeper.put(*each)
+        if self._guard.doubts and not self._doubts:
+            self._keep_held(keeper)
+
+    async def _settle_doubt(self, keeper: Keeper) -> None:
+        """Find out whether it is us, and wait until it is not.
+
+        Raises:
+            TransientError: nobody answered for longer than the desk's patience.
+        """
+        if await self._somebody_answers():
+            self._trusted_until = self._clock.monotonic() + _TRUST_S
+            self._keep_held(keeper)
+            return
+        _LOG.warning("Nobody answers, not even hosts that did lately: our network may be down.")
+        began = self._clock.monotonic()
+        while not self._stopping and not await self._somebody_answers():
+            if self._clock.monotonic() - began > self._desk.patience_s:
+                raise TransientError(
+                    "Nobody answers any more, not even hosts that did lately: mend this machine's "
+                    "network, then run the same command again; what was due still is."
+                )
+            await self._pause(_OUTAGE_S)
+        again = self._guard.let_go()
+        _LOG.warning("%d URLs of which nothing was found out are looked at again.", len(again))
+        self._table.new_pass()  # what was inferred from our own outage is no inference
+        for url, _ in again:
+            self._feed.put_back(url)
+
+    def _keep_held(self, keeper: Keeper) -> None:
+        for each in self._guard.let_go():
+            keeper.put(*each)
+
+    async def _somebody_answers(self) -> bool:
+        """Whether a host that was alive lately is so now; also when too few are known to ask."""
+        known = await self._desk.read(controls)
+        if len(known) < FEWEST_CONTROLS:
+            return True
+        self._asked_controls += CONTROLS
+        start = self._asked_controls % len(known)
+        return await self._any_answers((known[start:] + known[:start])[:CONTROLS])
+
+    async def _any_answers(self, asked: Sequence[str]) -> bool:
+        tasks = [asyncio.create_task(self._answers(url)) for url in asked]
+        try:
+            return any([await task for task in tasks])
+        finally:
+            for task in tasks:
+                task.cancel()
+
+    async def _answers(self, url: str) -> bool:
+        with self._turns.look() as look:
+            try:
+                return not is_silent(await self._looks.probe(url, get_only=True))
+            except asyncio.CancelledError:
+                if not look.is_crowded:
+                    raise
+                look.task.uncancel()
+                return False
+
+    async def _pause(self, seconds: float) -> None:
+        self._changed.clear()
+        try:
+            async with asyncio.timeout(seconds):
+                while not self._stopping:
+                    await self._changed.wait()
+                    self._changed.clear()
+        except TimeoutError:
+            return
 
     async def _find(self, candidate: Candidate) -> Finding | None:
         """What a look finds; None when it did not come to its turn before the end of the pass."""
