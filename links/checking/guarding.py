@@ -6,12 +6,17 @@ hosts' own, and are kept. When none does, nothing that was held back was found o
 again when somebody answers.
 """
 
+import asyncio
 from collections import OrderedDict
+from collections.abc import Sequence
 
 from sqlalchemy import Connection, select
 
+from links.asking.protocol import Looks
 from links.checking.booking import Result
+from links.checking.desk import Desk
 from links.checking.due import DueUrl
+from links.checking.turns import HostTurns
 from links.findings import Finding, How, Verdict
 from links.locator import SCHEMES, Locator
 from links.states import State
@@ -67,6 +72,43 @@ def is_silent(finding: Finding) -> bool:
         and finding.verdict in (Verdict.FAILING, Verdict.GONE)
         and finding.how in (How.HEAD, How.GET, How.INFERRED)
     )
+
+
+class Controls:
+    """Asks hosts that were alive lately, a few at a time, never the same ones twice in a row."""
+
+    def __init__(self, desk: Desk, looks: Looks, turns: HostTurns) -> None:
+        self._desk = desk
+        self._looks = looks
+        self._turns = turns
+        self._asked = 0
+
+    async def somebody_answers(self) -> bool:
+        """Whether one of them does; also when too few are known to ask."""
+        known = await self._desk.read(controls)
+        if len(known) < FEWEST_CONTROLS:
+            return True
+        start = self._asked % len(known)
+        self._asked += CONTROLS
+        return await self._any_answers((known[start:] + known[:start])[:CONTROLS])
+
+    async def _any_answers(self, asked: Sequence[str]) -> bool:
+        tasks = [asyncio.create_task(self._answers(url)) for url in asked]
+        try:
+            return any([await task for task in tasks])
+        finally:
+            for task in tasks:
+                task.cancel()
+
+    async def _answers(self, url: str) -> bool:
+        with self._turns.look() as look:
+            try:
+                return not is_silent(await self._looks.probe(url, get_only=True))
+            except asyncio.CancelledError:
+                if not look.is_crowded:
+                    raise
+                look.task.uncancel()
+                return False
 
 
 def controls(connection: Connection) -> list[str]:

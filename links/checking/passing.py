@@ -11,26 +11,20 @@ looked at, whatever the reason, is still due.
 import asyncio
 import logging
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
 from datetime import timedelta
 
-from core.clock import Clock
 from core.errors import TransientError
-from links.asking.protocol import Looks
 from links.checking import passes
 from links.checking.booking import Booked, Result
-from links.checking.desk import Desk
 from links.checking.due import DueUrl
-from links.checking.feeding import Candidate, Feed, Marks, Table
-from links.checking.guarding import CONTROLS, FEWEST_CONTROLS, Guard, controls, is_silent
-from links.checking.judging import Rules
-from links.checking.keeping import Batch, Keeper, Tenure
-from links.checking.parts import WHOLE, Part
-from links.checking.turns import HostTurns
+from links.checking.feeding import Candidate, Feed, Table
+from links.checking.guarding import Controls, Guard
+from links.checking.keeping import Batch, Keeper
+from links.checking.plans import Means, OnKept, Plan, Tally
+from links.checking.siblings import wants_sibling, with_sibling
 from links.days import day_of
 from links.findings import Finding, How, Verdict
-from links.states import State
 from links.status import Code
 from links.timetable import Move, Timetable, Turn
 
@@ -38,87 +32,8 @@ _LOG = logging.getLogger(__name__)
 _POLL_S = 5.0  # what somebody asks for by name is seen so soon
 _GIVE_UP_S = 60.0  # a stopped pass waits so long for a database that is away
 _ROOM = 50_000
-_HOST_ROOM = 200
 _OUTAGE_S = 30.0  # while our network seems down somebody is asked so often
 _TRUST_S = 60.0  # once somebody answered we are not doubted for so long
-_SOFT = "soft 404"
-
-
-@dataclass(frozen=True, slots=True)
-class Means:
-    """What a checker works with, pass for pass; whoever made it closes it.
-
-    Attributes:
-        desk: the registry.
-        looks: who looks; it takes its turns at `turns`.
-        turns: at the hosts.
-        tenure: the right to ask the hosts of a part.
-        clock: the time.
-        marks: what people decided.
-    """
-
-    desk: Desk
-    looks: Looks
-    turns: HostTurns
-    tenure: Tenure
-    clock: Clock
-    marks: Marks
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """How a pass is made.
-
-    Attributes:
-        rules: what findings are judged by.
-        part: of the hosts.
-        connections: looks side by side.
-        host_gap_s: between two requests to a host.
-        limit: looks at most; None: all that is due.
-        waiting: results that may wait for the database.
-        host_room: URLs of a host that are held at the same time.
-    """
-
-    rules: Rules
-    part: Part = WHOLE
-    connections: int = 500
-    host_gap_s: float = 6.0
-    limit: int | None = None
-    waiting: int = 20_000
-    host_room: int = _HOST_ROOM
-
-
-@dataclass(slots=True)
-class Tally:
-    """How a pass stands.
-
-    Attributes:
-        due: URLs that were due when it began.
-        kept: looks whose results are kept.
-        states: … by the state they led to.
-        inferred: … of which nothing was asked.
-        put_off: URLs whose hosts want to be left alone for now.
-        active: looks that go on.
-        waiting: results that wait for the database.
-        is_complete: everything that was due was looked at.
-    """
-
-    due: int = 0
-    kept: int = 0
-    states: dict[State, int] | None = None
-    inferred: int = 0
-    put_off: int = 0
-    active: int = 0
-    waiting: int = 0
-    is_complete: bool = False
-
-    def count(self, booked: Booked) -> None:
-        """Count a result that was kept."""
-        self.states = self.states if self.states is not None else {}
-        self.states[booked.after] = self.states.get(booked.after, 0) + 1
-
-
-OnKept = Callable[[Sequence[Booked], Tally], None]
 
 
 class Passing:
@@ -150,7 +65,7 @@ class Passing:
         self._begun = 0
         self._guard = Guard()
         self._trusted_until = -math.inf
-        self._asked_controls = 0
+        self._controls = Controls(means.desk, means.looks, means.turns)
         self._is_feeding = False
         self._stopping = False
         self._is_named = False
@@ -358,13 +273,13 @@ class Passing:
         Raises:
             TransientError: nobody answered for longer than the desk's patience.
         """
-        if await self._somebody_answers():
+        if await self._controls.somebody_answers():
             self._trusted_until = self._clock.monotonic() + _TRUST_S
             self._keep_held(keeper)
             return
         _LOG.warning("Nobody answers, not even hosts that did lately: our network may be down.")
         began = self._clock.monotonic()
-        while not self._stopping and not await self._somebody_answers():
+        while not self._stopping and not await self._controls.somebody_answers():
             if self._clock.monotonic() - began > self._desk.patience_s:
                 raise TransientError(
                     "Nobody answers any more, not even hosts that did lately: mend this machine's "
@@ -380,33 +295,6 @@ class Passing:
     def _keep_held(self, keeper: Keeper) -> None:
         for each in self._guard.let_go():
             keeper.put(*each)
-
-    async def _somebody_answers(self) -> bool:
-        """Whether a host that was alive lately is so now; also when too few are known to ask."""
-        known = await self._desk.read(controls)
-        if len(known) < FEWEST_CONTROLS:
-            return True
-        self._asked_controls += CONTROLS
-        start = self._asked_controls % len(known)
-        return await self._any_answers((known[start:] + known[:start])[:CONTROLS])
-
-    async def _any_answers(self, asked: Sequence[str]) -> bool:
-        tasks = [asyncio.create_task(self._answers(url)) for url in asked]
-        try:
-            return any([await task for task in tasks])
-        finally:
-            for task in tasks:
-                task.cancel()
-
-    async def _answers(self, url: str) -> bool:
-        with self._turns.look() as look:
-            try:
-                return not is_silent(await self._looks.probe(url, get_only=True))
-            except asyncio.CancelledError:
-                if not look.is_crowded:
-                    raise
-                look.task.uncancel()
-                return False
 
     async def _pause(self, seconds: float) -> None:
         self._changed.clear()
@@ -452,26 +340,6 @@ class Passing:
         self._changed.set()
         if self._on_kept is not None:
             self._on_kept(booked, tally)
-
-
-def wants_sibling(url: DueUrl, finding: Finding) -> bool:
-    """Whether a page that looks well is to be held against an invented one beside it.
-
-    When it was failing before: domains come back as something else. And when it is suspected already,
-    so that whoever looks next knows more.
-    """
-    if finding.verdict is Verdict.SUSPECT:
-        return not finding.note.startswith(_SOFT)
-    if finding.verdict is not Verdict.OK:
-        return False
-    return url.standing.fails > 0 or url.standing.state in (State.DEAD, State.USURPED)
-
-
-def with_sibling(finding: Finding, sibling: Finding) -> Finding:
-    """What both looks together say: the second alone may say nothing, or fail for want of luck."""
-    if sibling.verdict is Verdict.SUSPECT:
-        return replace(sibling, hops=finding.hops, head_fails=finding.head_fails)
-    return finding
 
 
 def _nothing(note: str) -> Finding:

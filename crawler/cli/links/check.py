@@ -37,7 +37,8 @@ from links.checking.due import DueUrl
 from links.checking.leases import LeaseHeldError
 from links.checking.parts import WHOLE, Part, parse_part, part_of_bucket
 from links.checking.passes import longest_due, outlook
-from links.checking.passing import Means, Passing, Tally
+from links.checking.passing import Passing
+from links.checking.plans import Means, Tally
 from links.checking.working import Worker, means_of, plan_of, take_part, watch
 from links.days import day_of
 from links.locator import bucket_of, locate

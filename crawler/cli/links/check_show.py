@@ -20,7 +20,7 @@ from crawler.cli.tables import clean
 from links.checking.booking import Booked
 from links.checking.due import DueUrl
 from links.checking.leases import LeaseHeldError
-from links.checking.passing import Tally
+from links.checking.plans import Tally
 from links.days import date_of
 from links.states import State
 

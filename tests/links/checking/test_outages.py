@@ -22,7 +22,7 @@ from links.checking.desk import Desk
 from links.checking.keeping import Tenure
 from links.checking.leases import LeaseHeldError, LeaseLostError
 from links.checking.parts import WHOLE, Part
-from links.checking.passing import Tally
+from links.checking.plans import Tally
 from links.checking.working import take_part, watch
 from links.history import unpack
 from links.states import State
