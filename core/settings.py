@@ -264,6 +264,12 @@ class LinksSettings:
     user_agent: str = ""  # empty: our own, with the contact
     pass_days: int = 28  # looking at everything once should take no longer; else it is told
     keep_days: int = 100  # a URL that no page has had for so long is forgotten
+    reports_per_day: int = 3_000  # of all readers together; as many replacements may be proposed
+    archives: tuple[
+        str, ...
+    ] = ()  # who is asked for copies, the preferred first (docs/archives.md); empty: nobody
+    archive_living: bool = False  # look for copies of living links, too, and have them taken
+    save_key_file: str = ""  # "key:secret" of Save Page Now; empty: it is not asked to take copies
 
 
 @dataclass(frozen=True, slots=True)

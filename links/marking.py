@@ -113,10 +113,8 @@ def put_marks(connection: Connection, made: Iterable[Mark]) -> list[Mark]:
     return found
 
 
-def lift_marks(
-    connection: Connection, names: Sequence[str], actor: str, now: datetime
-) -> list[Mark]:
-    """Lift the marks with these numbers or patterns; those that were lifted.
+def named_marks(connection: Connection, names: Sequence[str]) -> list[Mark]:
+    """The marks with these numbers or patterns that were not lifted.
 
     Raises:
         InputError: no mark that stands goes by one of the names.
@@ -131,8 +129,12 @@ def lift_marks(
                 " `weboid links mark list` shows them."
             )
         chosen |= {mark.id: mark for mark in found}
-    _lift(connection, chosen, actor, int(now.timestamp()))
     return list(chosen.values())
+
+
+def lift_marks(connection: Connection, marks: Iterable[Mark], actor: str, now: datetime) -> None:
+    """Lift the marks; they stay in the book."""
+    _lift(connection, [mark.id for mark in marks], actor, int(now.timestamp()))
 
 
 def pending(connection: Connection, now: datetime) -> list[Mark]:

@@ -130,6 +130,10 @@ class Marks:
     def __len__(self) -> int:
         return self._table.size
 
+    def first(self, url: str) -> Mark | None:
+        """The mark that comes before all others, ALWAYS among them; None when none matches."""
+        return self._first(url, "")
+
     def deciding(self, url: str) -> Mark | None:
         """The mark that decides on a link's state; None when it is watched as any other.
 
@@ -206,6 +210,10 @@ class LiveMarks:
     def deciding(self, url: str) -> Mark | None:
         """`Marks.deciding`, now."""
         return self.current().deciding(url)
+
+    def state_of(self, url: str) -> State | None:
+        """`Marks.state_of`, now."""
+        return self.current().state_of(url)
 
     def setting(self, url: str, key: str) -> str | None:
         """`Marks.setting`, now."""

@@ -21,7 +21,7 @@ from links.findings import Finding
 from links.limits import DEFAULT_LIMITS, Act, Limits, count_act, limits_of
 from links.observed import Observed, find_observed, need_observed, observed_of, shown, url_select
 from links.replacing import MAX_ADDRESS_LENGTH, Refusal, refusal_of, refused
-from links.reports import NeedlessError
+from links.reports import WORKING, NeedlessError
 from links.stages import SAYS, Look, Stage, next_stage
 from links.states import State
 from links.store.schema import replacements, urls
@@ -30,7 +30,6 @@ from links.store.statements import batches
 RETEST_DAYS: Final = 30
 FAILED_KEPT_DAYS: Final = 183
 
-_REACHABLE = frozenset({State.ALIVE, State.PERMALIVE})
 _LOST = frozenset({State.DEAD, State.PERMADEAD, State.USURPED, State.EXCLUDED, State.INVALID})
 
 
@@ -129,7 +128,7 @@ def propose(
     """
     observed = need_observed(connection, url)
     wanted = _checked(connection, observed, address, around)
-    if observed.state in _REACHABLE:
+    if observed.state in WORKING:
         raise NeedlessError(f"{shown(observed.url)} works: it needs no replacement.")
     count_act(connection, Act.REPLACE, reporter, now, around.limits)
     if around.archives is not None:
@@ -206,7 +205,7 @@ def replacements_of(connection: Connection, url_ids: Sequence[int]) -> dict[int,
 
 def shown_replacement(replacement: Replacement | None, state: State) -> str:
     """The address that readers see beside a URL in that state; empty: none."""
-    if replacement is None or state in _REACHABLE or replacement.stage is not Stage.WORKS:
+    if replacement is None or state in WORKING or replacement.stage is not Stage.WORKS:
         return ""
     return replacement.address
 
@@ -279,8 +278,13 @@ def _checked(connection: Connection, observed: Observed, address: str, around: S
 
 
 def _said(tested: Replacement, finding: Finding, around: Surroundings) -> Look:
-    """What the look says, the place where it ended included."""
-    if finding.final_url and SAYS[finding.verdict] is Look.GOOD:
+    """What the look says, what was asked and the place where it ended included."""
+    said = SAYS[finding.verdict]
+    if said is not Look.GOOD:
+        return said
+    if around.refuses(tested.address):
+        return Look.BAD
+    if finding.final_url:
         try:
             final = fetch_key(finding.final_url)
         except BadUrlError:
@@ -288,7 +292,7 @@ def _said(tested: Replacement, finding: Finding, around: Surroundings) -> Look:
         back = identity_key(final) == tested.url
         if back or refusal_of(final) is not None or around.refuses(final):
             return Look.BAD
-    return SAYS[finding.verdict]
+    return said
 
 
 def _proposals() -> Select[tuple[Any, ...]]:

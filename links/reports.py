@@ -29,7 +29,7 @@ from links.store.upserts import upsert
 
 VALID_DAYS: Final = 183  # six months
 MOST_AT_ONCE: Final = 500  # URLs that one report may be about
-_WORKING = frozenset({State.ALIVE, State.PERMALIVE})
+WORKING: Final = frozenset({State.ALIVE, State.PERMALIVE})
 
 
 class NeedlessError(InputError):
@@ -86,33 +86,33 @@ NOTHING_SAID: Final = Reachable()
 
 def report(
     connection: Connection,
-    what: str,
+    named: Sequence[str],
     reporter: bytes,
     now: datetime,
     *,
     is_pattern: bool = False,
     limits: Limits = DEFAULT_LIMITS,
 ) -> Reported:
-    """Note that the reporter can reach the URL, or with `is_pattern` what begins so.
+    """Note that the reporter can reach the URLs, or with `is_pattern` what begins so: one report.
 
     Args:
         connection: of a transaction that is rolled back when this raises.
-        what: a URL, or a domain with as much of a path as is meant.
+        named: URLs, or domains with as much of a path as is meant.
         reporter: `links.reporters`.
         now: the moment.
-        is_pattern: what `what` is.
+        is_pattern: what is named.
         limits: how often that may be done.
 
     Raises:
-        InputError: it is no URL, or no such domain; or it means too many.
-        NotObservedError: nothing of it is watched (W18).
+        InputError: one is no URL, or no such domain; or they mean too many.
+        NotObservedError: nothing of one is watched (W18).
         NeedlessError: all of it is known to work.
         TooOftenError: somebody was here less than a minute ago, or the day is full (W15).
     """
-    named = _named(connection, what, is_pattern=is_pattern)
-    wanted = [each for each in named if each.state not in _WORKING]
+    meant = _meant(connection, named, is_pattern=is_pattern)
+    wanted = [each for each in meant if each.state not in WORKING]
     if not wanted:
-        raise NeedlessError(f"{shown(what)} is known to work: there is nothing to report.")
+        raise NeedlessError(f"{_listed(named)} is known to work: there is nothing to report.")
     count_act(connection, Act.REPORT, reporter, now, limits)
     day = day_of(now)
     expire_reports(connection, day, limit=MOST)
@@ -136,36 +136,36 @@ def report(
 
 def withdraw(
     connection: Connection,
-    what: str,
+    named: Sequence[str],
     reporter: bytes,
     now: datetime,
     *,
     is_pattern: bool = False,
     limits: Limits = DEFAULT_LIMITS,
 ) -> Withdrawn:
-    """Take all reports about it back, whoever made them (W14).
+    """Take all reports about these back, whoever made them (W14).
 
     A domain that is no longer half reported loses its presumption; so does one that is named itself.
 
     Raises:
-        InputError: it is no URL, or no such domain; or it means too many.
-        NotObservedError: nothing of it is watched.
-        NeedlessError: nothing of it is reported.
+        InputError: one is no URL, or no such domain; or they mean too many.
+        NotObservedError: nothing of one is watched.
+        NeedlessError: nothing of them is reported.
         TooOftenError: the same reporter took something back some seconds ago.
     """
-    named = _named(connection, what, is_pattern=is_pattern)
+    meant = _meant(connection, named, is_pattern=is_pattern)
     count_act(connection, Act.WITHDRAW, reporter, now, limits)
     day = day_of(now)
-    domains = _domains(connection, named)
+    domains = _domains(connection, meant)
     held = {domain: _presumed_until(connection, domain, day) is not None for domain in domains}
-    gone = drop_reports(connection, [each.id for each in named])
+    gone = drop_reports(connection, [each.id for each in meant])
     lost = False
     for domain in (domain for domain, is_held in held.items() if is_held):
         if is_pattern or (gone and not _is_half_reported(connection, domain, day)):
             _lift_presumption(connection, domain)
             lost = True
     if not gone and not lost:
-        raise NeedlessError(f"Nobody has reported {shown(what)}: there is nothing to withdraw.")
+        raise NeedlessError(f"Nobody has reported {_listed(named)}: there is nothing to withdraw.")
     return Withdrawn(gone, lost)
 
 
@@ -216,21 +216,31 @@ def reachable(connection: Connection, url_ids: Sequence[int], day: int) -> Mappi
     return found
 
 
-def _named(connection: Connection, what: str, *, is_pattern: bool) -> list[Observed]:
-    """The watched URLs that are meant; never none."""
-    if not is_pattern:
-        return [need_observed(connection, what)]
+def _meant(connection: Connection, named: Sequence[str], *, is_pattern: bool) -> list[Observed]:
+    """The watched URLs that are meant, each once; never none."""
+    found: dict[int, Observed] = {}
+    for what in named:
+        some = _below(connection, what) if is_pattern else [need_observed(connection, what)]
+        found |= {each.id: each for each in some}
+        if len(found) > MOST_AT_ONCE:
+            raise InputError(
+                f"That means more than {MOST_AT_ONCE} watched URLs: name more of the path."
+            )
+    return list(found.values())
+
+
+def _below(connection: Connection, what: str) -> list[Observed]:
     pattern = parse_pattern(what)
     if pattern.form is Form.REGEX:
         raise InputError("A report names a domain and the beginning of a path, no expression.")
     found = matching(connection, pattern, limit=MOST_AT_ONCE + 1)
     if not found:
         raise NotObservedError(f"Nothing that begins with {shown(what)} is watched.")
-    if len(found) > MOST_AT_ONCE:
-        raise InputError(
-            f"More than {MOST_AT_ONCE} watched URLs begin with {shown(what)}: name more of the path."
-        )
     return found
+
+
+def _listed(named: Sequence[str]) -> str:
+    return shown(named[0]) if len(named) == 1 else "All of that"
 
 
 def _reported_by(connection: Connection, reporter: bytes, url_ids: Sequence[int]) -> int:

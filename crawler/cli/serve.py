@@ -9,7 +9,7 @@ import click
 
 from core.clock import SystemClock
 from core.errors import ConfigError
-from core.settings import Settings
+from core.settings import LinksSettings, Settings
 from crawler.cli.exits import Exit
 from crawler.cli.options import (
     collection_option,
@@ -19,8 +19,15 @@ from crawler.cli.options import (
 )
 from crawler.cli.standings import FrontierStatus
 from crawler.collection import read_collection
+from links.archives.copies import ArchiveCopies
+from links.limits import limits_of
 from playback.front.languages import SOURCE
 from playback.front.machines import Indexing, Openness
+from playback.front.readers import Readers, parse_networks
+from playback.front.registry.access import Access, read_token
+from playback.front.registry.desk import LinkRegistry
+from playback.front.registry.source import OpenedWhenAsked
+from playback.front.registry.voice import Voice
 from playback.full_origins import LOCAL
 from playback.holds import Unscanned
 from playback.server import Origins, serve
@@ -89,6 +96,31 @@ from playback.server import Origins, serve
     help="What search engines may list: nothing, or the pages around the copies; copies never.",
 )
 @click.option("--cdx-hosts", is_flag=True, help="Let CDX queries ask for whole hosts and domains.")
+@click.option(
+    "--behind",
+    multiple=True,
+    metavar="NETWORK",
+    help="A reverse proxy whose X-Forwarded-For tells who asks; may be given several times.",
+)
+@click.option(
+    "--links-reports",
+    type=click.IntRange(min=0),
+    default=LinksSettings().reports_per_day,
+    show_default=True,
+    help="Reports about links that all readers together may send on a day; 0: they send none.",
+)
+@click.option(
+    "--links-internal",
+    multiple=True,
+    metavar="NETWORK",
+    help="Callers who may ask the link registry as often as they like; may be given several times.",
+)
+@click.option(
+    "--links-token-file",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="The same for callers from elsewhere who send what it holds as `Authorization: Bearer …`.",
+)
 @click.option("--no-replay", is_flag=True, help="Start no replay: another one serves the copies.")
 def command(
     *,
@@ -111,16 +143,31 @@ def command(
     fonts: bool,
     indexing: str,
     cdx_hosts: bool,
+    behind: tuple[str, ...],
+    links_internal: tuple[str, ...],
+    links_reports: int,
+    links_token_file: Path | None,
 ) -> int:
     """Show a collection's pages, and play their copies back.
 
     Prints one address. The copies come from another port, which is another origin: nothing that was
     archived shares one with these pages. Works while the collection is being written. Ctrl-C ends it.
+    A link registry, when the collection has one, is shown at /links (docs/registry-api.md).
     """
     layout = read_collection(collection)
     settings = with_frontier(Settings(), frontier_url)
+    access = Access(
+        readers=Readers(parse_networks(behind)),
+        internal=parse_networks(links_internal),
+        token=read_token(links_token_file) if links_token_file else "",
+    )
+    archives = ArchiveCopies([each for each in (origin, replay_origin) if each])
+    voice = Voice(layout, limits_of(links_reports), archives) if links_reports else None
     try:
-        with closing(FrontierStatus(layout, settings, clock=SystemClock())) as status:
+        with (
+            closing(FrontierStatus(layout, settings, clock=SystemClock())) as status,
+            closing(OpenedWhenAsked(layout, database_url)) as registry,
+        ):
             asyncio.run(
                 serve(
                     layout,
@@ -140,6 +187,7 @@ def command(
                     openness=Openness(Indexing(indexing), cdx_hosts=cdx_hosts),
                     window_days=window_days,
                     fonts=fonts,
+                    links=LinkRegistry(registry, access, voice),
                 )
             )
     except KeyboardInterrupt:

@@ -11,6 +11,7 @@ link_observations single looks that changed something or failed: the evidence
 link_host_quirks  what is odd about a host, from its first day to its last (W47)
 link_url_quirks   what is odd about a URL, valid for six months (W56)
 link_copies       copies in archives: one chosen version in each (W30-W32)
+link_copy_searches  when archives were last asked about a URL, and what came of it
 link_reports      "I can reach it", by readers (W13-W16)
 link_replacements one other URL for a dead one (W17)
 link_acts         how often people said something, by day and kind (W15)
@@ -232,7 +233,21 @@ copies = Table(
     Column("checked_day", Integer, nullable=False),
     Column("chosen_by", Text, nullable=False, server_default=""),  # empty: by us
     Column("is_locked", Boolean, nullable=False, server_default=false()),  # W31
-    Index("link_copies_checked", "checked_day"),
+    Column("due_day", Integer),  # of the next visit; None: never
+    Column("missed_day", Integer),  # a visit did not find it; the next that does not drops it (W32)
+    Index("link_copies_due", "due_day"),
+    sqlite_with_rowid=False,
+)
+
+# When archives were last asked about a URL, and what came of it (B12).
+copy_searches = Table(
+    "link_copy_searches",
+    metadata,
+    Column("url_id", BigInteger, primary_key=True, autoincrement=False),
+    Column("day", Integer, nullable=False),
+    Column("outcome", SmallInteger, nullable=False),  # links.archives.copies.Outcome
+    Column("note", Text, nullable=False, server_default=""),
+    Index("link_copy_searches_day", "day"),
     sqlite_with_rowid=False,
 )
 

@@ -29,7 +29,8 @@ from playback.front.pages import PageStore
 from playback.front.reader import VIEWS, Reader
 from playback.front.records import Records
 from playback.front.registry.desk import LinkRegistry
-from playback.front.registry.site import registry_routes
+from playback.front.registry.site import links_addresses, registry_routes
+from playback.front.saying.addresses import say_addresses
 from playback.front.searching import Search
 from playback.front.speaking import Speaking
 from playback.front.standing import Status
@@ -102,7 +103,11 @@ def create_app(
         origin=origin or "",
         replay_origin=replay_origin,
         render=Render(
-            replay_origin, shows_pictures=offers.shows_pictures, skew_of=machines.skews.of
+            replay_origin,
+            shows_pictures=offers.shows_pictures,
+            skew_of=machines.skews.of,
+            say_address=say_addresses(around.links),
+            links_address=links_addresses(around.links),
         ),
         offers=offers,
         cautions=Cautions(permits),

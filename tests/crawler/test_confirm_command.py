@@ -1,5 +1,7 @@
 """`weboid links confirm`: the browser's word on links."""
 
+import json
+import signal
 from collections.abc import Iterable, Iterator
 from contextlib import closing
 from pathlib import Path
@@ -9,6 +11,7 @@ from sqlalchemy import bindparam, insert, select, update
 
 from core.clock import SystemClock
 from core.layout import Layout
+from crawler.cli.exits import Exit
 from links.books.urls import ensure_urls
 from links.days import day_of
 from links.states import Proof, State
@@ -126,3 +129,20 @@ def test_what_is_captured_anyway_is_held_against_its_first_copy(
         "fine.example.net/a": State.ALIVE,
         "sold.example.net/a": State.USURPED,
     }
+
+
+def test_it_goes_on_until_it_is_stopped(site: LinkedSite, web: TestWeb, tmp_path: Path) -> None:
+    """Round after round; SIGINT ends it between two."""
+    weboid = weboid_for(site, web, tmp_path)
+    weboid.archive("http://fine.example.net/a")
+    watched(weboid.collection, ["http://fine.example.net/a"])
+    with weboid.start(
+        *("links", "confirm", "--every", "1h", "--json", "--profile", str(weboid.profile))
+    ) as process:
+        assert process.stdout is not None
+        first = process.stdout.readline()
+        process.send_signal(signal.SIGINT)
+        code = process.wait(120)
+
+    assert json.loads(first)["after"] == "alive"
+    assert code in (Exit.OK, Exit.STOPPED)  # before it rests, or while it does

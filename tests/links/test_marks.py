@@ -1,7 +1,7 @@
 """What people decided: which mark decides, how states follow it, and how it ends."""
 
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 import pytest
 from hypothesis import given
@@ -15,6 +15,7 @@ from links.marking import (
     checked,
     foresee,
     lift_marks,
+    named_marks,
     pending,
     put_marks,
     settle,
@@ -24,25 +25,10 @@ from links.states import State
 from links.store.schema import marks as book
 from links.store.schema import urls
 from links.store.store import Store
-from tests.links.saying import NOW, TODAY, watch
+from tests.links.saying import NOW, TODAY, HandClock, watch
 
 SITE = "https://example.org"
 DAY = timedelta(days=1)
-
-
-class HandClock:
-    """A clock that a test sets."""
-
-    def __init__(self) -> None:
-        self.moment = NOW
-
-    def now(self) -> datetime:
-        """The moment."""
-        return self.moment
-
-    def monotonic(self) -> float:
-        """Its seconds."""
-        return self.moment.timestamp()
 
 
 def mark(kind: MarkKind, pattern: str, number: int = 0, **more: object) -> Mark:
@@ -179,7 +165,7 @@ def test_states_follow_marks_and_come_back(store: Store) -> None:
     assert settle(store, clock).looked == 0
 
     with store.writing() as rows:
-        lift_marks(rows, ["*.example.org"], "operator", NOW)
+        lift_marks(rows, named_marks(rows, ["*.example.org"]), "operator", NOW)
     back = settle(store, clock)
     assert back.changed == {State.UNKNOWN: 2}
     assert states(store, ids) == [
@@ -258,15 +244,15 @@ def test_a_mark_replaces_the_one_with_the_same_pattern(store: Store) -> None:
 def test_only_what_stands_can_be_lifted(store: Store) -> None:
     """By number or pattern; a name that fits nothing lifts nothing at all."""
     first, second = put(store, mark(MarkKind.NEVER, "a.org"), mark(MarkKind.NEVER, "b.org"))
-    with pytest.raises(InputError), store.writing() as rows:
-        lift_marks(rows, ["a.org", "c.org"], "operator", NOW)
     with store.writing() as rows:
-        assert [each.id for each in lift_marks(rows, [f"#{first.id}"], "operator", NOW)] == [
-            first.id
-        ]
-        assert [each.id for each in lift_marks(rows, ["b.org"], "operator", NOW)] == [second.id]
-    with pytest.raises(InputError), store.writing() as rows:
-        lift_marks(rows, ["a.org"], "operator", NOW)
+        with pytest.raises(InputError):
+            named_marks(rows, ["a.org", "c.org"])
+        assert [each.id for each in named_marks(rows, [f"#{first.id}"])] == [first.id]
+        found = named_marks(rows, ["b.org", str(first.id)])
+        assert {each.id for each in found} == {first.id, second.id}
+        lift_marks(rows, found, "operator", NOW)
+        with pytest.raises(InputError):
+            named_marks(rows, ["a.org"])
 
 
 def test_what_another_process_decides_is_known_a_second_later(store: Store) -> None:
@@ -283,7 +269,7 @@ def test_what_another_process_decides_is_known_a_second_later(store: Store) -> N
     assert "excluded" in live.refuses(f"{SITE}/")
 
     with store.writing() as rows:
-        lift_marks(rows, ["example.org"], "operator", NOW)
+        lift_marks(rows, named_marks(rows, ["example.org"]), "operator", NOW)
     clock.moment += timedelta(seconds=REFRESH_S)
     assert live.deciding(f"{SITE}/") is None
 

@@ -43,7 +43,7 @@ def test_a_report_is_shown_and_changes_nothing_else(store: Store) -> None:
     with store.writing() as rows:
         (url_id,) = watch(rows, f"{SITE}/a", f"{SITE}/b", f"{SITE}/c")[:1]
         before = rows.execute(select(urls).where(urls.c.id == url_id)).one()
-        done = report(rows, "HTTPS://WWW.example.org:443/a#part", reporter(), NOW)
+        done = report(rows, ["HTTPS://WWW.example.org:443/a#part"], reporter(), NOW)
     with store.reading() as rows:
         said = reachable(rows, [url_id, 99], TODAY)
         after = rows.execute(select(urls).where(urls.c.id == url_id)).one()
@@ -67,7 +67,7 @@ def test_only_what_is_watched_can_be_reported(store: Store) -> None:
         ("co.uk", True),
     ):
         with pytest.raises(NotObservedError), store.writing() as rows:
-            report(rows, what, reporter(), NOW, is_pattern=is_pattern)
+            report(rows, [what], reporter(), NOW, is_pattern=is_pattern)
     with store.reading() as rows:
         assert rows.execute(select(func.count()).select_from(urls)).scalar_one() == 1
         assert rows.execute(select(actors)).all() == []
@@ -79,7 +79,7 @@ def test_what_names_no_domain_is_refused(what: str, sqlite_store: Store) -> None
     with sqlite_store.writing() as rows:
         watch(rows, f"{SITE}/a")
     with pytest.raises(InputError), sqlite_store.writing() as rows:
-        report(rows, what, reporter(), NOW, is_pattern=True)
+        report(rows, [what], reporter(), NOW, is_pattern=True)
 
 
 @pytest.mark.parametrize("state", [State.ALIVE, State.PERMALIVE])
@@ -88,7 +88,7 @@ def test_what_works_needs_no_report(state: State, sqlite_store: Store) -> None:
     with sqlite_store.writing() as rows:
         watch(rows, f"{SITE}/a", state=state)
     with pytest.raises(NeedlessError), sqlite_store.writing() as rows:
-        report(rows, f"{SITE}/a", reporter(), NOW)
+        report(rows, [f"{SITE}/a"], reporter(), NOW)
 
 
 def test_a_domain_with_a_path_means_what_is_watched_below_it(store: Store) -> None:
@@ -98,7 +98,7 @@ def test_a_domain_with_a_path_means_what_is_watched_below_it(store: Store) -> No
         ids = watch(rows, *below)
         watch(rows, f"{SITE}/Docs/1", f"{SITE}/docsX", "https://example.org/docs/1")
         watch(rows, f"{SITE}/docs/works", state=State.ALIVE)
-        done = report(rows, "www.example.org/docs/", reporter(), NOW, is_pattern=True)
+        done = report(rows, ["www.example.org/docs/"], reporter(), NOW, is_pattern=True)
         said = reachable(rows, ids, TODAY)
 
     assert sorted(done.urls) == sorted(below)
@@ -109,7 +109,7 @@ def test_a_domain_alone_means_all_below_it(store: Store) -> None:
     """Hosts below it too, and no host that merely ends alike."""
     with store.writing() as rows:
         watch(rows, "https://example.org/1", "https://a.b.example.org/2", "https://notexample.org/")
-        done = report(rows, "example.org", reporter(), NOW, is_pattern=True)
+        done = report(rows, ["example.org"], reporter(), NOW, is_pattern=True)
 
     assert sorted(done.urls) == ["https://a.b.example.org/2", "https://example.org/1"]
 
@@ -119,9 +119,9 @@ def test_a_report_means_no_more_than_some_hundred_urls(sqlite_store: Store) -> N
     with sqlite_store.writing() as rows:
         watch(rows, *(f"{SITE}/a/{n}" for n in range(MOST_AT_ONCE)), f"{SITE}/b")
     with pytest.raises(InputError, match="name more of the path"), sqlite_store.writing() as rows:
-        report(rows, "www.example.org", reporter(), NOW, is_pattern=True)
+        report(rows, ["www.example.org"], reporter(), NOW, is_pattern=True)
     with sqlite_store.writing() as rows:
-        done = report(rows, "www.example.org/a/", reporter(), NOW, is_pattern=True)
+        done = report(rows, ["www.example.org/a/"], reporter(), NOW, is_pattern=True)
 
     assert len(done.urls) == MOST_AT_ONCE
 
@@ -130,9 +130,9 @@ def test_saying_it_again_begins_the_six_months_anew(store: Store) -> None:
     """One reporter counts once, however often they say it; another counts beside them (W14)."""
     with store.writing() as rows:
         (url_id,) = watch(rows, f"{SITE}/a")
-        report(rows, f"{SITE}/a", reporter(1), NOW)
-        report(rows, f"{SITE}/a", reporter(2), NOW)
-        again = report(rows, f"{SITE}/a", reporter(1), NOW + 100 * DAY)
+        report(rows, [f"{SITE}/a"], reporter(1), NOW)
+        report(rows, [f"{SITE}/a"], reporter(2), NOW)
+        again = report(rows, [f"{SITE}/a"], reporter(1), NOW + 100 * DAY)
         said = reachable(rows, [url_id], TODAY + 100)[url_id]
 
     assert again.renewed == 1
@@ -144,8 +144,8 @@ def test_six_months_end_a_report_whether_anybody_cleans_up_or_not(store: Store) 
     """What is over is not shown, and `expire_reports` removes it, so many at a time (W14)."""
     with store.writing() as rows:
         ids = watch(rows, f"{SITE}/a", f"{SITE}/b", *(f"{SITE}/{n}" for n in range(6)))[:2]
-        report(rows, f"{SITE}/a", reporter(1), NOW)
-        report(rows, f"{SITE}/b", reporter(2), NOW)
+        report(rows, [f"{SITE}/a"], reporter(1), NOW)
+        report(rows, [f"{SITE}/b"], reporter(2), NOW)
         last, over = TODAY + VALID_DAYS - 1, TODAY + VALID_DAYS
         assert set(reachable(rows, ids, last)) == set(ids)
         assert reachable(rows, ids, over) == {}
@@ -157,8 +157,8 @@ def test_a_regular_good_answer_ends_a_report(store: Store) -> None:
     """Of that URL, and of no other (W14)."""
     with store.writing() as rows:
         ids = watch(rows, f"{SITE}/a", f"{SITE}/b", *(f"{SITE}/{n}" for n in range(6)))[:2]
-        report(rows, f"{SITE}/a", reporter(1), NOW)
-        report(rows, f"{SITE}/b", reporter(1), NOW + MINUTE)
+        report(rows, [f"{SITE}/a"], reporter(1), NOW)
+        report(rows, [f"{SITE}/b"], reporter(1), NOW + MINUTE)
 
         assert drop_reports(rows, ids[:1]) == 1
         assert set(reachable(rows, ids, TODAY)) == {ids[1]}
@@ -169,13 +169,13 @@ def test_anybody_may_withdraw_at_any_time(store: Store) -> None:
     with store.writing() as rows:
         (url_id,) = watch(rows, f"{SITE}/a", *(f"{SITE}/{n}" for n in range(6)))[:1]
         for number in (1, 2):
-            report(rows, f"{SITE}/a", reporter(number), NOW)
-        done = withdraw(rows, f"{SITE}/a", reporter(3), NOW)
+            report(rows, [f"{SITE}/a"], reporter(number), NOW)
+        done = withdraw(rows, [f"{SITE}/a"], reporter(3), NOW)
 
         assert (done.reports, done.presumption) == (2, False)
         assert reachable(rows, [url_id], TODAY) == {}
     with pytest.raises(NeedlessError), store.writing() as rows:
-        withdraw(rows, f"{SITE}/a", reporter(4), NOW)
+        withdraw(rows, [f"{SITE}/a"], reporter(4), NOW)
 
 
 @pytest.mark.parametrize(("watched", "reported"), [(1, 1), (2, 1), (3, 2), (4, 2), (5, 3)])
@@ -187,7 +187,7 @@ def test_half_of_a_domain_makes_the_whole_presumed(
     with store.writing() as rows:
         ids = watch(rows, *named)
         watch(rows, "https://other.example/")
-        done = [report(rows, named[n], reporter(n), NOW).presumed for n in range(reported)]
+        done = [report(rows, [named[n]], reporter(n), NOW).presumed for n in range(reported)]
         (later,) = watch(rows, "https://example.org/later")
         said = reachable(rows, [*ids, later], TODAY)
         end = TODAY + VALID_DAYS
@@ -205,14 +205,14 @@ def test_a_presumption_falls_when_what_it_stood_on_is_withdrawn(store: Store) ->
     with store.writing() as rows:
         ids = watch(rows, *named)
         for number in (0, 1):
-            report(rows, named[number], reporter(number), NOW)
+            report(rows, [named[number]], reporter(number), NOW)
         assert len(reachable(rows, ids, TODAY)) == 4
-        assert withdraw(rows, named[0], reporter(5), NOW).presumption
+        assert withdraw(rows, [named[0]], reporter(5), NOW).presumption
         assert set(reachable(rows, ids, TODAY)) == {ids[1]}
-        report(rows, named[0], reporter(0), NOW + MINUTE)
+        report(rows, [named[0]], reporter(0), NOW + MINUTE)
         drop_reports(rows, ids)
         assert len(reachable(rows, ids, TODAY)) == 4
-        assert withdraw(rows, "example.org", reporter(6), NOW, is_pattern=True).presumption
+        assert withdraw(rows, ["example.org"], reporter(6), NOW, is_pattern=True).presumption
         assert rows.execute(select(host_quirks)).all() == []
 
 
@@ -220,12 +220,12 @@ def test_one_reporter_reports_once_a_minute(store: Store) -> None:
     """Another may at once; who is refused is told how long to wait, and nothing is written (W15)."""
     with store.writing() as rows:
         watch(rows, f"{SITE}/a", f"{SITE}/b")
-        report(rows, f"{SITE}/a", reporter(1), NOW)
+        report(rows, [f"{SITE}/a"], reporter(1), NOW)
     with pytest.raises(TooOftenError) as refused, store.writing() as rows:
-        report(rows, f"{SITE}/b", reporter(1), NOW + timedelta(seconds=59))
+        report(rows, [f"{SITE}/b"], reporter(1), NOW + timedelta(seconds=59))
     with store.writing() as rows:
-        report(rows, f"{SITE}/b", reporter(2), NOW)
-        report(rows, f"{SITE}/b", reporter(1), NOW + MINUTE)
+        report(rows, [f"{SITE}/b"], reporter(2), NOW)
+        report(rows, [f"{SITE}/b"], reporter(1), NOW + MINUTE)
         day = rows.execute(select(acts.c.count).where(acts.c.act == int(Act.REPORT))).scalar_one()
 
     assert (refused.value.retry_after_s, refused.value.is_everybodys) == (1, False)
@@ -236,10 +236,10 @@ def test_withdrawing_does_not_make_room_for_the_next_report(store: Store) -> Non
     """The minute is counted from what was said, not from what is left of it."""
     with store.writing() as rows:
         watch(rows, f"{SITE}/a")
-        report(rows, f"{SITE}/a", reporter(), NOW)
-        withdraw(rows, f"{SITE}/a", reporter(), NOW)
+        report(rows, [f"{SITE}/a"], reporter(), NOW)
+        withdraw(rows, [f"{SITE}/a"], reporter(), NOW)
     with pytest.raises(TooOftenError), store.writing() as rows:
-        report(rows, f"{SITE}/a", reporter(), NOW + timedelta(seconds=2))
+        report(rows, [f"{SITE}/a"], reporter(), NOW + timedelta(seconds=2))
 
 
 def test_a_day_has_room_for_so_many_reports(store: Store) -> None:
@@ -248,31 +248,31 @@ def test_a_day_has_room_for_so_many_reports(store: Store) -> None:
     with store.writing() as rows:
         watch(rows, f"{SITE}/a")
         for number in (1, 2):
-            report(rows, f"{SITE}/a", reporter(number), NOW, limits=limits)
+            report(rows, [f"{SITE}/a"], reporter(number), NOW, limits=limits)
     with pytest.raises(TooOftenError) as refused, store.writing() as rows:
-        report(rows, f"{SITE}/a", reporter(3), NOW, limits=limits)
+        report(rows, [f"{SITE}/a"], reporter(3), NOW, limits=limits)
     with store.writing() as rows:
-        report(rows, f"{SITE}/a", reporter(3), NOW + timedelta(hours=12), limits=limits)
-        withdraw(rows, f"{SITE}/a", reporter(4), NOW, limits=limits)
+        report(rows, [f"{SITE}/a"], reporter(3), NOW + timedelta(hours=12), limits=limits)
+        withdraw(rows, [f"{SITE}/a"], reporter(4), NOW, limits=limits)
 
     assert (refused.value.retry_after_s, refused.value.is_everybodys) == (12 * 3600, True)
     with pytest.raises(TooOftenError), store.writing() as rows:
-        report(rows, f"{SITE}/a", reporter(9), NOW + 9 * DAY, limits=limits_of(0))
+        report(rows, [f"{SITE}/a"], reporter(9), NOW + 9 * DAY, limits=limits_of(0))
 
 
 def test_a_clock_that_was_wrong_stops_nobody(sqlite_store: Store) -> None:
     """A moment in the far future was no moment."""
     with sqlite_store.writing() as rows:
         watch(rows, f"{SITE}/a")
-        report(rows, f"{SITE}/a", reporter(), NOW + 4000 * DAY)
-        report(rows, f"{SITE}/a", reporter(), NOW)
+        report(rows, [f"{SITE}/a"], reporter(), NOW + 4000 * DAY)
+        report(rows, [f"{SITE}/a"], reporter(), NOW)
 
 
 def test_who_said_something_is_forgotten_after_a_day(store: Store) -> None:
     """Nothing is kept that no limit asks for."""
     with store.writing() as rows:
         watch(rows, f"{SITE}/a")
-        report(rows, f"{SITE}/a", reporter(), NOW)
+        report(rows, [f"{SITE}/a"], reporter(), NOW)
         assert forget_acts(rows, NOW + DAY) == 0
         assert forget_acts(rows, NOW + DAY + MINUTE) == 1
         assert forget_acts(rows, NOW + 8 * DAY) == 1
@@ -289,7 +289,7 @@ def _report_from(
         try:
             with store.writing() as rows:
                 limits = limits_of(a_day)
-                report(rows, f"{SITE}/{number}", reporter(number), NOW, limits=limits)
+                report(rows, [f"{SITE}/{number}"], reporter(number), NOW, limits=limits)
             outcome.append(1)
         except TooOftenError:
             outcome.append(0)

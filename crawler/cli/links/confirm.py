@@ -32,6 +32,8 @@ from crawler.cli.options import (
 from crawler.cli.params import DURATION
 from crawler.events import Event, PageDone, PageSkipped
 from crawler.profiles import load_profile
+from crawler.running import Account
+from crawler.stopping import Stop
 from links.books.urls import find_urls
 from links.checking.booking import Booked, Result, book
 from links.checking.judging import Rules
@@ -63,6 +65,7 @@ class _Gathered:
     metavar="LENGTH",
     help="Also hold what was captured so lately against its first copy: 7d.",
 )
+@click.option("--every", type=DURATION, metavar="LENGTH", help="Again and again, so often: 6h.")
 @click.option("--dry-run", is_flag=True, help="List the links that wait, and do nothing.")
 @collection_option
 @frontier_option
@@ -75,6 +78,7 @@ def command(
     limit: int,
     no_visit: bool,
     lately: timedelta | None,
+    every: timedelta | None,
     dry_run: bool,
     collection: Path,
     frontier_url: str,
@@ -97,22 +101,40 @@ def command(
         closing(open_store(layout, settings.index.url)) as store,
         closing(open_database(layout, settings.index.url)) as database,
     ):
-        with store.reading() as rows:
-            waiting = awaiting_opinion(rows, limit=limit)
         if dry_run:
+            with store.reading() as rows:
+                waiting = awaiting_opinion(rows, limit=limit)
             for each in waiting:
                 click.echo(each.url)
             return Exit.OK
         task = _Confirming(store, CopiesSeen(database, Records(layout)), settings)
-        left = task.take(waiting)
-        if left and not no_visit:
-            urls = [each.url for each in left]
-            asyncio.run(_visit(urls, collection, settings, workers, quiet=as_json))
-            left = task.take(left)
-        if lately is not None:
-            task.compare(_CLOCK.now() - lately)
-    _say(task.booked, left, as_json=as_json)
+        crew = None if no_visit else _Crew(collection, workers, quiet=as_json)
+        goes_on = True
+        while goes_on:
+            left, goes_on = task.round(crew, limit=limit, lately=lately)
+            _say(task.booked, left, as_json=as_json)
+            task.booked.clear()
+            goes_on = goes_on and every is not None and asyncio.run(_rested(every))
     return Exit.OK
+
+
+@dataclass(frozen=True, slots=True)
+class _Crew:
+    """Who visits, and where what it sees is kept."""
+
+    root: Path
+    workers: int
+    quiet: bool
+
+
+async def _rested(length: timedelta) -> bool:
+    """Whether the time passed, and nobody said stop."""
+    with Stop(lambda: None) as stop:
+        try:
+            await asyncio.wait_for(stop.event.wait(), length.total_seconds())
+        except TimeoutError:
+            return True
+    return False
 
 
 class _Confirming:
@@ -125,8 +147,28 @@ class _Confirming:
     def __init__(self, store: Store, copies: CopiesSeen, settings: Settings) -> None:
         self._store = store
         self._copies = copies
+        self._settings = settings
         self._rules = Rules(preset_of(settings.links.preset), browser=True)
         self.booked: list[Booked] = []
+
+    def round(
+        self, crew: _Crew | None, *, limit: int, lately: timedelta | None
+    ) -> tuple[list[Awaiting], bool]:
+        """Take what is known, have the rest visited, and take that.
+
+        Returns:
+            the links that still wait, and False when somebody said stop.
+        """
+        with self._store.reading() as rows:
+            waiting = awaiting_opinion(rows, limit=limit)
+        left, stopped = self.take(waiting), False
+        if left and crew is not None:
+            urls = [each.url for each in left]
+            stopped = asyncio.run(_visit(urls, crew, self._settings)).stopped
+            left = self.take(left)
+        if lately is not None:
+            self.compare(_CLOCK.now() - lately)
+        return left, not stopped
 
     def take(self, waiting: Sequence[Awaiting]) -> list[Awaiting]:
         """Book what captures say of these; those that nobody has visited since come back."""
@@ -165,19 +207,17 @@ class _Confirming:
                 self.booked += book(rows, results, self._rules)
 
 
-async def _visit(
-    urls: Sequence[str], root: Path, settings: Settings, workers: int, *, quiet: bool
-) -> None:
+async def _visit(urls: Sequence[str], crew: _Crew, settings: Settings) -> Account:
     """Visit the links once each; what fails is an opinion, too, and is not tried again."""
     once = replace(settings, frontier=replace(settings.frontier, attempts=1))
-    order = Order(urls, root, once, workers, again=timedelta(0))
+    order = Order(urls, crew.root, once, crew.workers, again=timedelta(0))
     console = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     progress = Progress(
         *columns,
         TimeRemainingColumn(),
         console=console,
-        disable=quiet or not sys.stderr.isatty(),
+        disable=crew.quiet or not sys.stderr.isatty(),
     )
     with progress:
         number = progress.add_task("Asking the browser", total=len(urls))
@@ -186,7 +226,7 @@ async def _visit(
             if isinstance(event, PageDone | PageSkipped):
                 progress.advance(number)
 
-        await archive(order, clock=_CLOCK, started=lambda *_: None, report=report)
+        return await archive(order, clock=_CLOCK, started=lambda *_: None, report=report)
 
 
 def _say(booked: Sequence[Booked], left: Sequence[Awaiting], *, as_json: bool) -> None:

@@ -16,7 +16,12 @@ _COMMANDS: dict[str, str] = {
     "search": "crawler.cli.links.search",
     "spam": "crawler.cli.links.spam",
     "confirm": "crawler.cli.links.confirm",
+    "mark": "crawler.cli.links.mark",
     "passes": "crawler.cli.links.passes",
+    "replace": "crawler.cli.links.replace",
+    "report": "crawler.cli.links.report",
+    "copies": "crawler.cli.links.copies",
+    "recognise": "crawler.cli.links.recognise",
 }
 
 

@@ -58,11 +58,16 @@ class Door:
         same = hmac.compare_digest(said.encode("utf-8", "replace"), wanted.encode())
         return bool(self._access.token) and same
 
-    def wait_s(self, request: Request, now: float, cost: float = 1.0) -> int:
+    def wait_s(self, request: Request, now: float) -> int:
         """0 when a program's question may be answered; else whole seconds to wait."""
         if self.is_internal(request):
             return 0
-        return self._programs.wait_s(self.address_of(request), now, cost)
+        return self._programs.wait_s(self.address_of(request), now)
+
+    def charge(self, request: Request, now: float, cost: float) -> None:
+        """Count a program's question that is being answered as so many more."""
+        if cost > 0 and not self.is_internal(request):
+            self._programs.charge(self.address_of(request), now, cost)
 
     def form_wait_s(self, request: Request, now: float) -> int:
         """The same for the form."""

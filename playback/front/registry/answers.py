@@ -33,6 +33,8 @@ class Hint(StrEnum):
     UNVERIFIABLE = "unverifiable"
     PRESUMED_REACHABLE = "presumed-reachable"  # by readers, for half of the domain (W16)
     BIDI = "bidi"  # its path may be shown to say something else (W50)
+    HIDDEN = "hidden"  # its path holds what nobody sees
+    MIXED = "mixed-scripts"  # its host may be taken for another
 
 
 @dataclass(frozen=True, slots=True)

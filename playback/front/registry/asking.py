@@ -12,13 +12,13 @@ from enum import StrEnum
 from starlette.datastructures import QueryParams
 
 from core.errors import InputError
+from links.books import wikis
 from playback.front.languages import languages, noop
 from playback.front.registry.answers import ListKind, Scope, WikiName
 
 MOST_PAGES = 50
-DEFAULT_FARM = "WMF"  # W24
-_WIKI = re.compile(r"([A-Za-z0-9][A-Za-z0-9_.-]{0,63})(?:@([A-Za-z0-9][A-Za-z0-9_.-]{0,31}))?")
-_PAGE_ID = re.compile(r"[0-9]{1,18}", re.ASCII)
+_PAGE_ID = re.compile(r"[1-9][0-9]{0,17}", re.ASCII)
+_LANGUAGE = re.compile(r"([A-Za-z]{2,3})(?:[-_][A-Za-z0-9]{2,8}){0,3}", re.ASCII)
 _SPACES = re.compile(r"[ _\u00a0]+")
 _LONGEST_TITLE = 1_024  # characters; MediaWiki's are of 255 bytes, and the namespace's name
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
@@ -83,7 +83,7 @@ def parse_page_question(given: QueryParams) -> PageQuestion:
         tuple(dict.fromkeys(map(parse_title, titles))),
         parse_scope(given.get("scope", "")),
         parse_language(given.get("lang", "")),
-        given.get("ping", "") not in ("", "0", "false"),
+        parse_flag(given.get("ping", "")),
     )
     if question.size > MOST_PAGES:
         raise InputError(noop("Ask for 50 pages at a time at most."))
@@ -99,10 +99,13 @@ def parse_wiki(text: str) -> WikiName:
     >>> str(parse_wiki("dewiki"))
     'dewiki@WMF'
     """
-    match = _WIKI.fullmatch(text.strip())
-    if match is None:
+    try:
+        found = wikis.parse_wiki(text)
+    except InputError:
+        found = None
+    if found is None or text != text.strip():
         raise InputError(noop("Name the wiki in dbname, like dewiki@WMF."))
-    return WikiName(match[1], match[2] or DEFAULT_FARM)
+    return WikiName(found.dbname, found.farm)
 
 
 def parse_page_id(text: str) -> int:
@@ -111,7 +114,7 @@ def parse_page_id(text: str) -> int:
     Raises:
         InputError: it is none.
     """
-    if not _PAGE_ID.fullmatch(text.strip()) or not int(text):
+    if not _PAGE_ID.fullmatch(text):
         raise InputError(noop("The number of a page is a whole number above 0, like 9301140."))
     return int(text)
 
@@ -150,7 +153,6 @@ def parse_format(text: str, formats: Sequence[Format]) -> Format:
     Raises:
         InputError: it is none of these.
     """
-    text = {"javascript": "js"}.get(text, text)
     if text and text not in formats:
         raise InputError(noop("There is no such format."))
     return Format(text) if text else formats[0]
@@ -173,7 +175,7 @@ def parse_after(text: str) -> int:
     Raises:
         InputError: it is none.
     """
-    if not text:
+    if text in ("", "0"):
         return 0
     if not _PAGE_ID.fullmatch(text):
         raise InputError(noop("after is the number that the part before gave."))
@@ -181,13 +183,33 @@ def parse_after(text: str) -> int:
 
 
 def parse_language(text: str) -> str:
-    """A language that there are words in; empty when none is named, or there is none for it."""
-    base = text.strip().lower().replace("_", "-").partition("-")[0]
+    """A language that there are words in; empty when none is named, or there is none for it.
+
+    Raises:
+        InputError: it is the name of no language.
+    """
+    if not text:
+        return ""
+    match = _LANGUAGE.fullmatch(text)
+    if match is None:
+        raise InputError(noop("A language is named like de or de-AT."))
+    base = match[1].lower()
     return base if base in languages() else ""
+
+
+def parse_flag(text: str) -> bool:
+    """Whether something is wanted: ``1``; ``0`` or nothing: it is not.
+
+    Raises:
+        InputError: it says neither.
+    """
+    if text not in ("", "0", "1"):
+        raise InputError(noop("Say 1 for yes, or 0 for no."))
+    return text == "1"
 
 
 def _several(given: QueryParams, *names: str, separators: str = "|,") -> list[str]:
     """The values of parameters that may be given several times, or several at once."""
-    texts = [text for name in names for text in given.getlist(name)]
+    texts = [text for name in names for text in given.getlist(name) if text]
     pattern = f"[{re.escape(separators)}]"
-    return [each for text in texts for each in re.split(pattern, text) if each.strip()]
+    return [each for text in texts for each in re.split(pattern, text)]

@@ -30,6 +30,7 @@ from playback.front.registry.noting import note_request
 from playback.front.registry.reading import Reading
 from playback.front.registry.searching import PatternFound, PatternQuestion, find
 from playback.front.registry.source import Source
+from playback.front.registry.voice import Voice
 
 _LOG = logging.getLogger(__name__)
 _PATIENCE_S = 5.0
@@ -42,10 +43,12 @@ class LinkRegistry:
     Attributes:
         source: where it is; the caller's, who closes it.
         access: who may ask how often.
+        voice: lets readers speak; None: they cannot.
     """
 
     source: Source
     access: Access
+    voice: Voice | None = None
 
 
 class NoRegistryError(Exception):
@@ -72,8 +75,8 @@ class Desk:
         Raises:
             NoRegistryError: there is none.
         """
-        with self._store().reading() as connection:
-            found = Reading(connection, self.day).pages(question)
+        with self._store().snapshot() as reader:
+            found = Reading(reader, self.day).pages(question)
         told = [scoped(each, question.scope) for each in found]
         return Answer(question.wiki, question.scope, self.day, tuple(self._with_copies(told)))
 
@@ -83,21 +86,21 @@ class Desk:
         Raises:
             NoRegistryError: there is none.
         """
-        with self._store().reading() as connection:
-            found = Reading(connection, self.day).link(identity)
+        with self._store().snapshot() as reader:
+            found = Reading(reader, self.day).link(identity)
         if found is None:
             return None
         captures = self._own.newest([identity])
         return found[0], replace(found[1], capture=captures.get(identity, ""))
 
-    def uses(self, url_id: int, wiki: WikiName, *, farm_wide: bool) -> Uses:
+    def uses(self, url_id: int, wiki: WikiName, *, farm_wide: bool) -> Uses | None:
         """Pages of the wiki, or of its farm, that have the URL.
 
         Raises:
             NoRegistryError: there is none.
         """
-        with self._store().reading() as connection:
-            return Reading(connection, self.day).uses(url_id, wiki, farm_wide=farm_wide)
+        with self._store().snapshot() as reader:
+            return Reading(reader, self.day).uses(url_id, wiki, farm_wide=farm_wide)
 
     def listed(self, wiki: WikiName, kind: ListKind, after: int) -> Listed | None:
         """A part of a wiki's list.
@@ -154,10 +157,7 @@ class Desk:
 
     def has_registry(self) -> bool:
         """Whether there is one; a registry that is away is there."""
-        try:
-            return self._source.store() is not None
-        except TransientError:
-            return True
+        return self._source.is_there()
 
     def store(self) -> Store:
         """The registry itself.

@@ -18,22 +18,10 @@ from links.link_patterns import LinkPattern, parse_link_pattern
 from playback.front.languages import noop
 from playback.front.readers import Address, neighbourhood
 from playback.front.registry.answers import Group, Scope
+from playback.front.registry.words import FAULTS
 
 STAMP_S = 2 * 3600
 _LONGEST = 2_000  # characters that a field is shown again with
-FAULTS = {
-    UrlFault.EMPTY: noop("It is empty."),
-    UrlFault.TOO_LONG: noop("It is too long."),
-    UrlFault.INVISIBLE: noop("It holds invisible characters."),
-    UrlFault.SCHEME: noop("It is neither http nor https."),
-    UrlFault.NO_HOST: noop("It names no site."),
-    UrlFault.DOUBLED_SCHEME: noop("It begins with http:// twice."),
-    UrlFault.SINGLE_LABEL: noop("The name of its site has no dot."),
-    UrlFault.TLD: noop("The name of its site ends in a single letter."),
-    UrlFault.LABEL: noop("The name of its site breaks the rules for names."),
-    UrlFault.PORT: noop("Its port is no number from 1 to 65535."),
-    UrlFault.UNPARSABLE: noop("No browser can read it."),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +30,7 @@ class Form:
 
     Attributes:
         stamp: what the next question carries.
+        asked: which part of the form asks: ``page``, ``url``, ``pattern`` or ``list``.
     """
 
     url: str = ""
@@ -54,6 +43,7 @@ class Form:
     scope: str = Scope.PROBLEMS.value
     farm: bool = False
     stamp: str = ""
+    asked: str = "page"
 
 
 @dataclass(frozen=True, slots=True)

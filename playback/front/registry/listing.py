@@ -33,7 +33,7 @@ def listed(
     if row is None:
         return None
     found: list[ListedPage] = []
-    name = WikiName(row.dbname, row.farm)
+    name = WikiName(row.name.dbname, row.name.farm)
     for _ in range(ROUNDS):
         last = _last_of_round(connection, row.id, after)
         query = _counted(kind, row.id, after, last).limit(LIST_SIZE + 1 - len(found))

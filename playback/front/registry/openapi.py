@@ -42,6 +42,12 @@ def _one_of(values: list[str]) -> _Schema:
     return {"type": "string", "enum": values}
 
 
+def _choice(values: list[str]) -> _Schema:
+    """One of the values of a parameter, or nothing for the default."""
+    return _one_of([*values, ""])
+
+
+_ID = "[1-9][0-9]{0,17}"
 _SCHEMAS: dict[str, _Schema] = {
     "Time": _object(
         {"date": _DATE, "ago": _TEXT, "lasting": _TEXT},
@@ -185,23 +191,18 @@ def _parameter(name: str, schema: _Schema, description: str, *, needed: bool = F
 def _pages(*names: str) -> list[_Schema]:
     """The parameters that name pages, and those that all answers about pages have."""
     ids = "Numbers of pages, with | or commas between them, or the parameter several times."
-    number = {"type": "string", "pattern": r"^[1-9][0-9]{0,16}([|,][1-9][0-9]{0,16}){0,9}$"}
-    title = {
-        "type": "string",
-        "minLength": 1,
-        "maxLength": 200,
-        "pattern": "^[A-Za-z0-9 ]*[A-Za-z0-9]$",
-    }
+    number = {"type": "string", "pattern": f"^({_ID}([|,]{_ID}){{0,49}})?$"}
+    title = {"type": "string", "maxLength": 1_000, "pattern": "^[^\u0000-\u001f\u007f-\u009f]*$"}
     return [
         _DBNAME,
         *(_parameter(name, number, f"{ids} {MOST_PAGES} pages at most.") for name in names),
         _parameter("titles", title, "Names of pages, with | between them."),
         _parameter(
-            "scope", _one_of([scope.value for scope in Scope]), "Links with findings, or all."
+            "scope", _choice([scope.value for scope in Scope]), "Links with findings, or all."
         ),
         _parameter(
             "lang",
-            {"type": "string", "pattern": "^[a-z]{2,3}(-[A-Za-z0-9]{2,8})?$"},
+            {"type": "string", "pattern": "^([A-Za-z]{2,3}([_\\-][A-Za-z0-9]{2,8}){0,3})?$"},
             "Language of the words; without, what Accept-Language asks for.",
         ),
     ]
@@ -242,10 +243,10 @@ def description(origin: str) -> dict[str, Any]:
         "What is known of the links on pages of a wiki",
         [
             *_pages("curid"),
-            _parameter("format", _one_of(["json", "xml", "html"]), "json by default."),
+            _parameter("format", _choice(["json", "xml", "html"]), "json by default."),
             _parameter(
                 "ping",
-                _one_of(["0", "1"]),
+                _choice(["0", "1"]),
                 "1: note that the pages are asked for, so that their links are read again soon;"
                 " nothing is answered.",
             ),
@@ -267,10 +268,10 @@ def description(origin: str) -> dict[str, Any]:
             ),
             _parameter(
                 "after",
-                {"type": "string", "pattern": "^[0-9]{1,17}$"},
+                {"type": "string", "pattern": f"^(0|{_ID})?$"},
                 "What the part before gave as `after`.",
             ),
-            _parameter("format", _one_of(["json", "xml"]), "json by default."),
+            _parameter("format", _choice(["json", "xml"]), "json by default."),
         ],
         {**_content("application/json", _ref("List")), **_content("application/xml")},
     )
@@ -279,7 +280,7 @@ def description(origin: str) -> dict[str, Any]:
         "The presumably unreachable URLs of pages, as JavaScript that fires a hook of MediaWiki",
         [
             *_pages("pageid"),
-            _parameter("format", _one_of(["js", "json"]), "js by default."),
+            _parameter("format", _choice(["js", "json"]), "js by default."),
         ],
         {
             **_content("text/javascript"),
@@ -289,7 +290,7 @@ def description(origin: str) -> dict[str, Any]:
     info = _get(
         "info",
         "A page's links with findings, as HTML for people",
-        [*_pages("pageid"), _parameter("fragment", _one_of(["0", "1"]), "1: the lists alone.")],
+        [*_pages("pageid"), _parameter("fragment", _choice(["0", "1"]), "1: the lists alone.")],
         _content("text/html"),
     )
     made: dict[str, Any] = {

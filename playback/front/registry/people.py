@@ -4,6 +4,7 @@ Every answer has the form above it, filled in. A question for a page is always a
 single URL or a pattern only when the form asks it (`forms`), and within the form's own rates.
 """
 
+import functools
 import logging
 from collections.abc import Callable
 from dataclasses import replace
@@ -17,10 +18,18 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from core.errors import InputError, TransientError
-from playback.front.languages import here, translate
+from playback.front.languages import here, spoken, translate
 from playback.front.registry import words
 from playback.front.registry.access import Door
-from playback.front.registry.answers import Answer, Group, ListKind, PageAnswer, Scope, WikiName
+from playback.front.registry.answers import (
+    Answer,
+    Group,
+    ListKind,
+    PageAnswer,
+    PageRef,
+    Scope,
+    WikiName,
+)
 from playback.front.registry.asking import (
     PageQuestion,
     parse_after,
@@ -75,13 +84,15 @@ class People:
             "pattern": (form.pattern, self._pattern_told),
             "page": (form.title or form.curid, self._page_asked),
         }
-        tell = next((tell for text, tell in asks.values() if text.strip()), self._empty)
-        return self._told(request, form, tell)
+        asked = next((name for name, (text, _) in asks.items() if text.strip()), "")
+        if not asked:
+            return self._told(request, form, self._empty, "page")
+        return self._told(request, form, asks[asked][1], asked)
 
     def lists(self, request: Request) -> Response:
         """A part of a wiki's list (W05)."""
         form = read_form(request.query_params, self._stamp(request))
-        return self._told(request, form, self._list_told)
+        return self._told(request, form, self._list_told, "list")
 
     def page_told(self, question: PageQuestion, answer: Answer) -> Response:
         """The answer to a program's question as people see it (W68)."""
@@ -91,11 +102,16 @@ class People:
             title=question.titles[0] if question.titles else "",
             scope=question.scope.value,
         )
-        return self._rendered(form, answer=answer, is_linkable=True)
+        address = without_language(spoken.get().path)
+        return self._rendered(form, answer=answer, address=address)
 
     def fragment(self, answer: Answer) -> Response:
         """The lists of the answer alone, for a page to take in."""
-        return self._means.render("registry/fragment.html", answer=answer, **self._helpers())
+        # It may stand on a page of any site, so its addresses are whole.
+        form = self._means.origin + here(FORM_PATH)
+        helpers = {**self._helpers(), "url_address": functools.partial(_url_address, form)}
+        helpers["say_address"] = lambda _url: ""  # the page with the form leads there
+        return self._means.render("registry/fragment.html", answer=answer, **helpers)
 
     def _empty(self, _request: Request, form: Form) -> Response:
         return self._rendered(form)
@@ -104,8 +120,8 @@ class People:
         self._count(request, is_form=False)
         wanted = parse_filter(form.status)
         question = PageQuestion(
-            parse_wiki(form.dbname),
-            () if form.title.strip() else (parse_page_id(form.curid),),
+            parse_wiki(form.dbname.strip()),
+            () if form.title.strip() else (parse_page_id(form.curid.strip()),),
             (parse_title(form.title),) if form.title.strip() else (),
             Scope.ALL if wanted else parse_scope(form.scope),
         )
@@ -122,7 +138,7 @@ class People:
             return self._rendered(form, is_prefilled=True)
         self._count(request)
         found = self._desk.link(identity)
-        wiki = parse_wiki(form.dbname) if form.dbname.strip() else None
+        wiki = parse_wiki(form.dbname.strip()) if form.dbname.strip() else None
         uses = None
         if found is not None and wiki is not None:
             uses = self._desk.uses(found[0], wiki, farm_wide=form.farm)
@@ -132,7 +148,7 @@ class People:
     def _pattern_told(self, request: Request, form: Form) -> Response:
         question = PatternQuestion(
             parse_pattern(form.pattern),
-            parse_wiki(form.dbname) if form.dbname.strip() else None,
+            parse_wiki(form.dbname.strip()) if form.dbname.strip() else None,
             parse_namespace(form.namespace),
             parse_filter(form.status),
             request.query_params.get("after", ""),
@@ -148,7 +164,7 @@ class People:
 
     def _list_told(self, request: Request, form: Form) -> Response:
         given = request.query_params
-        wiki, kind = parse_wiki(form.dbname), parse_list(given.get("with", ""))
+        wiki, kind = parse_wiki(form.dbname.strip()), parse_list(given.get("with", ""))
         after = parse_after(given.get("after", ""))
         self._count(request, is_form=False)
         listed = self._desk.listed(wiki, kind, after)
@@ -161,9 +177,10 @@ class People:
         )
 
     def _told(
-        self, request: Request, form: Form, tell: Callable[[Request, Form], Response]
+        self, request: Request, form: Form, tell: Callable[[Request, Form], Response], asked: str
     ) -> Response:
-        """The answer, or what is wrong with the question, with the form above it."""
+        """The answer, or what is wrong with the question, with the form that asked first."""
+        form = replace(form, asked=asked)
         try:
             if not self._desk.has_registry():
                 raise HTTPException(404)
@@ -189,25 +206,30 @@ class People:
         nothing: dict[str, object] = {
             "answer": None, "error": "", "wait_s": 0, "is_away": False, "is_prefilled": False,
             "normal": "", "link": None, "uses": None, "wiki": None, "found": None, "more": "",
-            "listed": None, "kind": None, "is_first": True, "is_linkable": False,
+            "listed": None, "kind": None, "is_first": True,
         }  # fmt: skip
+        values = {**nothing, **self._helpers(), **values}
+        told = ("answer", "normal", "found", "kind")
+        values["is_told"] = any(values[name] for name in told)
         return self._means.render(
             "registry/links.html",
             code,
             {**_NO_STORE, **(headers or {})},
             form=form,
-            **{**nothing, **self._helpers(), **values},
+            asked=form.asked,
+            **values,
         )
 
     def _helpers(self) -> dict[str, Any]:
         origin = self._means.origin
         return {
             "words": words,
+            "page_address": _page_address,
             "today": self._desk.day,
             "own_copy": lambda link: own_copy(link, origin),
             "filters": _FILTERS,
             "kinds": tuple(ListKind),
-            "url_address": _url_address,
+            "url_address": functools.partial(_url_address, here(FORM_PATH)),
         }
 
     def _stamp(self, request: Request) -> str:
@@ -247,9 +269,25 @@ def _filled(form: Form) -> dict[str, str]:
     return {name: getattr(form, name) for name in names if getattr(form, name)}
 
 
-def _url_address(url: str, wiki: WikiName | None) -> str:
+def _url_address(form: str, url: str, wiki: WikiName | None) -> str:
     """The form, filled in with the URL."""
-    return _address(FORM_PATH, {"url": url, **({"dbname": str(wiki)} if wiki else {})})
+    return f"{form}?{urlencode({'url': url, **({'dbname': str(wiki)} if wiki else {})})}"
+
+
+def without_language(address: str) -> str:
+    """An address of ours that leaves the language to its prefix.
+
+    >>> without_language("/externalLinkInfo?dbname=x&lang=de&pageid=1")
+    '/externalLinkInfo?dbname=x&pageid=1'
+    """
+    path, _, query = address.partition("?")
+    kept = [each for each in query.split("&") if each and not each.startswith("lang=")]
+    return f"{path}?{'&'.join(kept)}" if kept else path
+
+
+def _page_address(page: PageRef) -> str:
+    """The form's answer for a page."""
+    return _address(FORM_PATH, {"dbname": str(page.wiki), "curid": str(page.page_id)})
 
 
 def _address(path: str, values: dict[str, str]) -> str:

@@ -23,6 +23,7 @@ from playback.front.registry.asking import (
     Format,
     PageQuestion,
     parse_after,
+    parse_flag,
     parse_format,
     parse_list,
     parse_page_question,
@@ -124,7 +125,7 @@ class Programs:
         self._count_pages(request, question)
         speak(question)
         answer = self._desk.answer(question)
-        if request.query_params.get("fragment", "") not in ("", "0"):
+        if parse_flag(request.query_params.get("fragment", "")):
             return self._written(question, answer, Format.HTML)
         response = self._people.page_told(question, answer)
         response.background = BackgroundTask(self._desk.note, question)
@@ -150,7 +151,7 @@ class Programs:
             response = Response(status_code=204, headers=_PREFLIGHT)
         else:
             try:
-                self._count(request, 1)
+                self._count(request)
                 response = answer(request)
             except _WaitError as error:
                 retry = {"Retry-After": str(error.seconds)}
@@ -167,15 +168,15 @@ class Programs:
             response.headers[name] = value
         return response
 
-    def _count(self, request: Request, cost: float) -> None:
-        wait = self._door.wait_s(request, self._means.clock.monotonic(), cost)
+    def _count(self, request: Request) -> None:
+        wait = self._door.wait_s(request, self._means.clock.monotonic())
         if wait:
             raise _WaitError(wait)
 
     def _count_pages(self, request: Request, question: PageQuestion) -> None:
         """One was counted when the question came in."""
-        if question.size > 1:
-            self._count(request, (question.size - 1) / _PAGES_A_TOKEN)
+        more = (question.size - 1) / _PAGES_A_TOKEN
+        self._door.charge(request, self._means.clock.monotonic(), more)
 
     def _written(self, question: PageQuestion, answer: Answer, wanted: Format) -> Response:
         if wanted is Format.HTML:
@@ -215,4 +216,5 @@ def speak(question: PageQuestion) -> None:
     """Answer in the language that the question names."""
     said = spoken.get()
     if question.language:
-        spoken.set(replace(said, language=question.language))
+        prefix = f"/{question.language}"
+        spoken.set(replace(said, language=question.language, prefix=prefix))

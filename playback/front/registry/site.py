@@ -1,15 +1,25 @@
 """The registry's part of the front, put together."""
 
+from collections.abc import Callable
+
 from starlette.routing import BaseRoute
 
 from playback.database import Database
+from playback.front.languages import here
 from playback.front.registry.access import Door
 from playback.front.registry.captures import OwnCopies
 from playback.front.registry.desk import Desk, LinkRegistry
 from playback.front.registry.forms import Stamps
-from playback.front.registry.people import People
+from playback.front.registry.people import FORM_PATH, People
 from playback.front.registry.programs import Programs
+from playback.front.saying.acts import Acts
+from playback.front.saying.pages import SayingPages
 from playback.front.views import Means
+
+
+def links_addresses(registry: LinkRegistry | None) -> Callable[[], str]:
+    """Gives the address of the form; empty where there is no registry."""
+    return lambda: here(FORM_PATH) if registry is not None and registry.source.is_there() else ""
 
 
 def registry_routes(registry: LinkRegistry, database: Database, means: Means) -> list[BaseRoute]:
@@ -17,4 +27,8 @@ def registry_routes(registry: LinkRegistry, database: Database, means: Means) ->
     desk = Desk(registry.source, OwnCopies(database, means.store), means.clock)
     door = Door(registry.access)
     people = People(desk, door, Stamps(), means)
-    return [*Programs(desk, door, people, means).routes(), *people.routes()]
+    routes = [*Programs(desk, door, people, means).routes(), *people.routes()]
+    if registry.voice is not None:
+        acts = Acts(registry.source, registry.voice, means.clock)
+        routes += SayingPages(acts, door, means).routes()
+    return routes

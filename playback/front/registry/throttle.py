@@ -1,7 +1,7 @@
 """Who may ask how often (W23): token buckets for a reader, the reader's range, and everybody.
 
-A bucket holds `burst` tokens and gains `per_s` of them each second; a question takes some, or is told
-how long to wait. Memory is bounded: what was used longest ago is forgotten first, and because all
+A bucket holds `burst` tokens and gains `per_s` of them each second. A question takes one, or is told
+how long to wait; one that was dear is charged for it afterwards, and the next has to wait longer. Memory is bounded: what was used longest ago is forgotten first, and because all
 share the last bucket, somebody with ever new addresses gains nothing by that.
 """
 
@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from playback.front.readers import Address, neighbourhood, one_reader
 
 MOST_BUCKETS = 20_000
+_ROUNDING_S = 1e-6
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,31 +47,38 @@ class Throttle:
         # What is left, and when that was so; the least recently used first.
         self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
-    def wait_s(self, address: Address, now: float, cost: float = 1.0) -> int:
-        """0 when the question may be answered, and it is counted; else whole seconds to wait.
+    def wait_s(self, address: Address, now: float) -> int:
+        """0 when the question may be answered, and it is counted; else whole seconds to wait."""
+        with self._lock:
+            left = self._all_left(address, now)
+            wait = max((1 - have) / rate.per_s for _, rate, have in left)
+            if wait > _ROUNDING_S:
+                return math.ceil(wait - _ROUNDING_S)
+            self._take(left, 1, now)
+            return 0
 
-        A question that costs more than a bucket ever holds empties it.
-        """
+    def charge(self, address: Address, now: float, cost: float) -> None:
+        """Count a question that is being answered as so many more; it may leave a debt."""
+        with self._lock:
+            self._take(self._all_left(address, now), cost, now)
+
+    def __len__(self) -> int:
+        return len(self._buckets)
+
+    def _all_left(self, address: Address, now: float) -> list[tuple[str, Rate, float]]:
         named = (
             (one_reader(address), self._rates.reader),
             (f"range {neighbourhood(address)}", self._rates.range),
             ("", self._rates.everybody),
         )
-        with self._lock:
-            left = [(name, rate, self._left(name, rate, now)) for name, rate in named]
-            missing = [(min(cost, rate.burst) - have) / rate.per_s for _, rate, have in left]
-            wait = max(missing)
-            if wait > 0:
-                return math.ceil(wait)
-            for name, rate, have in left:
-                self._buckets[name] = (have - min(cost, rate.burst), now)
-                self._buckets.move_to_end(name)
-            while len(self._buckets) > self._most:
-                self._buckets.popitem(last=False)
-            return 0
+        return [(name, rate, self._left(name, rate, now)) for name, rate in named]
 
-    def __len__(self) -> int:
-        return len(self._buckets)
+    def _take(self, left: list[tuple[str, Rate, float]], cost: float, now: float) -> None:
+        for name, rate, have in left:
+            self._buckets[name] = (max(have - cost, -rate.burst), now)
+            self._buckets.move_to_end(name)
+        while len(self._buckets) > self._most:
+            self._buckets.popitem(last=False)
 
     def _left(self, name: str, rate: Rate, now: float) -> float:
         have, at = self._buckets.get(name, (rate.burst, now))

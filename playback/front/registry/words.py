@@ -6,6 +6,7 @@ moment something happened.
 
 from typing import NamedTuple
 
+from core.urls import UrlFault
 from links.states import State
 from links.status import Code
 from playback.front.languages import noop, number, translate
@@ -17,8 +18,8 @@ _STATES = {
     State.ALIVE: noop("Works"),
     State.DYING: noop("Fails lately"),
     State.DEAD: noop("Dead"),
-    State.BLOCKED: noop("Answers, but not to us"),
-    State.USURPED: noop("Domain has another owner"),
+    State.BLOCKED: noop("Refuses our checks"),
+    State.USURPED: noop("In other hands"),
     State.DEVIATED: noop("Shows something else"),
     State.PERMALIVE: noop("Declared working"),
     State.PERMADEAD: noop("Declared dead"),
@@ -42,6 +43,8 @@ _HINTS = {
     Hint.UNVERIFIABLE: noop("Programs are refused there; only a person can tell."),
     Hint.PRESUMED_REACHABLE: noop("Readers reach most of what is cited from this site."),
     Hint.BIDI: noop("It holds characters that turn the direction of writing."),
+    Hint.HIDDEN: noop("It holds characters that nobody sees."),
+    Hint.MIXED: noop("The name of its site mixes scripts; letters may look like others."),
 }
 _SERVER_FAULT = noop("The server has a fault of its own, which may pass.")
 _NO_ANSWER_BEHIND = noop("A server behind the site does not answer, which may pass.")
@@ -54,6 +57,8 @@ _CAUSES = {
     Code.MOVED: noop("It leads elsewhere for good."),
     Code.FOUND: noop("It leads elsewhere."),
     Code.SEE_OTHER: noop("It leads elsewhere."),
+    Code.USE_PROXY: noop("It is to be asked over another server, which programs do not do."),
+    Code.SWITCH_PROXY: noop("It is to be asked over another server, which programs do not do."),
     Code.TEMPORARY: noop("It leads elsewhere for the time being."),
     Code.PERMANENT: noop("It leads elsewhere for good."),
     Code.BAD_REQUEST: noop(
@@ -117,7 +122,21 @@ _BY_STATE = {
     ),
     State.DEVIATED: noop("The address works, but shows something else than it did."),
     State.BLOCKED: noop("The site answers, but refuses us: a login, a robot check or a block."),
-    State.INVALID: _TYPO,
+}
+
+# Why a text is no URL that can be asked for (W48).
+FAULTS = {
+    UrlFault.EMPTY: noop("It is empty."),
+    UrlFault.TOO_LONG: noop("It is too long."),
+    UrlFault.INVISIBLE: noop("It holds invisible characters."),
+    UrlFault.SCHEME: noop("It is neither http nor https."),
+    UrlFault.NO_HOST: noop("It names no site."),
+    UrlFault.DOUBLED_SCHEME: noop("It begins with http:// twice."),
+    UrlFault.SINGLE_LABEL: noop("The name of its site has no dot."),
+    UrlFault.TLD: noop("The name of its site ends in a single letter."),
+    UrlFault.LABEL: noop("The name of its site breaks the rules for names."),
+    UrlFault.PORT: noop("Its port is no number from 1 to 65535."),
+    UrlFault.UNPARSABLE: noop("No browser can read it."),
 }
 
 
@@ -135,9 +154,12 @@ def cause_of(link: Link) -> str:
     """The typical reason for what was seen, in a sentence; empty when there is none to be told (W06)."""
     if link.spam:
         return translate("A spam list of the wiki names it, so it is not looked at.")
+    if link.state is State.INVALID:
+        fault = FAULTS.get(link.evidence, "")  # type: ignore[call-overload]
+        return " ".join(filter(None, (translate(_TYPO), fault and translate(fault))))
     if link.group in (Group.WORKING, Group.UNKNOWN):
         return ""
-    if link.state in (State.USURPED, State.DEVIATED, State.INVALID):
+    if link.state in (State.USURPED, State.DEVIATED):
         return translate(_BY_STATE[link.state])
     text = _CAUSES.get(link.code) or _BY_STATE.get(link.state, "")  # type: ignore[call-overload]
     return translate(text) if text else ""
@@ -150,7 +172,7 @@ def hint_of(note: Note) -> str:
 
 def ago(day: int, today: int) -> str:
     """How long ago the day was, roughly: ``two weeks ago``, ``more than two years ago`` (W60)."""
-    unit, count, is_more = _rough(today - day)
+    unit, count, is_more = rough(today - day)
     if unit == "day" and count <= 1:
         return translate("yesterday") if count else translate("today")
     if is_more:
@@ -160,7 +182,7 @@ def ago(day: int, today: int) -> str:
 
 def lasting(day: int, today: int) -> str:
     """For how long it has been so since the day, roughly: ``for six months`` (W60)."""
-    unit, count, is_more = _rough(today - day)
+    unit, count, is_more = rough(today - day)
     if unit == "day" and count <= 1:
         return translate("since yesterday") if count else translate("since today")
     if is_more:
@@ -176,26 +198,28 @@ def standing_of(link: Link, today: int) -> str:
     return translate("%(state)s %(time)s", state=name_of(link.state), time=time)
 
 
-class _Rough(NamedTuple):
+class Rough(NamedTuple):
+    """A stretch of time in one unit; `is_more`: and somewhat more."""
+
     unit: str
     units: int
     is_more: bool = False
 
 
-def _rough(days: int) -> _Rough:
+def rough(days: int) -> Rough:
     """The days in a unit that people would use.
 
-    >>> [tuple(_rough(days)) for days in (1, 13, 14, 61, 183, 500, 800)]
+    >>> [tuple(rough(days)) for days in (1, 13, 14, 61, 183, 500, 800)]
     [('day', 1, False), ('day', 13, False), ('week', 2, False), ('month', 2, False), ('month', 6, False), ('year', 1, True), ('year', 2, True)]
     """
     days = max(days, 0)
     if days < 14:
-        return _Rough("day", days)
+        return Rough("day", days)
     if days < 60:
-        return _Rough("week", days // 7)
+        return Rough("week", days // 7)
     if days < 365:
-        return _Rough("month", min(round(days / 30.44), 11))
-    return _Rough("year", days // 365, is_more=True)
+        return Rough("month", min(round(days / 30.44), 11))
+    return Rough("year", days // 365, is_more=True)
 
 
 def _dative(unit: str, count: int) -> str:

@@ -36,10 +36,22 @@ def upgrade() -> None:  # noqa: PLR0915
         sa.Column("checked_day", sa.Integer(), nullable=False),
         sa.Column("chosen_by", sa.Text(), server_default="", nullable=False),
         sa.Column("is_locked", sa.Boolean(), server_default=sa.false(), nullable=False),
+        sa.Column("due_day", sa.Integer(), nullable=True),
+        sa.Column("missed_day", sa.Integer(), nullable=True),
         sa.PrimaryKeyConstraint("url_id", "service"),
         sqlite_with_rowid=False,
     )
-    op.create_index("link_copies_checked", "link_copies", ["checked_day"], unique=False)
+    op.create_index("link_copies_due", "link_copies", ["due_day"], unique=False)
+    op.create_table(
+        "link_copy_searches",
+        sa.Column("url_id", sa.BigInteger(), autoincrement=False, nullable=False),
+        sa.Column("day", sa.Integer(), nullable=False),
+        sa.Column("outcome", sa.SmallInteger(), nullable=False),
+        sa.Column("note", sa.Text(), server_default="", nullable=False),
+        sa.PrimaryKeyConstraint("url_id"),
+        sqlite_with_rowid=False,
+    )
+    op.create_index("link_copy_searches_day", "link_copy_searches", ["day"], unique=False)
     op.create_table(
         "link_excluded",
         sa.Column("wiki_id", sa.Integer(), autoincrement=False, nullable=False),

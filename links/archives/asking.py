@@ -1,0 +1,228 @@
+"""Asking archives: gently, within limits, and so that one archive's trouble is told from the next one's.
+
+Each service has one question under way and a pause between two. Who says "too many" (429, 503) is left
+alone as long as it asks for, or twice as long each time; who does not answer is left alone, too. In that
+time questions fail at once. What an archive answers is as hostile as any page of the web.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from enum import StrEnum
+from typing import Final, Protocol
+
+from core.errors import TransientError
+
+ANSWER_BYTES: Final = 8_000_000  # TimeMaps of famous pages have tens of thousands of lines
+GAP_S: Final = 1.0  # between two questions to one service
+FIRST_PAUSE_S: Final = 30.0
+LONGEST_PAUSE_S: Final = 3_600.0
+LONGEST_ASKED_S: Final = 86_400.0  # of what a Retry-After may ask for
+_BUSY = frozenset((429, 503))
+_REFUSED = frozenset((401, 402, 403, 407, 451))
+
+
+class Trouble(StrEnum):
+    """Why there is no answer that says anything of a copy."""
+
+    UNREACHABLE = "unreachable"  # no answer, or an error of the server's
+    BUSY = "busy"  # it asked to be left alone
+    REFUSED = "refused"  # it does not answer us
+    NONSENSE = "nonsense"  # it answered, and nothing that was asked for
+    TOO_LARGE = "too-large"
+
+
+class ArchiveTroubleError(TransientError):
+    """An archive gave no answer that says anything: try later.
+
+    Attributes:
+        service: which.
+        trouble: what kind.
+        retry_s: how long it is left alone; 0: nobody said.
+    """
+
+    def __init__(self, service: str, trouble: Trouble, said: str, *, retry_s: float = 0.0) -> None:
+        later = f"; it is left alone for {retry_s:.0f} s" if retry_s else ""
+        super().__init__(f"The archive {service} gave no answer ({trouble}): {said}{later}.")
+        self.service = service
+        self.trouble = trouble
+        self.retry_s = retry_s
+
+
+class NoReplyError(Exception):
+    """What a `Fetch` raises; `Asker` knows whose silence it is."""
+
+    def __init__(self, trouble: Trouble, said: str) -> None:
+        super().__init__(said)
+        self.trouble = trouble
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A request.
+
+    Attributes:
+        url: of what.
+        method: how.
+        headers: beside those that every request has.
+        body: what is sent along.
+        hops: redirects that are followed.
+        limit_bytes: an answer that is longer is none.
+        is_head_enough: the body is of no use, and is cut off after a little.
+    """
+
+    url: str
+    method: str = "GET"
+    headers: Mapping[str, str] = field(default_factory=dict)
+    body: bytes = b""
+    hops: int = 0
+    limit_bytes: int = ANSWER_BYTES
+    is_head_enough: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """An answer.
+
+    Attributes:
+        status: its HTTP status.
+        url: whose it is, when redirects were followed.
+        headers: by lower-case names; several of one name joined by commas.
+        body: decoded.
+    """
+
+    status: int
+    url: str
+    headers: Mapping[str, str] = field(default_factory=dict)
+    body: bytes = b""
+
+    @property
+    def text(self) -> str:
+        """The body as text; what is no UTF-8 is replaced."""
+        return self.body.decode("utf-8", "replace")
+
+
+class Fetch(Protocol):
+    """Sends a request to an address that was judged."""
+
+    def __call__(self, question: Question) -> Awaitable[Reply]:
+        """The answer.
+
+        Raises:
+            NoReplyError: none came.
+        """
+        ...
+
+
+@dataclass(slots=True)
+class _Door:
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    next_at: float = 0.0
+    closed_until: float = 0.0
+    failures: int = 0
+
+
+class Asker:
+    """Asks services, each in its turn. Belongs to one event loop."""
+
+    def __init__(
+        self,
+        fetch: Fetch,
+        *,
+        now: Callable[[], datetime],
+        monotonic: Callable[[], float],
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        gap_s: float = GAP_S,
+    ) -> None:
+        """Take the way to the network, the clocks, and the pause between two questions to one service."""
+        self._fetch = fetch
+        self._now = now
+        self._monotonic = monotonic
+        self.sleep = sleep
+        self._gap_s = gap_s
+        self._doors: dict[str, _Door] = {}
+
+    def closed_s(self, service: str) -> float:
+        """How long the service is left alone still; 0: it may be asked."""
+        return max(self._door(service).closed_until - self._monotonic(), 0.0)
+
+    async def ask(self, service: str, question: Question) -> Reply:
+        """The service's answer, with a status below 500 that is neither 429 nor a refusal.
+
+        Raises:
+            ArchiveTroubleError: there is none.
+        """
+        door = self._door(service)
+        async with door.lock:
+            closed = self.closed_s(service)
+            if closed:
+                said = "it was busy or silent a moment ago"
+                raise ArchiveTroubleError(service, Trouble.BUSY, said, retry_s=closed)
+            wait = door.next_at - self._monotonic()
+            if wait > 0:
+                await self.sleep(wait)
+            try:
+                reply = await self._fetch(question)
+            except NoReplyError as error:
+                # A long answer is a sign of life.
+                pause = 0.0 if error.trouble is not Trouble.UNREACHABLE else self._shut(door)
+                raise ArchiveTroubleError(
+                    service, error.trouble, str(error), retry_s=pause
+                ) from error
+            finally:
+                door.next_at = self._monotonic() + self._gap_s
+            self._judge(service, door, reply)
+            door.failures = 0
+            return reply
+
+    def _judge(self, service: str, door: _Door, reply: Reply) -> None:
+        if reply.status in _BUSY:
+            pause = self._shut(door, retry_after(reply.headers.get("retry-after", ""), self._now()))
+            said = f"it answered {reply.status}"
+            raise ArchiveTroubleError(service, Trouble.BUSY, said, retry_s=pause)
+        if reply.status >= 500 and "memento-datetime" not in reply.headers:
+            said = f"it answered {reply.status}"
+            raise ArchiveTroubleError(service, Trouble.UNREACHABLE, said, retry_s=self._shut(door))
+
+    def _shut(self, door: _Door, asked_s: float | None = None) -> float:
+        pause = min(FIRST_PAUSE_S * 2 ** min(door.failures, 16), LONGEST_PAUSE_S)
+        pause = pause if asked_s is None else asked_s
+        door.failures += 1
+        door.closed_until = self._monotonic() + pause
+        return pause
+
+    def _door(self, service: str) -> _Door:
+        return self._doors.setdefault(service, _Door())
+
+
+def is_refusal(reply: Reply) -> bool:
+    """Whether the service does not answer us, whatever is asked (401, 403 …)."""
+    return reply.status in _REFUSED
+
+
+def retry_after(text: str, now: datetime) -> float | None:
+    """Seconds that a Retry-After asks for (RFC 9110, 10.2.3), a day at most; None when it says nothing.
+
+    >>> retry_after("120", datetime(2026, 1, 1, tzinfo=UTC))
+    120.0
+    """
+    text = text.strip()
+    if text.isascii() and text.isdigit():
+        return min(float(text[:9]), LONGEST_ASKED_S)
+    try:
+        when = parsedate_to_datetime(text)
+    except (ValueError, TypeError, IndexError, OverflowError):
+        return None
+    when = when if when.tzinfo is not None else when.replace(tzinfo=UTC)
+    try:
+        return min(max((when - now).total_seconds(), 1.0), LONGEST_ASKED_S)
+    except OverflowError:
+        return None
+
+
+def with_headers(question: Question, **headers: str) -> Question:
+    """The question with more headers; underscores stand for hyphens."""
+    more = {name.replace("_", "-"): value for name, value in headers.items()}
+    return replace(question, headers={**question.headers, **more})

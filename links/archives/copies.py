@@ -1,0 +1,394 @@
+"""The copies that the registry keeps: of each archive one chosen version (W30-W32, W57).
+
+    put      what a search found; what a person chose, or an administrator locked, stays
+    choose   a person's choice of version
+    lock     of a page that changes all the time no version is chosen by hand; administrators undo it
+    due      copies that nobody has looked at for a quarter
+    saw      what a visit saw: a copy that is missed twice is dropped
+
+The functions take a connection of `links.store.store`; their callers decide what is kept together.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from enum import IntEnum, StrEnum
+from typing import Any, Final, NamedTuple
+
+from sqlalchemy import Connection, case, delete, exists, func, not_, or_, select, update
+
+from core.errors import InputError
+from links.archives.adapters import Copy
+from links.archives.looking import Seen, Sight
+from links.archives.recognising import belongs, recognise
+from links.days import day_of
+from links.observed import Observed, observed_of, url_select
+from links.replacing import Refusal, RefusedAddressError
+from links.states import State
+from links.store.schema import copies, copy_searches, refs, urls
+from links.store.upserts import upsert
+
+VISIT_DAYS: Final = 91  # each copy is looked at once a quarter (W32)
+SECOND_LOOK_DAYS: Final = 7  # before a copy is dropped
+UNCLEAR_DAYS: Final = 7  # until a copy is looked at again about which nothing could be said
+
+
+DEAD: Final = frozenset((State.DEAD, State.PERMADEAD, State.USURPED))
+
+
+class LockedError(InputError):
+    """No version is chosen by hand (W31)."""
+
+
+class Outcome(IntEnum):
+    """What came of asking archives about a URL, by the numbers that the registry keeps."""
+
+    FOUND = 1
+    WANTED = 2  # it lives, nobody has it: it is to be archived
+    SAVED = 3  # another archive has just taken it
+    UNFIXABLE = 4  # it is dead, and nobody has it (B12)
+    UNSAVABLE = 5  # it lives, and cannot be archived elsewhere
+    TROUBLE = 6  # somebody gave no answer
+
+
+# Days until archives are asked again.
+AGAIN_DAYS: Final = {
+    Outcome.FOUND: 91,
+    Outcome.WANTED: 7,
+    Outcome.SAVED: 91,
+    Outcome.UNFIXABLE: 183,
+    Outcome.UNSAVABLE: 183,
+    Outcome.TROUBLE: 1,
+}
+
+
+class Kept(NamedTuple):
+    """A copy as the registry keeps it.
+
+    Attributes:
+        service: the archive.
+        address: the chosen version's; empty: the archive has the page, no version is chosen.
+        timestamp: when it was taken, 14 digits or empty.
+        found_day: when it became known; days are `links.days` numbers.
+        checked_day: when it was last looked at.
+        chosen_by: who chose it; empty: we did.
+        is_locked: whether no version is chosen by hand.
+        missed_day: when a visit did not find it; None: it was there.
+    """
+
+    service: str
+    address: str
+    timestamp: str
+    found_day: int
+    checked_day: int
+    chosen_by: str
+    is_locked: bool
+    missed_day: int | None
+
+    @property
+    def copy(self) -> Copy:
+        """The same as a copy."""
+        return Copy(self.service, self.address, self.timestamp)
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A choice of version by hand.
+
+    Attributes:
+        by: who chooses.
+        address: the version's; empty: none is chosen.
+        service: the archive; it may be empty when the address tells it.
+        is_admin: whether that is an administrator, whom no lock stops.
+    """
+
+    by: str
+    address: str = ""
+    service: str = ""
+    is_admin: bool = False
+
+
+class Visit(StrEnum):
+    """What a visit to a copy did."""
+
+    GOOD = "good"
+    MOVED = "moved"  # another version took its place
+    MISSED = "missed"  # it was not there; looked at once more before it is dropped
+    DROPPED = "dropped"
+    UNCLEAR = "unclear"  # nothing can be said; looked at again soon
+
+
+class Search(NamedTuple):
+    """The last time that archives were asked about a URL."""
+
+    day: int
+    outcome: Outcome
+    note: str
+
+    @property
+    def again_day(self) -> int:
+        """From when on they may be asked again."""
+        return self.day + AGAIN_DAYS[self.outcome]
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """A copy that should be looked at."""
+
+    url: Observed
+    kept: Kept
+
+
+_COLUMNS = tuple(copies.c[name] for name in Kept._fields)
+
+
+def kept_of(connection: Connection, url_id: int) -> tuple[Kept, ...]:
+    """The URL's copies, by the names of their archives."""
+    query = select(*_COLUMNS).where(copies.c.url_id == url_id).order_by(copies.c.service)
+    return tuple(_kept(row) for row in connection.execute(query))
+
+
+def put(connection: Connection, url_id: int, found: Iterable[Copy], day: int) -> int:
+    """Keep what a search found, one version of each archive; how many changed.
+
+    What a person chose stays, and so does a version that was chosen where now none is good.
+    """
+    there = {kept.service: kept for kept in kept_of(connection, url_id)}
+    is_locked = any(kept.is_locked for kept in there.values())
+    rows = []
+    for copy in {each.service: each for each in found}.values():
+        kept = there.get(copy.service)
+        if kept is not None and (
+            kept.chosen_by or not copy.address or kept.address == copy.address
+        ):
+            continue
+        found_day = kept.found_day if kept is not None else day
+        rows.append(_row(url_id, copy, found_day, day, is_locked=is_locked))
+    upsert(connection, copies, ("url_id", "service"), rows)
+    return len(rows)
+
+
+def choose(
+    connection: Connection, url: Observed, choice: Choice, *, day: int, own: Sequence[str] = ()
+) -> Kept:
+    """Choose a version by hand, or none (W30).
+
+    Raises:
+        LockedError: the page is locked.
+        RefusedAddressError: the address is no archive's, of another page, or none that can be read.
+        InputError: the archive and the address do not go together.
+    """
+    there = kept_of(connection, url.id)
+    is_locked = any(kept.is_locked for kept in there)
+    if is_locked and not choice.is_admin:
+        raise LockedError(
+            f"{url.url[:200]} changes all the time, so no version of it is chosen by hand; "
+            "administrators may."
+        )
+    if choice.address:
+        copy = held(choice.address, url.url, own=own)
+    else:
+        copy = Copy(_named(choice.service, there), "", "")
+    if choice.service and copy.service != choice.service:
+        raise InputError(
+            f"That address is of the archive {copy.service}, and not of {choice.service[:80]}."
+        )
+    found_day = next((kept.found_day for kept in there if kept.service == copy.service), day)
+    row = _row(url.id, copy, found_day, day, is_locked=is_locked)
+    upsert(connection, copies, ("url_id", "service"), [row | {"chosen_by": choice.by}])
+    return next(kept for kept in kept_of(connection, url.id) if kept.service == copy.service)
+
+
+def held(address: str, url: str, *, own: Sequence[str] = ()) -> Copy:
+    """The copy that an archive's address is, when it is one of the URL (B07).
+
+    What does not say what it is of is taken at its word: who looks at it finds out.
+
+    Raises:
+        RefusedAddressError: it is no known archive's, of another page, or none that can be read.
+    """
+    found = recognise(address, own=own)
+    if found is None or not found.is_known:
+        raise RefusedAddressError(
+            f"{address[:200]!r} is no address of an archive that is known; docs/archives.md lists them.",
+            reason=Refusal.OTHER_COPY,
+        )
+    if not found.is_usable:
+        raise RefusedAddressError(
+            f"No copy can be read at {address[:200]!r} ({found.fault}).", reason=Refusal.UNREACHABLE
+        )
+    if belongs(found, url) is False:
+        raise RefusedAddressError(
+            f"That is a copy of {found.original[:200]}, and not of {url[:200]}.",
+            reason=Refusal.OTHER_COPY,
+        )
+    return Copy(found.service, found.address, found.timestamp)
+
+
+def lock(connection: Connection, url: Observed, *, is_locked: bool, is_admin: bool) -> int:
+    """Forbid choosing by hand, or allow it again; how many copies that is about.
+
+    Raises:
+        LockedError: only administrators lift a lock.
+        InputError: the URL has no copies yet.
+    """
+    if not is_locked and not is_admin:
+        raise LockedError("Only administrators lift a lock.")
+    change = update(copies).where(copies.c.url_id == url.id).values(is_locked=is_locked)
+    count = connection.execute(change).rowcount
+    if not count:
+        raise InputError(
+            f"{url.url[:200]} has no copies yet: `weboid links copies --find` asks for some."
+        )
+    return count
+
+
+def drop(connection: Connection, url_id: int, service: str) -> bool:
+    """Forget the URL's copy in that archive; whether there was one."""
+    gone = delete(copies).where(copies.c.url_id == url_id, copies.c.service == service)
+    return connection.execute(gone).rowcount > 0
+
+
+def due(connection: Connection, day: int, limit: int) -> list[Due]:
+    """Copies to look at now, those that have waited longest first."""
+    query = (
+        url_select()
+        .add_columns(*_COLUMNS)
+        .join(copies, copies.c.url_id == urls.c.id)
+        .where(copies.c.due_day <= day)
+        .order_by(copies.c.due_day, copies.c.url_id, copies.c.service)
+        .limit(limit)
+    )
+    return [Due(observed_of(row), _kept(row)) for row in connection.execute(query)]
+
+
+def saw(connection: Connection, url_id: int, kept: Kept, seen: Seen, day: int) -> Visit:
+    """Keep what a visit saw: what is gone, or is a copy of an error, is dropped at the second look.
+
+    A version that another one is shown for makes way for that, unless a person chose it.
+    """
+    row = (copies.c.url_id == url_id) & (copies.c.service == kept.service)
+    if seen.sight is Sight.UNCLEAR:
+        connection.execute(update(copies).where(row).values(due_day=day + UNCLEAR_DAYS))
+        return Visit.UNCLEAR
+    values: dict[str, Any] = {"checked_day": day, "due_day": day + VISIT_DAYS, "missed_day": None}
+    if seen.sight in (Sight.GOOD, Sight.MOVED):
+        moved = seen.sight is Sight.MOVED and not kept.chosen_by
+        if moved:
+            values |= {"address": seen.address, "timestamp": seen.timestamp}
+        connection.execute(update(copies).where(row).values(values))
+        return Visit.MOVED if moved else Visit.GOOD
+    if kept.missed_day is None or day - kept.missed_day < SECOND_LOOK_DAYS:
+        missed = day if kept.missed_day is None else kept.missed_day
+        values |= {"missed_day": missed, "due_day": missed + SECOND_LOOK_DAYS}
+        connection.execute(update(copies).where(row).values(values))
+        return Visit.MISSED
+    connection.execute(delete(copies).where(row))
+    return Visit.DROPPED
+
+
+def note_search(
+    connection: Connection, url_id: int, outcome: Outcome, day: int, note: str = ""
+) -> None:
+    """Keep that archives were asked about the URL, and what came of it."""
+    row = {"url_id": url_id, "day": day, "outcome": int(outcome), "note": note[:500]}
+    upsert(connection, copy_searches, ("url_id",), [row])
+
+
+def last_search(connection: Connection, url_id: int) -> Search | None:
+    """The last time that archives were asked about the URL; None: never."""
+    columns = (copy_searches.c.day, copy_searches.c.outcome, copy_searches.c.note)
+    row = connection.execute(select(*columns).where(copy_searches.c.url_id == url_id)).first()
+    return None if row is None else Search(row.day, Outcome(row.outcome), row.note)
+
+
+def may_search(connection: Connection, url_id: int, day: int) -> bool:
+    """Whether archives may be asked about the URL again: what is unfixable is left for half a year."""
+    last = last_search(connection, url_id)
+    return last is None or day >= last.again_day
+
+
+def added_day(connection: Connection, url_id: int) -> int | None:
+    """The first day that a page had the URL (B06); None when no page is known that did."""
+    query = select(func.min(refs.c.first_day)).where(refs.c.url_id == url_id)
+    found = connection.execute(query).scalar()
+    return None if found is None else int(found)
+
+
+def without_copy(
+    connection: Connection, day: int, limit: int, *, living: bool = False
+) -> list[Observed]:
+    """Links that have no copy and about which archives may be asked: dead ones, or living ones, too."""
+    states = [int(state) for state in (DEAD | {State.ALIVE, State.DYING} if living else DEAD)]
+    again = case(
+        *((copy_searches.c.outcome == int(each), days) for each, days in AGAIN_DAYS.items()),
+        else_=0,
+    )
+    has_copy = exists().where(copies.c.url_id == urls.c.id, copies.c.address != "")
+    query = (
+        url_select()
+        .outerjoin(copy_searches, copy_searches.c.url_id == urls.c.id)
+        .where(urls.c.state.in_(states), not_(has_copy))
+        .where(or_(copy_searches.c.url_id.is_(None), copy_searches.c.day + again <= day))
+        .order_by(urls.c.id)
+        .limit(limit)
+    )
+    return [observed_of(row) for row in connection.execute(query)]
+
+
+class ArchiveCopies:
+    """Takes addresses of archives that readers propose for a dead URL (W17)."""
+
+    def __init__(self, own: Sequence[str] = ()) -> None:
+        """Take the origins of our own pages."""
+        self._own = tuple(own)
+
+    def keep(self, connection: Connection, url: Observed, address: str, now: datetime) -> str:
+        """Put the address among the copies of the URL when a known archive has it.
+
+        A version that is chosen already stays: anybody may propose, and only visits and people with an
+        account change what is there.
+
+        Returns:
+            The archive's name; empty when the address is no known archive's, and nothing was kept.
+
+        Raises:
+            RefusedAddressError: it is an archive's, but of another URL, or none that can be used.
+        """
+        found = recognise(address, own=self._own)
+        if found is None or not found.is_known:
+            return ""
+        copy = held(address, url.url, own=self._own)
+        there = {kept.service: kept for kept in kept_of(connection, url.id)}
+        if copy.service not in there or not there[copy.service].address:
+            put(connection, url.id, [copy], day_of(now))
+        return copy.service
+
+
+def _named(service: str, there: Sequence[Kept]) -> str:
+    if service in {kept.service for kept in there}:
+        return service
+    known = ", ".join(kept.service for kept in there) or "none"
+    raise InputError(
+        f"Name the archive in which no version is to be chosen; it has copies in: {known}."
+    )
+
+
+def _row(url_id: int, copy: Copy, found_day: int, day: int, *, is_locked: bool) -> dict[str, Any]:
+    return {
+        "url_id": url_id,
+        "service": copy.service,
+        "address": copy.address,
+        "timestamp": copy.timestamp,
+        "found_day": found_day,
+        "checked_day": day,
+        "chosen_by": "",
+        "is_locked": is_locked,
+        "missed_day": None,
+        # Nobody has looked at it yet; spread, so that a search of many URLs is no burst a quarter on.
+        "due_day": day + VISIT_DAYS - url_id % 14 if copy.address else None,
+    }
+
+
+def _kept(row: Any) -> Kept:
+    return Kept(*(getattr(row, name) for name in Kept._fields))

@@ -1,0 +1,421 @@
+"""Asking archives: what they answer, in the forms of the real ones, held to what was asked about."""
+
+import json
+from datetime import UTC, datetime
+from urllib.parse import parse_qs
+
+import pytest
+
+from core.errors import ConfigError
+from links.archives.adapters import Copy
+from links.archives.asking import ArchiveTroubleError, Asker, Trouble
+from links.archives.cdx import Cdx
+from links.archives.directory import KNOWN, FirstOf, adapters_of
+from links.archives.mementos import KNOWN_TIMEMAPS, TimeGate, TimeMaps, TimeTravel
+from links.archives.wayback import WaybackAvailability, WaybackLatest
+from tests.links.archives.world import Answer, Asked, World
+
+A = "http://a.test/"
+AT = datetime(2015, 6, 1, 12, tzinfo=UTC)
+WAYBACK_2013 = "https://web.archive.org/web/20130115102033/http://a.test/"
+WAYBACK_2016 = "https://web.archive.org/web/20160115102033/http://a.test/"
+TODAY_2012 = "https://archive.today/20120918092600/http://a.test/"
+
+LINK_TIMEMAP = """<http://a.test/>; rel="original",
+<http://archive.md/timegate/http://a.test/>; rel="timegate",
+<http://archive.md/20120918092600/http://a.test/>; rel="first memento"; datetime="Tue, 18 Sep 2012 09:26:00 GMT",
+<http://archive.md/20140918092600/http://a.test/>; rel="last memento"; datetime="Thu, 18 Sep 2014 09:26:00 GMT",
+<http://archive.md/20130918092600/http://evil.test/>; rel="memento"; datetime="Wed, 18 Sep 2013 09:26:00 GMT",
+<http://archive.md/timemap/http://a.test/>; rel="self"; type="application/link-format"; from="Tue, 18 Sep 2012 09:26:00 GMT"; until="Thu, 18 Sep 2014 09:26:00 GMT"
+"""
+JSON_TIMEMAP = {
+    "original_uri": A,
+    "self": "https://aggregator.example/timemap/json/http://a.test/",
+    "mementos": {
+        "list": [
+            {"datetime": "2013-01-15T10:20:33Z", "uri": WAYBACK_2013},
+            {
+                "datetime": "2012-09-18T09:26:00Z",
+                "uri": "http://archive.is/20120918092600/http://a.test/",
+            },
+            {"datetime": "2014-01-01T00:00:00Z", "uri": "https://perma.cc/AB12-CD34"},
+            {
+                "datetime": "2014-01-01T00:00:00Z",
+                "uri": "https://nobody.example/20140101000000/http://a.test/",
+            },
+        ],
+        "first": {
+            "datetime": "2012-09-18T09:26:00Z",
+            "uri": "http://archive.is/20120918092600/http://a.test/",
+        },
+        "last": {"datetime": "2014-01-01T00:00:00Z", "uri": "https://perma.cc/AB12-CD34"},
+    },
+    "timemap_uri": {"link_format": "https://aggregator.example/timemap/link/http://a.test/"},
+    "timegate_uri": "https://aggregator.example/timegate/http://a.test/",
+}
+AVAILABILITY = {
+    "closest": {
+        "status": "200",
+        "available": True,
+        "url": WAYBACK_2013.replace("https", "http", 1),
+        "timestamp": "20130115102033",
+    }
+}
+IA_CDX = [
+    ["urlkey", "timestamp", "original", "mimetype", "statuscode", "digest", "length"],
+    ["test,a)/", "20130115102033", "http://a.test:80/", "text/html", "200", "AAAA", "500"],
+    ["test,a)/", "20140115102033", "http://www.a.test/", "text/html", "301", "BBBB", "500"],
+    ["test,a)/", "20160115102033", "http://a.test/", "warc/revisit", "-", "AAAA", "500"],
+    ["test,b)/", "20160115102033", "http://b.test/", "text/html", "200", "AAAA", "500"],
+]  # fmt: skip
+PYWB_CDX = (
+    '{"urlkey": "test,a)/", "timestamp": "20130115102033", "url": "http://a.test/", "mime": "text/html",'
+    ' "status": "200", "digest": "AAAA", "length": "500", "offset": "1", "filename": "x.warc.gz"}\n'
+    '{"urlkey": "test,a)/", "timestamp": "20140115102033", "url": "http://a.test/", "mime": "text/html",'
+    ' "status": "404", "digest": "CCCC", "length": "500", "offset": "2", "filename": "x.warc.gz"}\n'
+)
+
+
+async def test_a_timemap_in_link_format(world: World, asker: Asker) -> None:
+    """archive.today's: each copy at its preferred address, what is of another page left out."""
+    world.put("https://archive.ph/timemap/http://a.test/", LINK_TIMEMAP)
+
+    copies = await TimeMaps(asker, "archive-today", KNOWN_TIMEMAPS["archive-today"]).find(A, AT)
+
+    assert [(each.service, each.address, each.timestamp) for each in copies] == [
+        ("archive-today", TODAY_2012, "20120918092600"),
+        ("archive-today", "https://archive.today/20140918092600/http://a.test/", "20140918092600"),
+    ]
+
+
+async def test_a_timemap_of_an_aggregator(world: World, asker: Asker) -> None:
+    """MemGator's and another Weboid's JSON: copies of many archives, none of hosts that nobody knows."""
+    world.put("https://aggregator.example/timemap/json/http://a.test/", json.dumps(JSON_TIMEMAP))
+
+    copies = await TimeMaps(
+        asker, "aggregator.example", "https://aggregator.example/timemap/json/{url}"
+    ).find(A, AT)
+
+    assert [(each.service, each.address) for each in copies] == [
+        ("wayback", WAYBACK_2013),
+        ("archive-today", TODAY_2012),
+        ("perma", "https://perma.cc/AB12-CD34"),
+    ]
+    assert copies[2].timestamp == "20140101000000"
+
+
+async def test_a_long_timemap_is_read_where_the_moment_is(world: World, asker: Asker) -> None:
+    """Of an index of parts those that the moment lies in, and not all."""
+    parts = [
+        f'<https://other.example/timemap/link/{n}/{A}>; rel="timemap"; type="application/link-format";'
+        f' from="{weekday}, 01 Jan {2000 + n} 00:00:00 GMT"; until="{last}, 31 Dec {2000 + n} 00:00:00 GMT"'
+        for n, (weekday, last) in {
+            10: ("Fri", "Fri"), 11: ("Sat", "Sat"), 12: ("Sun", "Mon"), 13: ("Tue", "Tue"),
+            14: ("Wed", "Wed"), 15: ("Thu", "Thu"), 16: ("Fri", "Sat"),
+        }.items()
+    ]  # fmt: skip
+    world.put(
+        "https://other.example/timemap/link/http://a.test/",
+        ",\n".join([f'<{A}>; rel="original"', *parts]),
+    )
+    world.put(
+        "https://other.example/timemap/link/15/http://a.test/",
+        f'<{A}>; rel="original",\n<https://other.example/c/20150301000000/{A}>; rel="memento"; datetime="Sun, 01 Mar 2015 00:00:00 GMT"',
+    )
+
+    copies = await TimeMaps(
+        asker, "other.example", "https://other.example/timemap/link/{url}"
+    ).find(A, AT)
+
+    assert copies == [
+        Copy("other.example", f"https://other.example/c/20150301000000/{A}", "20150301000000")
+    ]
+    assert len(world.asked) == 4
+    assert "other.example/timemap/link/10/http://a.test/" not in world.places
+
+
+async def test_a_timegate_leads_to_the_copy(world: World, asker: Asker) -> None:
+    """Where it leads is the answer; it is not followed."""
+    world.put(
+        "https://gate.example/http://a.test/",
+        "",
+        302,
+        location="http://web.archive.org/web/20130115102033/http://a.test/",
+        vary="accept-datetime",
+    )
+
+    copies = await TimeGate(asker, "gate.example", "https://gate.example/{url}").find(A, AT)
+
+    assert copies == [Copy("wayback", WAYBACK_2013, "20130115102033")]
+    assert world.asked[0].headers["Accept-Datetime"] == "Mon, 01 Jun 2015 12:00:00 GMT"
+
+
+async def test_time_travel_tells_of_one_moment(world: World, asker: Asker) -> None:
+    """The Memento project's JSON, with several addresses for one copy."""
+    told = {
+        "original_uri": A,
+        "mementos": {
+            "last": {"datetime": "2016-01-15T10:20:33Z", "uri": [WAYBACK_2016]},
+            "closest": {
+                "datetime": "2013-01-15T10:20:33Z",
+                "uri": [WAYBACK_2013, "http://archive.is/20130115102033/http://a.test/"],
+            },
+        },
+        "timegate_uri": "http://timetravel.mementoweb.org/timegate/http://a.test/",
+    }
+    world.put("http://tt.example/api/json/20150601120000/http://a.test/", json.dumps(told))
+
+    copies = await TimeTravel(asker, "memento", "http://tt.example/api/json/{ts}/{url}").find(A, AT)
+
+    assert [each.service for each in copies] == ["wayback", "archive-today", "wayback"]
+
+
+async def test_availability_is_asked_for_many_urls_at_once(world: World, asker: Asker) -> None:
+    """Before the moment, and only for those without one after it; the version of the API is told."""
+
+    def answer(asked: Asked) -> Answer:
+        results = []
+        for line in asked.body.split("\n"):
+            values = {key: each[0] for key, each in parse_qs(line).items()}
+            is_there = values["url"] == A or (
+                values["url"] == "http://b.test/" and values["closest"] == "after"
+            )
+            url = f"http://web.archive.org/web/20130115102033/{values['url']}"
+            closest = {"closest": {**AVAILABILITY["closest"], "url": url}} if is_there else {}
+            results.append(
+                {"url": values["url"], "tag": values["tag"], "archived_snapshots": closest}
+            )
+        return Answer(body=json.dumps({"results": results}))
+
+    world.answers["archive.org/wayback/available"] = answer
+    urls = [A, "http://b.test/", "http://c.test/"]
+
+    found = await WaybackAvailability(asker).find_many([(url, AT) for url in urls])
+
+    assert found[A] == [Copy("wayback", WAYBACK_2013, "20130115102033", 200)]
+    assert [len(found[url]) for url in urls] == [1, 1, 0]
+    assert [each.headers["Wayback-Api-Version"] for each in world.asked] == ["2", "2"]
+    assert "closest=before" in world.asked[0].body
+    assert world.asked[0].body.count("statuscodes=") == 9
+    assert A not in world.asked[1].body
+
+
+async def test_the_wayback_machine_by_its_own_addresses(world: World, asker: Asker) -> None:
+    """A redirect names the copy; 404 says that there is none."""
+    world.put(
+        "https://web.archive.org/web/20150601120000/http://a.test/", "", 302, location=WAYBACK_2013
+    )
+
+    assert await WaybackLatest(asker).find(A, AT) == [
+        Copy("wayback", WAYBACK_2013, "20130115102033")
+    ]
+    assert await WaybackLatest(asker).find("http://b.test/", AT) == []
+
+
+async def test_captures_by_the_internet_archives_cdx(world: World, asker: Asker) -> None:
+    """Statuses come along; captures of another page that the server merged are left out."""
+    world.put("https://web.archive.org/cdx/search/cdx", json.dumps(IA_CDX))
+
+    copies = await Cdx(asker, "wayback", "https://web.archive.org/cdx/search/cdx").find(A, AT)
+
+    assert [(each.timestamp, each.status) for each in copies] == [
+        ("20130115102033", 200), ("20140115102033", 301), ("20160115102033", None),
+    ]  # fmt: skip
+    assert copies[0].address == WAYBACK_2013
+
+
+async def test_captures_by_pywbs_cdx(world: World, asker: Asker) -> None:
+    """JSON lines, at the place that the setting names."""
+    world.put("https://other.example/coll/cdx", PYWB_CDX)
+
+    copies = await Cdx(
+        asker,
+        "other.example",
+        "https://other.example/coll/cdx",
+        copies="https://other.example/coll/{ts}/{url}",
+    ).find(A, AT)
+
+    assert [(each.service, each.address, each.status) for each in copies] == [
+        ("other.example", f"https://other.example/coll/20130115102033/{A}", 200),
+        ("other.example", f"https://other.example/coll/20140115102033/{A}", 404),
+    ]
+
+
+def _adapters(asker: Asker) -> dict[str, tuple[object, str]]:
+    return {
+        "timemap": (TimeMaps(asker, "x.example", "https://x.example/timemap/{url}"), "x.example/timemap/http://a.test/"),
+        "timegate": (TimeGate(asker, "x.example", "https://x.example/gate/{url}"), "x.example/gate/http://a.test/"),
+        "time-travel": (TimeTravel(asker, "x", "https://x.example/{ts}/{url}"), "x.example/20150601120000/http://a.test/"),
+        "availability": (WaybackAvailability(asker), "archive.org/wayback/available"),
+        "latest": (WaybackLatest(asker), "web.archive.org/web/20150601120000/http://a.test/"),
+        "cdx": (Cdx(asker, "wayback", "https://x.example/cdx"), "x.example/cdx"),
+    }  # fmt: skip
+
+
+WAYS = ["timemap", "timegate", "time-travel", "availability", "latest", "cdx"]
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(
+    ("answer", "trouble"),
+    [
+        (Answer(200, "<html><title>Just a moment…</title>"), Trouble.NONSENSE),
+        (Answer(200, '{"a": ['), Trouble.NONSENSE),
+        (Answer(200, "[" * 100_000), Trouble.NONSENSE),
+        (Answer(200, b"\xff\xfe\x00"), Trouble.NONSENSE),
+        (Answer(403, "no"), Trouble.REFUSED),
+        (Answer(400, "bad request"), Trouble.NONSENSE),
+        (Answer(429, "", {"Retry-After": "120"}), Trouble.BUSY),
+        (Answer(503, ""), Trouble.BUSY),
+        (Answer(500, ""), Trouble.UNREACHABLE),
+        (Answer(200, "x" * 9_000_000), Trouble.TOO_LARGE),
+    ],
+    ids=["html", "half", "nested", "binary", "403", "400", "429", "503", "500", "huge"],
+)
+async def test_no_answer_is_told_from_no_copies(
+    world: World, asker: Asker, way: str, answer: Answer, trouble: Trouble
+) -> None:
+    """Whatever an archive says that is no answer: its kind is told, and nothing is said of copies."""
+    adapter, place = _adapters(asker)[way]
+    world.answers[place] = answer
+
+    with pytest.raises(ArchiveTroubleError) as caught:
+        await adapter.find(A, AT)  # type: ignore[attr-defined]
+
+    # Those that need no body do not read one.
+    assert caught.value.trouble is trouble or (
+        way in ("timegate", "latest") and trouble is Trouble.TOO_LARGE
+    )
+
+
+@pytest.mark.parametrize("way", ["timemap", "timegate", "time-travel", "latest", "cdx"])
+async def test_none_is_an_answer(world: World, asker: Asker, way: str) -> None:
+    """404: the archive has no copy."""
+    adapter, _ = _adapters(asker)[way]
+
+    assert await adapter.find(A, AT) == []  # type: ignore[attr-defined]
+
+
+async def test_an_empty_list_of_captures_is_an_answer(world: World, asker: Asker) -> None:
+    """The Internet Archive says so with [] or nothing at all."""
+    cdx = Cdx(asker, "wayback", "https://web.archive.org/cdx/search/cdx")
+    for body in ("[]", "", "\n"):
+        world.put("https://web.archive.org/cdx/search/cdx", body)
+        assert await cdx.find(A, AT) == []
+
+
+async def test_an_answer_about_another_page_is_none(world: World, asker: Asker) -> None:
+    """A TimeMap, a TimeGate and Time Travel that speak of another original are not believed."""
+    evil = "http://evil.test/"
+    world.put("https://x.example/timemap/http://a.test/", LINK_TIMEMAP.replace(A, evil))
+    world.put(
+        "https://x.example/gate/http://a.test/",
+        "",
+        302,
+        location=WAYBACK_2013,
+        link=f'<{evil}>; rel="original"',
+    )
+    world.put(
+        "https://x.example/20150601120000/http://a.test/",
+        json.dumps({**JSON_TIMEMAP, "original_uri": evil}),
+    )
+
+    for way in ("timemap", "timegate", "time-travel"):
+        with pytest.raises(ArchiveTroubleError) as caught:
+            await _adapters(asker)[way][0].find(A, AT)  # type: ignore[attr-defined]
+        assert caught.value.trouble is Trouble.NONSENSE
+
+
+async def test_a_copy_of_another_page_is_dropped(world: World, asker: Asker) -> None:
+    """Availability and redirects that name another page's copy bring nothing (B07, B13)."""
+    other = "http://web.archive.org/web/20130115102033/http://b.test/"
+    wrong = {"closest": {**AVAILABILITY["closest"], "url": other}}
+    world.put(
+        "https://archive.org/wayback/available",
+        json.dumps({"results": [{"tag": "0", "url": A, "archived_snapshots": wrong}]}),
+    )
+    world.put("https://web.archive.org/web/20150601120000/http://a.test/", "", 302, location=other)
+
+    assert await WaybackAvailability(asker).find(A, AT) == []
+    assert await WaybackLatest(asker).find(A, AT) == []
+
+
+async def test_the_wayback_machine_is_asked_another_way_when_one_is_silent(
+    world: World, asker: Asker
+) -> None:
+    """Availability is empty for pages that are there; what both ways fail at is a trouble."""
+    world.put(
+        "https://archive.org/wayback/available",
+        json.dumps({"results": [{"tag": "0", "url": A, "archived_snapshots": {}}]}),
+    )
+    world.put(
+        "https://web.archive.org/web/20150601120000/http://a.test/", "", 302, location=WAYBACK_2013
+    )
+    adapter = KNOWN["wayback"](asker)
+
+    assert isinstance(adapter, FirstOf)
+    assert [each.address for each in await adapter.find(A, AT)] == [WAYBACK_2013]
+
+    world.put("https://archive.org/wayback/available", "<html>")
+    with pytest.raises(ArchiveTroubleError):
+        await adapter.find("http://b.test/", AT)
+
+
+@pytest.mark.parametrize(
+    ("name", "service"),
+    [
+        *((name, None) for name in sorted((*KNOWN, *KNOWN_TIMEMAPS))),
+        ("timemap https://x.example/timemap/link/{url}", "x.example"),
+        ("timegate  https://x.example/gate/{url}", "x.example"),
+        ("cdx https://x.example/cdx https://x.example/{ts}/{url}", "x.example"),
+        ("weboid https://x.example:8443 https://copies.example", "x.example:8443"),
+    ],
+)
+def test_archives_are_named_in_a_setting(asker: Asker, name: str, service: str | None) -> None:
+    """Known ones by their names, others by their addresses."""
+    (adapter,) = adapters_of([name], asker)
+
+    assert service is None or adapter.name == service
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "",
+        "nobody",
+        "timemap https://x.example/",
+        "cdx https://x.example/cdx",
+        "timegate mailto:{url}",
+        "weboid",
+        "weboid ftp://x",
+    ],
+)
+def test_an_archive_that_there_is_not_is_told(asker: Asker, name: str) -> None:
+    """With those that there are."""
+    with pytest.raises(ConfigError, match=r"\[links\] archives"):
+        adapters_of([name], asker)
+
+
+async def test_another_weboid_is_asked_by_its_timemap(world: World, asker: Asker) -> None:
+    """Its copies lie at another origin of its own, which the setting names."""
+    told = {
+        **JSON_TIMEMAP,
+        "mementos": {
+            "list": [
+                {
+                    "datetime": "2013-01-15T10:20:33Z",
+                    "uri": "https://copies.example/c/20130115102033/http://a.test/",
+                }
+            ]
+        },
+    }
+    world.put("https://front.example/timemap/json/http://a.test/", json.dumps(told))
+    (adapter,) = adapters_of(["weboid https://front.example https://copies.example"], asker)
+
+    assert await adapter.find(A, AT) == [
+        Copy(
+            "front.example",
+            "https://copies.example/c/20130115102033/http://a.test/",
+            "20130115102033",
+        )
+    ]

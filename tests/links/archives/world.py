@@ -1,0 +1,131 @@
+"""Archives of the world on one loopback server: each host a prefix of its paths, answers in real formats.
+
+Their clients are the real ones and speak real HTTP; only where a host is found is bent.
+"""
+
+import asyncio
+import dataclasses
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from aiohttp import web
+
+from core.settings import EgressSettings
+from links.archives.asking import Asker, Question, Reply
+from links.archives.http import HttpFetch
+
+NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
+EGRESS = EgressSettings(allow=("127.0.0.0/8",))
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a path answers."""
+
+    status: int = 200
+    body: str | bytes = ""
+    headers: Mapping[str, str] = field(default_factory=dict)
+    delay: asyncio.Event | None = None
+
+
+@dataclass
+class Asked:
+    """What was asked."""
+
+    method: str
+    place: str  # host, path and query as they were sent
+    headers: Mapping[str, str]
+    body: str
+
+
+class Clock:
+    """Time that passes when somebody waits for it."""
+
+    def __init__(self) -> None:
+        self.at = 1_000.0
+        self.slept: list[float] = []
+
+    def monotonic(self) -> float:
+        """Seconds."""
+        return self.at
+
+    async def sleep(self, seconds: float) -> None:
+        """Pass that time."""
+        self.slept.append(seconds)
+        self.at += seconds
+        await asyncio.sleep(0)
+
+
+class World:
+    """The server: give it `answers` by host and path, see what was `asked`."""
+
+    def __init__(self) -> None:
+        self.answers: dict[str, Answer | list[Answer] | Callable[[Asked], Answer]] = {}
+        self.asked: list[Asked] = []
+        self.origin = ""
+        self.clock = Clock()
+
+    def put(self, place: str, body: str | bytes = "", status: int = 200, **headers: str) -> None:
+        """Answer there; underscores in header names stand for hyphens."""
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        self.answers[place.partition("://")[2]] = Answer(status, body, named)
+
+    @property
+    def places(self) -> list[str]:
+        """What was asked for, in order."""
+        return [each.place for each in self.asked]
+
+    async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        """Answer one request."""
+        place = request.raw_path[1:]
+        body = (await request.read()).decode()
+        asked = Asked(request.method, place, dict(request.headers), body)
+        self.asked.append(asked)
+        found = self.answers.get(place) or self.answers.get(place.partition("?")[0])
+        if isinstance(found, list):
+            found = found.pop(0) if len(found) > 1 else found[0]
+        answer = found(asked) if callable(found) else found or Answer(404, "not here")
+        if answer.delay is not None:
+            await answer.delay.wait()
+        data = answer.body if isinstance(answer.body, bytes) else answer.body.encode()
+        return web.Response(status=answer.status, body=data, headers=dict(answer.headers))
+
+    def asker(self, fetch: HttpFetch, *, gap_s: float = 0.0) -> Asker:
+        """Who asks these archives."""
+
+        async def rerouted(question: Question) -> Reply:
+            scheme, _, rest = question.url.partition("://")
+            place = (
+                question.url if question.url.startswith(self.origin) else f"{self.origin}/{rest}"
+            )
+            reply = await fetch(dataclasses.replace(question, url=place))
+            shown = reply.url.replace(f"{self.origin}/", f"{scheme}://", 1)
+            return dataclasses.replace(reply, url=shown)
+
+        clock = self.clock
+        return Asker(
+            rerouted, now=lambda: NOW, monotonic=clock.monotonic, sleep=clock.sleep, gap_s=gap_s
+        )
+
+
+@asynccontextmanager
+async def opened_world() -> AsyncIterator[World]:
+    """A server on a free port of loopback."""
+    world = World()
+    runner = web.ServerRunner(web.Server(world.handle))
+    await runner.setup()
+    try:
+        site = web.TCPSite(runner, "127.0.0.1", 0)
+        await site.start()
+        host, port = runner.addresses[0][:2]
+        world.origin = f"http://{host}:{port}"
+        yield world
+    finally:
+        await runner.cleanup()
+
+
+def fetcher(egress: EgressSettings = EGRESS, *, limit_s: float = 30.0) -> HttpFetch:
+    """The real way to the network, which is let onto loopback."""
+    return HttpFetch(egress, is_own=lambda _address: False, user_agent="Weboid", limit_s=limit_s)

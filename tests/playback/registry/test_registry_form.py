@@ -1,0 +1,278 @@
+"""The form of the registry and its answers (W03-W09, W12, W20, W24, W69)."""
+
+import html
+import re
+from ipaddress import ip_address
+from pathlib import Path
+from urllib.parse import quote, urlsplit
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from core.errors import TransientError
+from links.states import State
+from playback.front.readers import Readers, parse_networks
+from playback.front.registry.access import Access
+from playback.front.registry.forms import STAMP_S, Stamps
+from tests.playback.registry.shelf import DEAD, FINE, Front, Given, Shelf, open_front
+
+HERE, THERE = ip_address("198.51.100.7"), ip_address("203.0.113.9")
+
+
+def told(front: Front, query: str) -> str:
+    """The answer's part of the page, to a question that the form asks."""
+    text = front.get(f"/links?{query}&stamp={front.stamp()}").text
+    return text.partition('class="result"')[2]
+
+
+def fields_of(text: str) -> dict[str, str]:
+    """What the fields are filled in with, by their ids."""
+    found = re.findall(r'<input id="([^"]+)"[^>]* value="([^"]*)"', text)
+    return {name: html.unescape(value) for name, value in found}
+
+
+def test_the_form_is_filled_in_by_its_address(front: Front) -> None:
+    """Every field, and what it says is shown as it is (W69)."""
+    hostile = 'https://a.de/"><script>alert(1)</script>'
+    address = f"/links?url={quote(hostile)}&dbname=dewiki%40WMF&pattern=&namespace=4&title="
+    text = front.get(address).text
+
+    assert fields_of(text)["url"] == hostile
+    assert fields_of(text)["url-wiki"] == "dewiki@WMF"
+    assert fields_of(text)["namespace"] == "4"
+    assert "<script" not in text
+
+
+def test_a_single_address_is_answered_when_the_form_asks(front: Front) -> None:
+    """State, time and cause in words, in its normal form (W03, W51)."""
+    text = told(front, f"url={DEAD.upper().replace('GONE', 'gone')}%23top")
+
+    assert f'<span class="url" dir="ltr">{DEAD}</span>' in text
+    assert "Dead for six months" in text
+    assert "no such page" in text
+
+
+@pytest.mark.parametrize("name", ["url", "pattern"])
+def test_without_the_form_there_is_only_the_form(name: str, front: Front) -> None:
+    """Filled in, to press its button: programs get no answers for single addresses (W20)."""
+    query = f"/links?{name}={DEAD}"
+    others = {
+        "bare": front.get(query),
+        "made up": front.get(f"{query}&stamp=1795176000.{'0' * 32}"),
+        "fetched": front.get(f"{query}&stamp={front.stamp()}", sec_fetch_mode="cors"),
+    }
+    front.clock.seconds += 1
+    stamp = front.stamp()
+    front.clock.seconds += STAMP_S + 1
+    others["old"] = front.get(f"{query}&stamp={stamp}")
+
+    for found in others.values():
+        assert found.status_code == 200
+        assert "Press its button" in found.text
+        assert "Dead" not in found.text
+    assert "Dead" in front.get(f"{query}&stamp={front.stamp()}", sec_fetch_mode="navigate").text
+
+
+def test_a_stamp_is_good_for_its_neighbourhood_alone(shelf: Shelf, tmp_path: Path) -> None:
+    """A farm of machines cannot share one."""
+    access = Access(readers=Readers(parse_networks(["198.51.100.7"])))
+    with open_front(tmp_path, Given(shelf.store), access=access) as front:
+        query = f"/links?url={DEAD}&stamp={front.stamp()}"
+        elsewhere = front.get(query, x_forwarded_for="203.0.113.9").text
+        here = front.get(query).text
+
+    assert "Press its button" in elsewhere
+    assert "Dead for six months" in here
+
+
+@given(st.text(max_size=60))
+def test_no_stamp_that_others_make_holds(stamp: str) -> None:
+    """Whatever it looks like."""
+    assert not Stamps().holds(stamp, HERE, 1_000.0)
+
+
+@given(st.integers(0, 10**10), st.integers(-STAMP_S, 2 * STAMP_S))
+def test_a_stamp_holds_for_two_hours(made: int, later: int) -> None:
+    """From then on, not before, and for its own range."""
+    stamps = Stamps()
+    stamp = stamps.make(HERE, made)
+
+    assert stamps.holds(stamp, HERE, made + later) == (0 <= later <= STAMP_S)
+    assert not stamps.holds(stamp, THERE, made)
+    assert not Stamps().holds(stamp, HERE, made)
+
+
+def test_what_is_on_no_watched_page_is_not_known(front: Front) -> None:
+    """And is not looked at because somebody asks (W12, W28)."""
+    assert "No watched page has this address" in told(front, "url=https://neu.de/")
+
+
+@pytest.mark.parametrize(
+    ("query", "said"),
+    [
+        ("url=http://example.com:8o8o/", "Its port is no number"),
+        ("url=http://docs/about.htm", "has no dot"),
+        ("url=mailto:a@b.de", "neither http nor https"),
+        ("url=http%3A%2F%2Fa.de%2F%E2%80%8B", "invisible"),
+        ("pattern=test.*.com", "test.*.com"),
+        ("pattern=*.de&namespace=x", "A namespace is a number"),
+        ("pattern=*.de&after=x%2Fy", "after"),
+        ("pattern=*.de&status=odd", "no such filter"),
+        ("title=a%01b&dbname=dewiki", "control characters"),
+        ("title=Foo", "Name the wiki"),
+        ("curid=x&dbname=dewiki", "whole number"),
+        ("url=https://a.de/&dbname=de wiki", "Name the wiki"),
+    ],
+)
+def test_a_mistake_is_explained_and_the_form_stays_filled_in(
+    query: str, said: str, front: Front
+) -> None:
+    """Nobody has to type it all again."""
+    answer = front.get(f"/links?{query}&stamp={front.stamp()}")
+    name = query.partition("=")[0]
+
+    assert answer.status_code == 400
+    assert 'role="alert"' in answer.text
+    assert said in html.unescape(answer.text)
+    assert fields_of(answer.text)[name]
+
+
+@pytest.mark.parametrize(
+    ("status", "found"),
+    [("working", {FINE}), ("unreachable", {DEAD}), ("doubtful", set()), ("", {DEAD})],
+)
+def test_a_page_is_filtered_by_status(status: str, found: set[str], front: Front) -> None:
+    """Working, unreachable or doubtful; by default what has findings (W04)."""
+    text = told(front, f"dbname=dewiki&title=foo_bar&status={status}")
+
+    assert set(re.findall(r'<p class="target"><a[^>]* href="([^"]+)"', text)) == found
+
+
+@pytest.mark.parametrize("status", ["working", "unreachable"])
+def test_a_pattern_is_filtered_by_status_and_namespace(
+    status: str, shelf: Shelf, front: Front
+) -> None:
+    """And names pages of the wiki that was named, of no other (W03, W24)."""
+    shelf.page(1, "Fremd", DEAD, FINE, wiki="dewiki@OSM")
+    text = told(front, f"pattern=*.de&dbname=dewiki&status={status}&namespace=0")
+    nobody = told(front, f"pattern=*.de&dbname=dewiki&status={status}&namespace=6")
+
+    assert (DEAD in text, FINE in text) == (status == "unreachable", status == "working")
+    assert "Foo bar" in text
+    assert "Fremd" not in text
+    assert "No watched page has such an address" in nobody
+
+
+def test_a_pattern_without_a_wiki_names_no_pages(front: Front) -> None:
+    """Nobody knows whose they would be (W24)."""
+    text = told(front, "pattern=verlag.de")
+
+    assert DEAD in text
+    assert "Foo bar" not in text
+
+
+def test_a_long_answer_goes_on(shelf: Shelf, front: Front) -> None:
+    """To the next part, each address once, and the way carries what the form sent."""
+    wanted = {f"https://viele.de/{number:03}" for number in range(120)}
+    shelf.page(7, "Viele", *wanted)
+    path, found = f"/links?pattern=viele.de&dbname=dewiki&stamp={front.stamp()}", []
+    while path:
+        text = front.get(path).text
+        found += re.findall(r'<p class="target"><a[^>]* href="([^"]+)"', text)
+        more = re.search(r'rel="next" href="([^"]+)"', text)
+        path = html.unescape(more[1]) if more else ""
+
+    assert len(found) == len(wanted)
+    assert set(found) == wanted
+
+
+def test_other_pages_are_told_for_one_wiki_or_its_farm(shelf: Shelf, front: Front) -> None:
+    """Pages that had it lately among them; never another farm's (W09, W24)."""
+    shelf.page(2, "Auch hier", DEAD)
+    shelf.page(2, "Auch hier")  # it went
+    shelf.page(1, "Schwester", DEAD, wiki="frwiki")
+    shelf.page(1, "Fremd", DEAD, wiki="dewiki@OSM")
+    own = told(front, f"url={DEAD}&dbname=dewiki")
+    farm = told(front, f"url={DEAD}&dbname=dewiki&farm=1")
+
+    assert [title in own for title in ("Foo bar", "Auch hier", "Schwester", "Fremd")] == [
+        True,
+        True,
+        False,
+        False,
+    ]
+    assert [title in farm for title in ("Foo bar", "Schwester", "Fremd")] == [True, True, False]
+
+
+def test_the_first_hundred_other_pages_are_told(shelf: Shelf, front: Front) -> None:
+    """A template's link is on thousands, and the page says that there are more (W09)."""
+    for number in range(2, 130):
+        shelf.page(number, f"Seite {number}", DEAD)
+    text = told(front, f"url={DEAD}&dbname=dewiki")
+
+    assert text.count("Seite ") == 99
+    assert "There are more" in text
+
+
+def test_nothing_but_the_web_becomes_a_link(shelf: Shelf, front: Front) -> None:
+    """Addresses of copies and replacements come from outside, too; nor does a usurped domain."""
+    number = shelf.state(DEAD, State.USURPED, code=83)
+    shelf.copy(number, "odd", "javascript:alert(1)", "20200101000000")
+    shelf.seen(number, "redirect", "javascript:alert(2)")
+    text = told(front, "dbname=dewiki&curid=1")
+    addresses = [html.unescape(each) for each in re.findall(r'href="([^"]*)"', text)]
+
+    assert all(each.startswith(("https://", "http://", "/")) for each in addresses)
+    assert DEAD not in addresses
+    assert "Do not follow" in text
+
+
+def test_titles_and_texts_are_text(shelf: Shelf, front: Front) -> None:
+    """Whatever a wiki calls its pages."""
+    shelf.page(1, "<b>Foo & 'bar'</b>", "http://x<script>alert(1)</script>", DEAD)
+    for path in ("/links?dbname=dewiki&curid=1", "/links/list?dbname=dewiki&with=unreachable"):
+        text = front.get(path).text
+
+        assert "&lt;b&gt;Foo &amp; &#39;bar&#39;&lt;/b&gt;" in text
+        assert "<script" not in text
+
+
+def test_lists_lead_to_their_pages(front: Front) -> None:
+    """From a list of the wiki to what is known of a page (W05)."""
+    text = front.get("/de/links/list?dbname=dewiki&with=unreachable").text
+    found = re.search(r'<ul class="uses">\s*<li><a href="([^"]+)"', text)
+
+    assert found is not None
+    address = html.unescape(found[1])
+    assert urlsplit(address).path == "/de/links"
+    assert "Tot seit sechs Monaten" in front.get(address).text
+
+
+def test_a_page_keeps_its_language_when_it_is_changed(front: Front) -> None:
+    """The address of another language asks for nothing else."""
+    text = front.get("/externalLinkInfo?dbname=dewiki@WMF&lang=de&pageid=1").text
+    english = re.search(r'<a href="(/en/[^"]+)" lang="en"', text)
+
+    assert english is not None
+    assert '<html lang="en">' in front.get(html.unescape(english[1])).text
+
+
+def test_answers_are_kept_by_nobody(front: Front) -> None:
+    """The form's stamp is one reader's, and no machine lists the pages."""
+    answer = front.get("/links")
+
+    assert answer.headers["cache-control"] == "no-store"
+    assert answer.headers["x-robots-tag"].startswith("noindex")
+    assert "access-control-allow-origin" not in answer.headers
+    assert "set-cookie" not in answer.headers
+
+
+def test_a_registry_that_is_away_keeps_the_form(tmp_path: Path) -> None:
+    """What was typed is not lost."""
+    with open_front(tmp_path, Given(TransientError("gone"))) as front:
+        answer = front.get("/links?dbname=dewiki&title=Foo")
+
+    assert answer.status_code == 503
+    assert fields_of(answer.text)["title"] == "Foo"
+    assert "cannot be read at the moment" in answer.text

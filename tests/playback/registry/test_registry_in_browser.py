@@ -1,0 +1,140 @@
+"""The registry's pages in the real browser: for assistive technology, phones, dark rooms and gadgets."""
+
+import html
+import json
+import re
+from collections.abc import AsyncIterator, Iterator
+from contextlib import closing
+
+import pytest
+import pytest_asyncio
+
+from links.days import day_of
+from links.states import State
+from links.store.store import open_store
+from playback.front.registry.access import Access
+from playback.front.registry.desk import LinkRegistry
+from playback.front.registry.source import OpenedWhenAsked
+from playback.front.registry.throttle import Rate, Rates
+from tests.playback.conftest import CollectionBuilder, Served, serving
+from tests.playback.registry.shelf import DEAD, NOW, Shelf
+from tests.playback.screen import Screen, open_screen
+
+pytestmark = [pytest.mark.playback, pytest.mark.browser, pytest.mark.slow]
+
+MANY = Rates(Rate(1e6, 1e6), Rate(1e6, 1e6), Rate(1e6, 1e6))
+LONG = f"https://zeitung.de/{'ein-langer-pfad/' * 12}?frage={'x' * 80}"
+HOSTILE = "http://x</script><script>document.title='taken'</script>\u2028'"
+PAGES = {
+    "form": "/links",
+    "page": "/links?dbname=dewiki&curid=2",
+    "info": "/externalLinkInfo?dbname=dewiki@WMF&pageid=2&scope=all",
+    "url": f"/links?url={DEAD}&dbname=dewiki&stamp=STAMP",
+    "pattern": "/links?pattern=*.de&dbname=dewiki&stamp=STAMP",
+    "list": "/links/list?dbname=dewiki&with=unreachable",
+    "prefilled": f"/links?url={DEAD}",
+    "mistake": "/links?dbname=de%20wiki&curid=2",
+    "home": "/",
+}
+
+
+@pytest_asyncio.fixture
+async def screen() -> AsyncIterator[Screen]:
+    """A window."""
+    async with open_screen() as it:
+        yield it
+
+
+@pytest.fixture(scope="module")
+def reading(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """A front with a registry, as `weboid serve` shows it."""
+    root = tmp_path_factory.mktemp("registry")
+    builder = CollectionBuilder(root / "collection")
+    store = open_store(builder.layout)
+    shelf = Shelf(store, root)
+    shelf.fill_richly()
+    shelf.page(2, "Liste der Burgen und Schlösser", DEAD, LONG, HOSTILE, "https://casino.de/")
+    shelf.state(LONG, State.BLOCKED, code=17, checked_day=day_of(NOW))
+    shelf.state("https://casino.de/", State.USURPED, code=83)
+    store.close()
+    access = Access(rates=MANY, form_rates=MANY)
+    with closing(builder), closing(OpenedWhenAsked(builder.layout)) as source:
+        with serving(builder, links=LinkRegistry(source, access)) as served:
+            yield served
+
+
+def stamped(served: Served, name: str) -> str:
+    """The address of that page, as the form would ask for it."""
+    found = re.search(r'name="stamp" value="([^"]+)"', served.get("/links").text)
+    assert found is not None
+    return PAGES[name].replace("STAMP", found[1])
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+@pytest.mark.parametrize("width", [1200, 320], ids=["desktop", "phone"])
+async def test_axe_finds_nothing_serious(
+    width: int, dark: bool, reading: Served, screen: Screen
+) -> None:
+    """Names, contrast, landmarks and order; and nothing is wider than the window (W69)."""
+    found = {}
+    # What differs by light alone, or by width alone, is seen on a few of them.
+    names = tuple(PAGES) if width == 320 and not dark else ("form", "page", "url")
+    for name in names:
+        address = ("/de" if dark else "") + stamped(reading, name)
+        await screen.open(reading.front + address, size=(width, 900), dark=dark)
+        found[name] = await screen.findings()
+        wide = await screen.value("document.documentElement.scrollWidth - innerWidth")
+        if wide > 0:
+            found[name].append(f"wider by {wide}")
+
+    assert {name: each for name, each in found.items() if each} == {}
+
+
+async def test_the_form_works_without_script(reading: Served, screen: Screen) -> None:
+    """Typed and sent by the keyboard, its answer is on the page that comes (W03, W69)."""
+    await screen.open(reading.front + "/links")
+    await screen.value(
+        "(() => { document.querySelector('#url').value = "
+        + json.dumps(DEAD)
+        + "; document.querySelector('#url').focus(); })()"
+    )
+    await screen.send("Page.enable")
+    await screen.send("Input.dispatchKeyEvent", type="keyDown", key="Enter", code="Enter",
+                      windowsVirtualKeyCode=13, text="\r")  # fmt: skip
+    said = await screen.value("""new Promise(done => {
+        const look = () => location.search.includes('stamp=') && document.readyState === 'complete'
+            ? done(document.querySelector('.result')?.textContent ?? '') : setTimeout(look, 20);
+        look();
+    })""")
+
+    assert "Dead" in said
+    assert DEAD in said
+
+
+async def test_a_gadget_gets_its_hook_and_nothing_else_runs(
+    reading: Served, screen: Screen
+) -> None:
+    """The real browser runs the script as a wiki's page would; hostile URLs stay texts (W67)."""
+    script = reading.get("/externalLinkProblem?dbname=dewiki@WMF&pageid=2").text
+    page = (
+        "<script>window.got = []; window.mediaWiki = { hook: name => ({ fire: found =>"
+        " window.got.push([name, found]) }) };</script>"
+        f"<script>{script}</script>"
+    )
+    await screen.send("Page.navigate", url="about:blank")
+    await screen.value(f"document.open(), document.write({json.dumps(page)}), document.close(), 0")
+    got = json.loads(await screen.value("JSON.stringify(window.got)"))
+
+    assert [name for name, _ in got] == ["externalLinkProblem/query.answer"]
+    assert {each["url"] for each in got[0][1]} == {DEAD, HOSTILE, "https://casino.de/"}
+    assert await screen.value("document.title") == ""
+
+
+async def test_no_page_of_it_runs_what_stands_in_a_url(reading: Served, screen: Screen) -> None:
+    """Nor loads anything from elsewhere."""
+    await screen.open(reading.front + PAGES["page"])
+    text = await screen.value("document.querySelector('.result').textContent")
+
+    assert html.unescape(HOSTILE) in text
+    assert await screen.value("document.title") != "taken"
+    assert await screen.value("document.scripts.length") == 0

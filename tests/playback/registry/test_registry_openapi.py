@@ -1,0 +1,71 @@
+"""The description of the registry's addresses, held to what they do (OpenAPI 3.1)."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, Phase, given, settings
+from schemathesis import GenerationMode
+from schemathesis.specs.openapi.checks import positive_data_acceptance
+
+from core.layout import Layout
+from links.store.store import open_store
+from playback.front.registry.access import Access
+from playback.front.registry.openapi import description
+from playback.front.registry.throttle import Rate, Rates
+from tests.playback.registry.shelf import Given, Shelf, open_front
+
+PATH = "/links/api/openapi.json"
+MANY = Rates(Rate(1e6, 1e6), Rate(1e6, 1e6), Rate(1e6, 1e6))
+
+
+@pytest.fixture(scope="module")
+def described(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """The description as the real application gives it."""
+    root: Path = tmp_path_factory.mktemp("described")
+    opened = open_store(Layout(root))
+    shelf = Shelf(opened, root)
+    shelf.fill_richly()
+    with open_front(root, Given(opened), access=Access(rates=MANY), origin=None) as front:
+        yield schemathesis.openapi.from_asgi(PATH, front.app)
+    opened.close()
+
+
+@pytest.mark.parametrize("path", sorted(description("")["paths"]))
+def test_a_full_answer_has_the_form_that_is_described(path: str, described: Any) -> None:
+    """With everything that can be known of a link; random questions seldom meet a page."""
+    operation = described[path]["GET"]
+    for query in ({"curid": "1", "scope": "all"}, {"pageid": "1"}, {"with": "unreachable"}):
+        for form in ("json", "xml", ""):
+            given_all = {"dbname": "dewiki@WMF", "format": form, **query}
+            names = {
+                each["name"] for each in described.raw_schema["paths"][path]["get"]["parameters"]
+            }
+            asked = {name: value for name, value in given_all.items() if name in names}
+            if "pageid" in asked or "curid" in asked or "with" in asked:
+                operation.Case(query=asked).call_and_validate()
+
+
+@pytest.mark.parametrize("mode", list(GenerationMode), ids=lambda mode: mode.value)
+@pytest.mark.parametrize("path", sorted(description("")["paths"]))
+def test_the_application_does_as_described(path: str, mode: GenerationMode, described: Any) -> None:
+    """Whatever is asked, as described or not: codes, types, headers and bodies are those named."""
+
+    @settings(
+        max_examples=25, derandomize=True, deadline=None, database=None,
+        phases=(Phase.explicit, Phase.generate), suppress_health_check=list(HealthCheck),
+    )  # fmt: skip
+    @given(case=described[path]["GET"].as_strategy(generation_mode=mode))
+    def ask(case: Any) -> None:
+        names = [case.query.get(name) for name in ("curid", "pageid", "titles")]
+        is_without_page = "list" not in path and not any(
+            str(each or "").strip(" _|") for each in names
+        )
+        # That one of two parameters is needed cannot be described; it is answered with a reason.
+        case.call_and_validate(
+            excluded_checks=[positive_data_acceptance] if is_without_page else []
+        )
+
+    ask()

@@ -1,0 +1,121 @@
+"""What is said of a link, in words (W06, W55, W60)."""
+
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from core.urls import UrlFault
+from links.states import State
+from links.status import Code
+from playback.front.languages import Spoken, languages, spoken
+from playback.front.registry import words
+from playback.front.registry.answers import GROUPS, Group, Hint, Link, Note
+
+TODAY = 4_000
+
+
+@pytest.fixture(params=languages())
+def language(request: pytest.FixtureRequest) -> Iterator[str]:
+    """Each language that there is."""
+    token = spoken.set(Spoken(request.param))
+    yield request.param
+    spoken.reset(token)
+
+
+def said(language: str, days: int) -> tuple[str, str]:
+    """How long ago, and for how long."""
+    token = spoken.set(Spoken(language))
+    try:
+        return words.ago(TODAY - days, TODAY), words.lasting(TODAY - days, TODAY)
+    finally:
+        spoken.reset(token)
+
+
+@pytest.mark.parametrize(
+    ("days", "ago", "lasting"),
+    [
+        (0, "today", "since today"),
+        (1, "yesterday", "since yesterday"),
+        (2, "two days ago", "for two days"),
+        (13, "13 days ago", "for 13 days"),
+        (14, "two weeks ago", "for two weeks"),
+        (59, "eight weeks ago", "for eight weeks"),
+        (60, "two months ago", "for two months"),
+        (183, "six months ago", "for six months"),
+        (364, "eleven months ago", "for eleven months"),
+        (365, "more than one year ago", "for more than one year"),
+        (800, "more than two years ago", "for more than two years"),
+        (4_000, "more than ten years ago", "for more than ten years"),
+        (-5, "today", "since today"),
+    ],
+)
+def test_times_are_rough(days: int, ago: str, lasting: str) -> None:
+    """As people say them (W60)."""
+    assert said("en", days) == (ago, lasting)
+
+
+@pytest.mark.parametrize(
+    ("days", "ago", "lasting"),
+    [
+        (14, "vor zwei Wochen", "seit zwei Wochen"),
+        (30, "vor vier Wochen", "seit vier Wochen"),
+        (183, "vor sechs Monaten", "seit sechs Monaten"),
+        (365, "vor mehr als einem Jahr", "seit mehr als einem Jahr"),
+        (800, "vor mehr als zwei Jahren", "seit mehr als zwei Jahren"),
+    ],
+)
+def test_times_are_rough_in_german(days: int, ago: str, lasting: str) -> None:
+    """With the cases that it needs."""
+    assert said("de", days) == (ago, lasting)
+
+
+@given(st.integers(0, 65_535), st.integers(0, 65_535))
+def test_more_time_is_never_said_to_be_less(one: int, other: int) -> None:
+    """The order of the days is that of the words."""
+    order = ("day", "week", "month", "year")
+    first, second = words.rough(min(one, other)), words.rough(max(one, other))
+
+    assert (order.index(first.unit), first.units) <= (order.index(second.unit), second.units)
+
+
+@pytest.mark.parametrize("state", State)
+def test_every_state_has_a_name(state: State, language: str) -> None:
+    """And a group, in each language."""
+    assert words.name_of(state)
+    assert words.group_name(GROUPS[state])
+
+
+@pytest.mark.parametrize("code", [each for each in Code if each not in (Code.NONE, Code.FINE)])
+def test_every_failure_has_its_likely_cause(code: Code, language: str) -> None:
+    """A sentence (W06, W55)."""
+    if code in (Code.CORRECTED, Code.OTHER_SCHEME, Code.NOT_ALLOWED, Code.OUR_NETWORK):
+        return  # fine, or nothing that the site is to blame for
+    sentence = words.cause_of(Link("https://a.de/", State.DYING, code=code))
+
+    assert sentence.endswith(".")
+
+
+@pytest.mark.parametrize("state", State)
+@given(code=st.integers(0, 255), evidence=st.text(max_size=20))
+def test_nothing_that_is_known_is_too_odd_for_words(state: State, code: int, evidence: str) -> None:
+    """A later version may have kept other numbers."""
+    link = Link("https://a.de/", state, code=code, evidence=evidence, since_day=TODAY - 9)
+
+    assert words.standing_of(link, TODAY)
+    assert bool(words.cause_of(link)) <= (link.group is not Group.WORKING)
+
+
+@pytest.mark.parametrize("hint", Hint)
+def test_every_hint_is_a_sentence(hint: Hint, language: str) -> None:
+    """In each language."""
+    assert words.hint_of(Note(hint)).endswith(".")
+
+
+@pytest.mark.parametrize("fault", UrlFault)
+def test_every_fault_of_an_address_is_explained(fault: UrlFault) -> None:
+    """After the sentence that nobody can follow it (W48)."""
+    link = Link("x", State.INVALID, code=Code.INVALID, evidence=fault)
+
+    assert words.cause_of(link).count(".") >= 2
