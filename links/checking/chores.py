@@ -1,7 +1,7 @@
 """What else a checker does between passes: proposals are tested, and what nobody sees is forgotten.
 
-Replacements that readers proposed are looked at as any URL is (W17): by turns at their hosts, and only
-at hosts of the checker's own part. Once a day the checker of the first part clears the registry of what
+Replacements that readers proposed are looked at as any URL is, and held against a page beside them that
+cannot exist (W17): by turns at their hosts, and only at hosts of the checker's own part. Once a day the checker of the first part clears the registry of what
 no page has had for long (W39).
 """
 
@@ -17,7 +17,7 @@ from links.checking.plans import Means
 from links.days import day_of
 from links.findings import Finding
 from links.locator import bucket_of
-from links.replacements import Replacement, book_test, replacements_to_test
+from links.replacements import Replacement, Surroundings, book_test, replacements_to_test
 
 _LOG = logging.getLogger(__name__)
 _AT_ONCE = 20
@@ -49,12 +49,16 @@ class Chores:
         found = await self._means.desk.read(lambda rows: replacements_to_test(rows, today, _MOST))
         mine = [each for each in found if self._is_mine(each.address)]
         room = asyncio.Semaphore(_AT_ONCE)
+        deciding = await self._means.desk.do(self._means.marks.current)
+        around = Surroundings(refuses=deciding.refuses)
 
         async def test(each: Replacement) -> None:
             async with room:
                 finding = None if stop.is_set() else await self._look(each.address)
             if finding is not None:
-                await self._means.desk.write(lambda rows: book_test(rows, each, finding, today))
+                await self._means.desk.write(
+                    lambda rows: book_test(rows, each, finding, today, around)
+                )
 
         await _all([asyncio.create_task(test(each)) for each in mine])
         return len(mine)
@@ -78,7 +82,7 @@ class Chores:
         """What a look finds; None when it did not come to its turn."""
         with self._means.turns.look() as look:
             try:
-                return await self._means.looks.probe(address)
+                return await self._means.looks.probe_sibling(address)
             except asyncio.CancelledError:
                 if not look.is_crowded:
                     raise

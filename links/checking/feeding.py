@@ -9,7 +9,7 @@ it is not read again, though the registry still calls it due.
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from sqlalchemy import Connection
 
@@ -20,6 +20,7 @@ from links.checking.desk import Desk
 from links.checking.due import START, URGENT_DAY, DueUrl, Place
 from links.checking.parts import Part
 from links.checking.quirk_rows import quirks_of
+from links.presets import PRESETS, Preset
 from links.quirks import HostQuirk
 from links.states import State, may_infer
 from links.timetable import Added, Timetable
@@ -36,6 +37,12 @@ class Deciding(Protocol):
         Raises:
             BadUrlError: it is no URL.
         """
+
+    def setting(self, url: str, key: str) -> str | None:
+        """What ``every_days``, ``method`` or ``preset`` is for the URL; None when nobody said."""
+
+    def refuses(self, url: str) -> str:
+        """Why the URL may be nobody's replacement; empty when it may."""
 
 
 class Marks(Protocol):
@@ -55,11 +62,15 @@ class Candidate:
 
     Attributes:
         url: the URL.
-        get_only: its host answers HEAD badly.
+        get_only: its host answers HEAD badly, or somebody decided so.
+        preset: what it takes to be dead, when somebody decided that for the URL.
+        every_days: how often it is looked at while it works, when somebody decided that.
     """
 
     url: DueUrl
     get_only: bool
+    preset: Preset | None = None
+    every_days: int | None = None
 
 
 Table = Timetable[Candidate]
@@ -146,7 +157,7 @@ class Feed:
     def put_back(self, url: DueUrl) -> None:
         """Let a URL wait for its turn again: what was found of it is not believed."""
         self.release(url)
-        self._add(url, frozenset())
+        self._add(url, frozenset(), _Decision())
 
     def release(self, url: DueUrl) -> None:
         """The URL's result is booked, or it was given up."""
@@ -202,20 +213,25 @@ class Feed:
         if not fresh:
             return
         decided = await self._desk.do(lambda: _decided(self._marks, fresh))
-        settled = [url for url in fresh if decided[url.id] is not None or _is_settled(url)]
+        settled = [url for url in fresh if decided[url.id].state is not None or _is_settled(url)]
         if settled:
+            states = {url.id: decided[url.id].state for url in settled}
             again = self._today + _MARKED_DAYS
-            await self._desk.write(lambda rows: _settle(rows, settled, decided, due_day=again))
+            await self._desk.write(lambda rows: _settle(rows, settled, states, due_day=again))
         names = {url.host for url in fresh}
         quirks = await self._desk.read(lambda rows: quirks_of(rows, names, day=self._today))
         for url in fresh:
-            is_asked = decided[url.id] is None and url.standing.state is not State.INVALID
+            mine = decided[url.id]
+            is_asked = mine.state is None and url.standing.state is not State.INVALID
             if is_asked and not self._is_held(url):
-                self._add(url, quirks.get(url.host, frozenset()))
+                self._add(url, quirks.get(url.host, frozenset()), mine)
 
-    def _add(self, url: DueUrl, quirks: frozenset[HostQuirk]) -> None:
+    def _add(self, url: DueUrl, quirks: frozenset[HostQuirk], decided: "_Decision") -> None:
         inferable = may_infer(url.standing) and HostQuirk.UNVERIFIABLE not in quirks
-        candidate = Candidate(url, HostQuirk.GET_NEEDED in quirks)
+        get_only = HostQuirk.GET_NEEDED in quirks
+        if decided.method:
+            get_only = decided.method == "get"
+        candidate = Candidate(url, get_only, decided.preset, decided.every_days)
         match self._table.add(url.id, url.host, candidate, inferable=inferable):
             case Added.TAKEN:
                 self.in_hand.setdefault(url.host_id, {})[url.id] = url
@@ -231,16 +247,34 @@ def _is_settled(url: DueUrl) -> bool:
     return url.standing.state in SETTLED
 
 
-def _decided(marks: Marks, urls: Sequence[DueUrl]) -> dict[int, State | None]:
+class _Decision(NamedTuple):
+    """What people decided about a URL."""
+
+    state: State | None = None
+    method: str = ""
+    preset: Preset | None = None
+    every_days: int | None = None
+
+
+def _decided(marks: Marks, urls: Sequence[DueUrl]) -> dict[int, _Decision]:
     """What people decided about each."""
     deciding = marks.current()
-    found: dict[int, State | None] = {}
-    for url in urls:
-        try:
-            found[url.id] = deciding.state_of(url.url)
-        except BadUrlError:  # a rule of URLs that is newer than the row
-            found[url.id] = None
-    return found
+    return {url.id: _decision(deciding, url.url) for url in urls}
+
+
+def _decision(deciding: Deciding, url: str) -> _Decision:
+    try:
+        state = deciding.state_of(url)
+        if state is not None:
+            return _Decision(state)
+        method, preset, days = (
+            deciding.setting(url, key) or "" for key in ("method", "preset", "every_days")
+        )
+    except BadUrlError:  # a rule of URLs that is newer than the row
+        return _Decision()
+    # What a newer version wrote, or a hand, decides nothing.
+    every = int(days) if days.isascii() and days.isdigit() and len(days) < 4 else 0
+    return _Decision(None, method, PRESETS.get(preset), every or None)
 
 
 def _settle(

@@ -262,7 +262,9 @@ class Passing:
     def _found(self, candidate: Candidate, finding: Finding, keeper: Keeper) -> None:
         """Keep what was found, and what was held back until now, unless nobody answers any more."""
         url = candidate.url
-        for each in self._guard.take(url, Result(url.id, finding, self._clock.now())):
+        now = self._clock.now()
+        result = Result(url.id, finding, now, candidate.preset, candidate.every_days)
+        for each in self._guard.take(url, result):
             keeper.put(*each)
         if self._guard.doubts and not self._doubts:
             self._keep_held(keeper)

@@ -205,12 +205,23 @@ class Days:
 class Decided:
     """Marks by host."""
 
-    def __init__(self, states: dict[str, State] | None = None) -> None:
+    def __init__(
+        self, states: dict[str, State] | None = None, settings: dict[str, str] | None = None
+    ) -> None:
         self.states = states or {}
+        self.settings = settings or {}
 
     def current(self) -> "Decided":
         """Itself."""
         return self
+
+    def refuses(self, _url: str) -> str:
+        """Nothing."""
+        return ""
+
+    def setting(self, _url: str, key: str) -> str | None:
+        """What a test says, of all URLs."""
+        return self.settings.get(key)
 
     def state_of(self, url: str) -> State | None:
         """What a test says."""
