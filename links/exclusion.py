@@ -13,7 +13,7 @@ counts once, and a search that meets an entry says so.
 """
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, NoReturn
@@ -22,14 +22,14 @@ from sqlalchemy import Connection, case, delete, insert, select, update
 
 from core.errors import BadUrlError, InputError
 from core.hosts import canonical_host
+from core.urls import fetch_key
 from links.link_patterns import LinkPattern, parse_link_pattern
 from links.locator import Locator, domain_index
-from links.store.schema import excluded, pages
+from links.store.schema import excluded
 
 ENTRY_LIMIT_CHARS = 2_000
 ENTRIES_LIMIT = 5_000
 _MOST_TOLD = 5
-_ROWS_AT_ONCE = 400
 
 
 class Form(StrEnum):
@@ -99,16 +99,26 @@ class Exclusions:
 
 
 def exclusions_of(settings: Mapping[str, Any]) -> Exclusions:
-    """The list in a wiki's settings. What cannot be read there excludes nothing."""
-    entries = []
+    """The list in a wiki's settings. What cannot be read there excludes nothing: `unreadable`."""
+    return Exclusions(entry for entry in _kept(settings) if isinstance(entry, Entry))
+
+
+def unreadable(settings: Mapping[str, Any]) -> list[str]:
+    """Why each entry in a wiki's settings that is none is none; it was written there by hand."""
+    return [entry for entry in _kept(settings) if isinstance(entry, str)]
+
+
+def _kept(settings: Mapping[str, Any]) -> Iterator[Entry | str]:
     for form in Form:
-        kept = settings.get(form.value)
-        for text in kept if isinstance(kept, list) else ():
+        kept = settings.get(form.value, [])
+        if not isinstance(kept, list):
+            yield f"The setting {form.value} is no list."
+            continue
+        for text in kept:
             try:
-                entries.append(parse_entry(str(text), form))
-            except InputError:
-                continue  # `weboid links exclude` lets none in
-    return Exclusions(entries)
+                yield parse_entry(str(text), form)
+            except InputError as error:
+                yield str(error)
 
 
 def with_entry(settings: Mapping[str, Any], entry: Entry) -> dict[str, Any]:
@@ -206,31 +216,6 @@ class Changes:
         rows.execute(delete(excluded).where(table.wiki_id == wiki_id, table.pages <= 0))
 
 
-def write_excluded(rows: Connection, found: Mapping[int, Mapping[str, int]], *, today: int) -> None:
-    """Write what was kept out of pages, and count it for their wikis.
-
-    Args:
-        rows: of a transaction that writes.
-        found: for each page that is written today, by the registry's number, its `tally`; empty for
-            a page that has none, or goes away.
-        today: the day.
-    """
-    numbers = sorted(found)
-    changes: dict[int, Changes] = {}
-    for start in range(0, len(numbers), _ROWS_AT_ONCE):
-        part = numbers[start : start + _ROWS_AT_ONCE]
-        question = select(pages.c.id, pages.c.wiki_id, pages.c.excluded).where(pages.c.id.in_(part))
-        for row in rows.execute(question.order_by(pages.c.id)).all():
-            after = tally_text(found[row.id])
-            if after == row.excluded:
-                continue
-            rows.execute(update(pages).where(pages.c.id == row.id).values(excluded=after))
-            of_wiki = changes.setdefault(row.wiki_id, Changes())
-            of_wiki.note(tally_from(row.excluded), found[row.id])
-    for wiki_id in sorted(changes):
-        changes[wiki_id].write(rows, wiki_id, today=today)
-
-
 def counts_of(rows: Connection, wiki_id: int) -> dict[str, tuple[int, int, int]]:
     """(links, pages, last day) of each entry that kept something out."""
     found = rows.execute(
@@ -263,9 +248,11 @@ def _domain(text: str) -> Entry:
     if "@" in text:
         _refuse(text, "a domain has no user name")
     try:
+        fetch_key(f"http://{text}/", allow_single_label=True)
         host = canonical_host(text)
     except BadUrlError as error:
-        _refuse(text, str(error).removesuffix("."), error)
+        said = str(error).removesuffix(".").rpartition(": ")[2]
+        _refuse(text, f"it is no host ({said})", error)
     index = domain_index(host)
     is_tree = not index.startswith(("V4.", "V6."))
     return Entry(host, Form.DOMAIN, LinkPattern(host, "", index, is_tree, any_port=True))

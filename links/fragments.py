@@ -7,7 +7,6 @@ searched for first, in microseconds, and the few fragments whose words are found
 
 import re
 from collections.abc import Iterator
-from functools import cached_property
 from typing import Any
 
 import re2
@@ -60,9 +59,8 @@ class Fragments:
 
     def search(self, text: str) -> Iterator[int]:
         """The numbers of those that are found in the text, in their order."""
-        if not text.isascii():  # other letters may be equal to ours but for their case
-            return iter(sorted(self._everything.search(text)))
-        words = self._words.search(text.lower())
+        # The long s is an s but for its case; no other letter beyond ASCII stays one as a small letter.
+        words = self._words.search(text.lower().replace("\u017f", "s"))
         alone = {number for word in words for number in self._numbers[word]}
         found = {number for number in alone if self.pattern(number).search(text)}
         if self._wordless:
@@ -76,10 +74,6 @@ class Fragments:
             options = re2_options(REGEX_LIMIT_BYTES)
             found = self._compiled[number] = re2.compile(self._expressions[number], options)
         return found
-
-    @cached_property
-    def _everything(self) -> Expressions:
-        return Expressions(self._expressions)
 
 
 def words_of(fragment: str) -> list[str]:

@@ -193,8 +193,7 @@ def _ipv6(text: str, host: str) -> tuple[str, bool]:
 def _canonical(text: str, host: str) -> str:
     try:
         # As the URLs that it is compared with: what no link can have finds none.
-        if "." in host.strip(".") or host.startswith("["):
-            fetch_key(f"http://{host}/")
+        fetch_key(f"http://{host}/", allow_single_label=True)
         return canonical_host(host)
     except BadUrlError as error:
         said = str(error).removesuffix(".").rpartition(": ")[2]

@@ -132,6 +132,9 @@ def _on_hosts(rows: Reader, pattern: LinkPattern, on: list[Host], size: int) -> 
 
     Most hosts have few links: they are read together, and only when there are too many one by one.
     """
+    if len(on) == 1:
+        yield from _on_host(rows, pattern, on[0], ("", 0), size)
+        return
     known = pattern.head[:PATH_HEAD_CHARS]
     asked: dict[str, Any] = {"hosts": [host.id for host in on], "most": LINKS_AT_ONCE}
     if len(known) == PATH_HEAD_CHARS:

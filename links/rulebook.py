@@ -17,8 +17,9 @@ from typing import Any
 from sqlalchemy import Connection, delete, insert, select
 
 from core.errors import InputError
-from links.exclusion import exclusions_of
+from links.exclusion import exclusions_of, warning_for
 from links.farms import OwnHosts
+from links.link_patterns import LinkPattern
 from links.sorting import WikiRules
 from links.spam import ListKind, SpamList, SpamLists
 from links.store.schema import farms, spam_lists, wikis
@@ -85,6 +86,24 @@ class RuleBook:
                 self._kept.clear()
             self._kept[wiki_id] = (seen, made)
         return made
+
+
+def search_warnings(
+    rows: Connection, book: RuleBook, pattern: LinkPattern, named: Mapping[int, str]
+) -> list[str]:
+    """What a search is told whose pattern meets entries of exclusion lists (X06).
+
+    Args:
+        rows: a connection.
+        book: the rules.
+        pattern: what is searched for.
+        named: the wikis that are searched, by their numbers: their names.
+    """
+    warnings = (
+        warning_for(pattern, book.rules_of(rows, wiki_id).exclusions.meeting(pattern), name)
+        for wiki_id, name in named.items()
+    )
+    return [warning for warning in warnings if warning]
 
 
 def put_list(

@@ -43,7 +43,8 @@ def links(
     """Runs `weboid links` on the collection, as `main` does: exit code, stdout and stderr."""
 
     def run(*arguments: str) -> tuple[int, str, str]:
-        command = ["weboid", "links", *arguments, "--collection", str(tmp_path)]
+        where = () if arguments[0] == "interwiki" else ("--collection", str(tmp_path))
+        command = ["weboid", "links", *arguments, *where]
         monkeypatch.setattr(sys, "argv", command)
         with pytest.raises(SystemExit) as ended:
             main()
@@ -142,14 +143,14 @@ def test_an_excluded_host_is_counted_and_told_of(store: Store, links: Links) -> 
     tried = facts(links(*add, "--dry-run", "--json"))
     assert (tried["entries"][0]["known_links"], stale(store)) == (2, [])
     assert links("exclude", "list", "--wiki", "dewiki")[1] == "Nothing is excluded.\n"
-    assert "2 links of it are known now" in links(*add)[1]
+    assert "links to it that are known now: 2" in links(*add)[1]
     assert stale(store) == [1, 2, 3, 4, 5]
 
     feed(store, {number: [CC, f"{CC}/deed"] for number in range(1, 6)}, day=TODAY + 1)
     with store.writing() as rows:
         wiki = find_wiki(rows, WikiName("dewiki"))
         assert wiki is not None
-        drop_pages(rows, wiki.id, [5])
+        drop_pages(rows, wiki.id, [5], day=TODAY + 1)
     listed = facts(links("exclude", "list", "--wiki", "dewiki", "--json"))["entries"]
     assert [(each["links"], each["pages"], each["as"]) for each in listed] == [(8, 4, "pattern")]
     on_wiki = ("search", "*.creativecommons.org", "--wiki", "dewiki")
@@ -159,7 +160,7 @@ def test_an_excluded_host_is_counted_and_told_of(store: Store, links: Links) -> 
     assert "creativecommons.org" in links(*on_wiki)[2]
 
     removed = links("exclude", "remove", "creativecommons.org", "--wiki", "dewiki")
-    assert "4 pages had such links" in removed[1]
+    assert "read again: 4." in removed[1]
     assert stale(store) == [1, 2, 3, 4]
 
 
@@ -181,7 +182,7 @@ def test_spam_lists_are_kept_and_their_hits_shown(
     assert ([each["line"] for each in tried["problems"]], tried["lines"]) == ([2], 1)
     assert facts(links("spam", "lists", "--json"))["lists"] == []
     code, out, err = links("spam", "load", str(black), "--farm", "WMF")
-    assert (code, "1 lines are used" in out, "line 2" in err) == (Exit.SOME_FAILED, True, True)
+    assert (code, "lines in use: 1." in out, "line 2" in err) == (Exit.SOME_FAILED, True, True)
     for file in (white, blocked):
         assert links("spam", "load", str(file), "--wiki", "dewiki")[0] == Exit.OK
     kept = facts(links("spam", "lists", "--json"))["lists"]
@@ -224,3 +225,29 @@ def test_spam_lists_are_kept_and_their_hits_shown(
     assert (
         links("spam", "hits", "--wiki", "dewiki")[1] == "No page of dewiki@WMF has such a link.\n"
     )
+
+
+def test_interwiki_links_become_urls_that_are_imported(
+    store: Store, links: Links, tmp_path: Path
+) -> None:
+    """Direct links and indirect ones of a page, in one import (W49)."""
+    known, table = tmp_path / "map.json", tmp_path / "iwlinks.tsv"
+    prefixes = [
+        {"prefix": "doi", "url": "https://dx.doi.org/$1"},
+        {"prefix": "en", "local": "", "url": "https://en.wikipedia.org/wiki/$1"},
+    ]
+    known.write_text(json.dumps({"query": {"interwikimap": prefixes}}))
+    table.write_text("iwl_from\tiwl_prefix\tiwl_title\n7\tdoi\t10.1000/a_b\n7\ten\tX\nbad\n")
+
+    code, out, err = links("interwiki", str(known), str(table))
+    both = tmp_path / "both"
+    both.write_text(f"7\thttp://far.org/\n{out}")
+    links("import", str(both), "--wiki", "dewiki")
+    found = facts(links("search", "*.org", "--wiki", "dewiki", "--json"))["links"]
+
+    assert (code, err) == (
+        Exit.SOME_FAILED,
+        "Line 4 is no page id, prefix and title between tabs.\n",
+    )
+    assert out == '{"page_id": 7, "url": "https://dx.doi.org/10.1000/a_b"}\n'
+    assert [link["url"] for link in found] == ["https://dx.doi.org/10.1000/a_b", "http://far.org/"]

@@ -20,6 +20,7 @@ from links.exclusion import (
     tally,
     tally_from,
     tally_text,
+    unreadable,
     warning_for,
     with_entry,
     without_entry,
@@ -124,8 +125,10 @@ def test_settings_keep_the_list() -> None:
     assert settings == {"other": 1, "excluded_domains": ["b.com"], "exclusion_list": ["a.org/x"]}
     assert without_entry(settings, "c.com", Form.DOMAIN) is None
     assert without_entry(settings, "B.COM", Form.DOMAIN) == {**settings, "excluded_domains": []}
-    broken = exclusions_of({"excluded_domains": ["*", "b.com", 5], "exclusion_list": "x"})
-    assert [entry.text for entry in broken.entries][:1] == ["b.com"]
+    broken = {"excluded_domains": ["*", "b.com", {}], "exclusion_list": "x"}
+    assert [entry.text for entry in exclusions_of(broken).entries] == ["b.com"]
+    assert len(unreadable(broken)) == 3
+    assert unreadable(settings) == []
 
 
 def test_a_full_list_takes_no_more() -> None:

@@ -89,6 +89,8 @@ def test_a_pattern_means_what_linkfilter_means(pattern: str, inside: str, outsid
         ("example.org/\ud800", "U+D800"),
         ("a" * 70_000, "longer than"),
         ("1.2.3.256", "no host"),
+        ("{}", "no host"),
+        ("*.-a", "no host"),
     ],
 )
 def test_what_is_no_pattern_is_refused_with_a_reason(pattern: str, why: str) -> None:

@@ -173,6 +173,12 @@ def test_searching_for_words_first_finds_the_same(fragments: list[str], parts: l
     assert found == [number for number, (_, whole) in enumerate(good) if re2.search(whole, text)]
 
 
+@pytest.mark.parametrize("host", ["casino", "CASINO", "ca\u017fino", "po\u212aer"])
+def test_letters_are_equal_but_for_their_case_beyond_ascii_too(host: str) -> None:
+    """The long s and the sign of Kelvin, as RE2 has it."""
+    assert list(Fragments(["poker", "casino"]).search(f"http://{host}.org/ä")) != []
+
+
 def test_hits_keep_their_days(store: Store) -> None:
     """From the first to the last; what a page has no more stays as a trace, and is not listed (W52)."""
     rows = Rows(store)

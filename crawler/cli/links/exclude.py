@@ -8,7 +8,8 @@ import click
 
 from core.errors import InputError
 from crawler.cli.exits import Exit
-from crawler.cli.links.opened import opened_store, wiki_named
+from crawler.cli.links.named import wiki_named
+from crawler.cli.links.opening import opened_registry
 from crawler.cli.options import collection_option, database_option, json_option
 from crawler.cli.tables import clean, table, width
 from links.books.wikis import Wiki, change_wiki
@@ -19,6 +20,7 @@ from links.exclusion import (
     counts_of,
     exclusions_of,
     parse_entry,
+    unreadable,
     with_entry,
     without_entry,
 )
@@ -79,7 +81,7 @@ def add_command(
     so that their feeder brings their links anew.
     """
     entries = [parse_entry(text, _FORMS[word]) for text in texts]
-    with opened_store(collection, database_url) as store:
+    with opened_registry(collection, database_url) as store:
         with store.reading() as rows:
             found = wiki_named(rows, wiki)
         changed: dict[str, int] = {}
@@ -103,7 +105,7 @@ def add_command(
     would = "Would exclude" if dry_run else "Excluded"
     for entry in entries:
         count = changed[entry.text]
-        note = f": {count:,} links of it are known now" if count else ""
+        note = f" (links to it that are known now: {count:,})" if count else ""
         click.echo(f"{would} {clean(entry.text)} for {found.name}{note}.")
     if any(changed.values()) and not dry_run:
         click.echo("They leave as their pages are read again, which are marked for it.")
@@ -130,7 +132,7 @@ def remove_command(
 ) -> int:
     """Take entries out of the list; pages that had such links are read again."""
     marked = 0
-    with opened_store(collection, database_url) as store, store.writing() as rows:
+    with opened_registry(collection, database_url) as store, store.writing() as rows:
         found = wiki_named(rows, wiki)
         settings: Any = settings_of(found.settings)
         for text in texts:
@@ -152,7 +154,7 @@ def remove_command(
     for text in texts:
         click.echo(f"{'Would remove' if dry_run else 'Removed'} {clean(text)} from {found.name}.")
     if marked:
-        click.echo(f"{marked:,} pages had such links, and are marked to be read again.")
+        click.echo(f"Pages that had such links, and are marked to be read again: {marked:,}.")
     return Exit.OK
 
 
@@ -163,18 +165,22 @@ def remove_command(
 @json_option
 def list_command(*, wiki: str, collection: Path, database_url: str, as_json: bool) -> int:
     """Show the list, with how much each entry keeps out."""
-    with opened_store(collection, database_url) as store, store.reading() as rows:
+    with opened_registry(collection, database_url) as store, store.reading() as rows:
         found = wiki_named(rows, wiki)
-        entries = exclusions_of(settings_of(found.settings)).entries
+        settings = settings_of(found.settings)
+        entries = exclusions_of(settings).entries
         counts = counts_of(rows, found.id)
     facts = [_entry_facts(entry.text, _WORDS[entry.form], counts) for entry in entries]
     named = {entry.text for entry in entries}
     facts += [_entry_facts(text, "", counts) for text in sorted(set(counts) - named)]
     if as_json:
-        click.echo(json.dumps({"wiki": str(found.name), "entries": facts}, ensure_ascii=False))
+        document = {"wiki": str(found.name), "entries": facts, "unreadable": unreadable(settings)}
+        click.echo(json.dumps(document, ensure_ascii=False))
         return Exit.OK
     for line in _lines(facts):
         click.echo(line)
+    for why in unreadable(settings):
+        click.echo(clean(why), err=True)
     return Exit.OK
 
 
@@ -212,7 +218,7 @@ def suggest_command(
     Those that very many pages link to, always with the same few links: a search for them finds
     everything and tells nothing. Whether they are to be trusted is yours to say.
     """
-    with opened_store(collection, database_url) as store, store.reading() as rows:
+    with opened_registry(collection, database_url) as store, store.reading() as rows:
         found = wiki_named(rows, wiki)
         hosts = suggest(rows, found.id, least_share=share, most_urls=most_urls)
     if as_json:

@@ -6,22 +6,23 @@ from crawler.cli.groups import LazyGroup
 
 _COMMANDS: dict[str, str] = {
     "add-page": "crawler.cli.links.add_page",
-    "import": "crawler.cli.links.importing",
-    "ls": "crawler.cli.links.listing",
-    "purge": "crawler.cli.links.purge",
-    "show": "crawler.cli.links.show",
-    "wiki": "crawler.cli.links.wiki",
     "check": "crawler.cli.links.check",
-    "exclude": "crawler.cli.links.exclude",
-    "search": "crawler.cli.links.search",
-    "spam": "crawler.cli.links.spam",
     "confirm": "crawler.cli.links.confirm",
+    "copies": "crawler.cli.links.copies",
+    "exclude": "crawler.cli.links.exclude",
+    "import": "crawler.cli.links.importing",
+    "interwiki": "crawler.cli.links.interwiki",
+    "ls": "crawler.cli.links.listing",
     "mark": "crawler.cli.links.mark",
     "passes": "crawler.cli.links.passes",
+    "purge": "crawler.cli.links.purge",
+    "recognise": "crawler.cli.links.recognise",
     "replace": "crawler.cli.links.replace",
     "report": "crawler.cli.links.report",
-    "copies": "crawler.cli.links.copies",
-    "recognise": "crawler.cli.links.recognise",
+    "search": "crawler.cli.links.search",
+    "show": "crawler.cli.links.show",
+    "spam": "crawler.cli.links.spam",
+    "wiki": "crawler.cli.links.wiki",
 }
 
 

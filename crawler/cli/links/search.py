@@ -9,15 +9,15 @@ import click
 from sqlalchemy import Connection
 
 from crawler.cli.exits import Exit
-from crawler.cli.links.opened import opened_store, wiki_named
+from crawler.cli.links.named import wiki_named
+from crawler.cli.links.opening import opened_registry
 from crawler.cli.options import collection_option, database_option, json_option
-from crawler.cli.tables import clean, table, width
+from crawler.cli.tables import clean, fitted, table, width
 from links.books.wikis import Wiki, all_wikis
 from links.days import date_of
-from links.exclusion import warning_for
 from links.link_patterns import LinkPattern, parse_link_pattern
 from links.link_search import STATES, Found, FoundLink, StateClass, Wanted, search_links
-from links.rulebook import RuleBook
+from links.rulebook import RuleBook, search_warnings
 from links.store.store import Store
 
 _STATES = click.Choice([str(state) for state in StateClass])
@@ -60,7 +60,7 @@ def command(
     docs/link-search.md.
     """
     meant = parse_link_pattern(pattern)
-    with opened_store(collection, database_url) as store:
+    with opened_registry(collection, database_url) as store:
         with store.reading() as rows:
             of_wiki = None if wiki is None else wiki_named(rows, wiki)
             warnings = _warnings(rows, meant, of_wiki)
@@ -131,15 +131,9 @@ def _parts(
 
 def _warnings(rows: Connection, pattern: LinkPattern, wiki: Wiki | None) -> list[str]:
     """What the exclusion lists of the wikis that are searched keep out."""
-    book = RuleBook()
     asked = all_wikis(rows)[:_WIKIS_ASKED] if wiki is None else [wiki]
-    warnings = (
-        warning_for(
-            pattern, book.rules_of(rows, each.id).exclusions.meeting(pattern), str(each.name)
-        )
-        for each in asked
-    )
-    return [warning for warning in warnings if warning]
+    named = {each.id: str(each.name) for each in asked}
+    return search_warnings(rows, RuleBook(), pattern, named)
 
 
 def _lines(found: Sequence[FoundLink]) -> list[str]:
@@ -150,11 +144,16 @@ def _lines(found: Sequence[FoundLink]) -> list[str]:
             link.state.name.lower(),
             "never" if link.checked_day is None else str(date_of(link.checked_day)),
             link.url,
-            _pages(link),
         )
         for link in found
     ]
-    return table(("state", "checked", "link", "on"), rows, columns=width())
+    head, *lines = table(("state", "checked", "link"), rows, columns=width())
+    told = [head]
+    for link, line in zip(found, lines, strict=True):
+        told.append(line)
+        if link.pages:
+            told.append(fitted(f"    on {_pages(link)}", width()))
+    return told
 
 
 def _pages(link: FoundLink) -> str:

@@ -12,7 +12,8 @@ from rich.progress import Progress, SpinnerColumn, TextColumn
 from core.clock import SystemClock
 from core.errors import InputError
 from crawler.cli.exits import Exit
-from crawler.cli.links.opened import farm_named, opened_store, wiki_named
+from crawler.cli.links.named import farm_named, wiki_named
+from crawler.cli.links.opening import opened_registry
 from crawler.cli.options import collection_option, database_option, json_option
 from crawler.cli.tables import clean, table, width
 from links.books.wikis import Wiki, all_farms, all_wikis
@@ -82,7 +83,7 @@ def load_command(
     """
     today = day_of(_CLOCK.now())
     given = _read(file, kind, name or file.name)
-    with opened_store(collection, database_url) as store, store.writing() as rows:
+    with opened_registry(collection, database_url) as store, store.writing() as rows:
         farm_id, wiki_id = _owner(store, wiki, farm)
         if dry_run:
             read = SpamLists([given])
@@ -102,8 +103,8 @@ def load_command(
         }
         click.echo(json.dumps(document, ensure_ascii=False))
     else:
-        would = "would be used" if dry_run else "are used"
-        click.echo(f"{clean(given.name)} ({given.kind}): {read.size:,} lines {would}.")
+        would = "would be used" if dry_run else "in use"
+        click.echo(f"{clean(given.name)} ({given.kind}), lines {would}: {read.size:,}.")
         for problem in problems[:_PROBLEMS_TOLD]:
             click.echo(f"line {problem.hit.line}: {clean(problem.reason)}", err=True)
         if len(problems) > _PROBLEMS_TOLD:
@@ -120,7 +121,7 @@ def unload_command(
     *, name: str, wiki: str | None, farm: str | None, collection: Path, database_url: str
 ) -> int:
     """Forget a list."""
-    with opened_store(collection, database_url) as store, store.writing() as rows:
+    with opened_registry(collection, database_url) as store, store.writing() as rows:
         farm_id, wiki_id = _owner(store, wiki, farm)
         if not remove_list(rows, farm_id, name, wiki_id=wiki_id):
             raise InputError(
@@ -136,7 +137,7 @@ def unload_command(
 @json_option
 def lists_command(*, collection: Path, database_url: str, as_json: bool) -> int:
     """Show the lists that are kept."""
-    with opened_store(collection, database_url) as store, store.reading() as rows:
+    with opened_registry(collection, database_url) as store, store.reading() as rows:
         kept = lists_kept(rows)
         names = {farm.id: farm.name for farm in all_farms(rows)}
         wikis = {wiki.id: str(wiki.name) for wiki in all_wikis(rows)}
@@ -172,7 +173,7 @@ def hits_command(
     *, wiki: str, limit: int, after: str, collection: Path, database_url: str, as_json: bool
 ) -> int:
     """Show the pages of a wiki that have links which a list names."""
-    with opened_store(collection, database_url) as store, store.reading() as rows:
+    with opened_registry(collection, database_url) as store, store.reading() as rows:
         found = wiki_named(rows, wiki)
         hits = spam_on(rows, found.id, limit=limit + 1, after=_place(after))
     more = _after(hits[limit - 1]) if len(hits) > limit else ""
@@ -206,7 +207,7 @@ def test_command(
     *, urls: tuple[str, ...], wiki: str, collection: Path, database_url: str, as_json: bool
 ) -> int:
     """Show what a wiki's rules make of URLs: watched, or why not."""
-    with opened_store(collection, database_url) as store, store.reading() as rows:
+    with opened_registry(collection, database_url) as store, store.reading() as rows:
         rules = RuleBook().rules_of(rows, wiki_named(rows, wiki).id)
     found = [sort_link(url, rules) for url in urls]
     for each in found:
@@ -238,7 +239,7 @@ def scan_command(
     Pages of the wiki that have such a link are marked, so that their feeder brings their links anew
     and each is noted with its line.
     """
-    with opened_store(collection, database_url) as store:
+    with opened_registry(collection, database_url) as store:
         with store.reading() as rows:
             found = wiki_named(rows, wiki)
         looked_at, named, marked = _scan(store, found, dry_run=dry_run)
@@ -246,11 +247,11 @@ def scan_command(
         document = {"wiki": str(found.name), "looked_at": looked_at, "links": named}
         click.echo(json.dumps({**document, "pages_marked": marked, "dry_run": dry_run}))
         return Exit.OK
-    click.echo(f"{looked_at:,} links looked at, {len(named):,} named by a list.")
+    click.echo(f"Links looked at: {looked_at:,}; named by a list: {len(named):,}.")
     for url, line in list(named.items())[:20]:
         click.echo(f"{clean(url)}: {clean(line)}")
     if not dry_run:
-        click.echo(f"{marked:,} pages are marked to be read again.")
+        click.echo(f"Pages that are newly marked to be read again: {marked:,}.")
     return Exit.OK
 
 

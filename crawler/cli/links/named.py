@@ -1,26 +1,9 @@
-"""What commands about rules and searches share: the registry, and a wiki in it by its name."""
-
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
-from pathlib import Path
+"""A wiki or a farm of the registry by its name."""
 
 from sqlalchemy import Connection
 
 from core.errors import InputError
-from crawler.collection import read_collection
 from links.books.wikis import Farm, Wiki, all_farms, find_farm, known_wiki, parse_wiki
-from links.store.store import Store, open_store
-
-
-@contextmanager
-def opened_store(collection: Path, database_url: str) -> Iterator[Store]:
-    """The registry of a collection, closed at the end of the block.
-
-    Raises:
-        UnavailableError: there is no collection.
-    """
-    with closing(open_store(read_collection(collection), database_url)) as store:
-        yield store
 
 
 def wiki_named(rows: Connection, name: str) -> Wiki:
