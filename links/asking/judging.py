@@ -27,6 +27,7 @@ from links.asking.pages import (
 from links.asking.redirects import Ending, ending
 from links.asking.troubles import SAYS, Trouble
 from links.asking.ways import target_of
+from links.false_status import plausible
 from links.findings import Finding, Hop, How, Verdict
 from links.status import Code
 
@@ -198,7 +199,7 @@ def _of_answer(finding: Finding, trace: Trace, answer: Answer, now: datetime) ->
             verdict=Verdict.SUSPECT,
             note=trace.unfollowed,
         )
-    reading = status.plausible(head.status, head.mime, answer.length, answer.body)
+    reading = plausible(head.status, head.mime, answer.length, answer.body)
     finding = replace(finding, code=reading.code, verdict=reading.verdict, note=reading.note)
     if reading.verdict is not Verdict.OK:
         return finding

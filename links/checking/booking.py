@@ -9,7 +9,7 @@ they were when the look began: in between a person may have marked a URL, or a p
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -31,7 +31,6 @@ from links.checking.traits import host_traits, url_traits
 from links.days import day_of
 from links.findings import Finding, How, Verdict
 from links.locator import SCHEMES, Locator
-from links.presets import Preset
 from links.quirks import HostQuirk, UrlQuirk
 from links.reports import drop_reports
 from links.states import State
@@ -51,15 +50,11 @@ class Result:
         url_id: the URL's row.
         finding: what was found.
         moment: when, aware.
-        preset: what the URL is judged by instead of the rules' own, when people decided so.
-        every_days: from a good look to the next, when people decided that.
     """
 
     url_id: int
     finding: Finding
     moment: datetime
-    preset: Preset | None = None
-    every_days: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,18 +165,12 @@ def _book_once(connection: Connection, results: list[Result], rules: Rules) -> l
         if kept.standing.state in SETTLED:
             batch.pass_over(where, result, kept)
             continue
-        change = change_of(kept, finding, day, _rules_for(result, rules))
-        if result.every_days is not None and change.standing.state is State.ALIVE:
-            change = replace(change, due_day=day + result.every_days)
+        change = change_of(kept, finding, day, rules.of(where.url))
         batch.add(where, result, finding, kept, change)
         contradicts = is_contradicted(kept, finding, day)
         batch.add_traits(row, where, result.finding, contradicts=contradicts)
     batch.write(connection)
     return batch.booked
-
-
-def _rules_for(result: Result, rules: Rules) -> Rules:
-    return rules if result.preset is None else replace(rules, preset=result.preset)
 
 
 def _rows(connection: Connection, ids: Sequence[int]) -> dict[int, Any]:

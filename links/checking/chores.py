@@ -1,7 +1,7 @@
 """What else a checker does between passes: proposals are tested, and what nobody sees is forgotten.
 
-Replacements that readers proposed are looked at as any URL is, and held against a page beside them that
-cannot exist (W17): by turns at their hosts, and only at hosts of the checker's own part. Once a day the checker of the first part clears the registry of what
+Replacements that readers proposed are looked at as any URL is (W17): by turns at their hosts, and only
+at hosts of the checker's own part. Once a day the checker of the first part clears the registry of what
 no page has had for long (W39).
 """
 
@@ -16,7 +16,9 @@ from links.checking.parts import Part
 from links.checking.plans import Means
 from links.days import day_of
 from links.findings import Finding
+from links.limits import forget_acts
 from links.locator import bucket_of
+from links.marking import settle
 from links.replacements import Replacement, Surroundings, book_test, replacements_to_test
 
 _LOG = logging.getLogger(__name__)
@@ -47,10 +49,10 @@ class Chores:
         """Look at the addresses that somebody proposed for dead links; how many."""
         today = day_of(self._means.clock.now())
         found = await self._means.desk.read(lambda rows: replacements_to_test(rows, today, _MOST))
+        decided = await self._means.desk.do(self._means.marks.current)
+        around = Surroundings(refuses=decided.refuses)
         mine = [each for each in found if self._is_mine(each.address)]
         room = asyncio.Semaphore(_AT_ONCE)
-        deciding = await self._means.desk.do(self._means.marks.current)
-        around = Surroundings(refuses=deciding.refuses)
 
         async def test(each: Replacement) -> None:
             async with room:
@@ -70,6 +72,9 @@ class Chores:
             return None
         self._purged_day = today
         store = self._means.desk.store
+        now = self._means.clock.now()
+        await self._means.desk.write(lambda rows: forget_acts(rows, now))
+        await asyncio.to_thread(settle, store, self._means.clock)  # marks that have expired
         return await asyncio.to_thread(purge, store, day=today, keep_days=self._keep_days)
 
     def _is_mine(self, address: str) -> bool:
@@ -79,7 +84,7 @@ class Chores:
             return False
 
     async def _look(self, address: str) -> Finding | None:
-        """What a look finds; None when it did not come to its turn."""
+        """What a look finds, beside a page that cannot exist; None when it did not come to its turn."""
         with self._means.turns.look() as look:
             try:
                 return await self._means.looks.probe_sibling(address)

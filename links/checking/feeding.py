@@ -8,8 +8,9 @@ it is not read again, though the registry still calls it due.
 
 from collections import deque
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from sqlalchemy import Connection
 
@@ -20,7 +21,6 @@ from links.checking.desk import Desk
 from links.checking.due import START, URGENT_DAY, DueUrl, Place
 from links.checking.parts import Part
 from links.checking.quirk_rows import quirks_of
-from links.presets import PRESETS, Preset
 from links.quirks import HostQuirk
 from links.states import State, may_infer
 from links.timetable import Added, Timetable
@@ -39,10 +39,10 @@ class Deciding(Protocol):
         """
 
     def setting(self, url: str, key: str) -> str | None:
-        """What ``every_days``, ``method`` or ``preset`` is for the URL; None when nobody said."""
+        """What a setting is for the URL (`links.marking.SETTINGS`); None when nobody decided."""
 
     def refuses(self, url: str) -> str:
-        """Why the URL may be nobody's replacement; empty when it may."""
+        """Why the URL may replace no other, in a few words; empty when it may."""
 
 
 class Marks(Protocol):
@@ -57,20 +57,27 @@ class Marks(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class Live:
+    """Settings as they are whenever they are asked for."""
+
+    marks: Marks
+
+    def setting(self, url: str, key: str) -> str | None:
+        """What a setting is for the URL now; None when nobody decided."""
+        return self.marks.current().setting(url, key)
+
+
+@dataclass(frozen=True, slots=True)
 class Candidate:
     """A due URL in the timetable, with what its look has to know.
 
     Attributes:
         url: the URL.
-        get_only: its host answers HEAD badly, or somebody decided so.
-        preset: what it takes to be dead, when somebody decided that for the URL.
-        every_days: how often it is looked at while it works, when somebody decided that.
+        get_only: its host answers HEAD badly, or somebody said so.
     """
 
     url: DueUrl
     get_only: bool
-    preset: Preset | None = None
-    every_days: int | None = None
 
 
 Table = Timetable[Candidate]
@@ -157,7 +164,7 @@ class Feed:
     def put_back(self, url: DueUrl) -> None:
         """Let a URL wait for its turn again: what was found of it is not believed."""
         self.release(url)
-        self._add(url, frozenset(), _Decision())
+        self._add(url, frozenset(), None)
 
     def release(self, url: DueUrl) -> None:
         """The URL's result is booked, or it was given up."""
@@ -213,25 +220,22 @@ class Feed:
         if not fresh:
             return
         decided = await self._desk.do(lambda: _decided(self._marks, fresh))
-        settled = [url for url in fresh if decided[url.id].state is not None or _is_settled(url)]
+        settled = [url for url in fresh if decided[url.id] is not None or _is_settled(url)]
         if settled:
-            states = {url.id: decided[url.id].state for url in settled}
             again = self._today + _MARKED_DAYS
-            await self._desk.write(lambda rows: _settle(rows, settled, states, due_day=again))
+            await self._desk.write(lambda rows: _settle(rows, settled, decided, due_day=again))
+        methods = await self._desk.do(lambda: _methods(self._marks, fresh))
         names = {url.host for url in fresh}
         quirks = await self._desk.read(lambda rows: quirks_of(rows, names, day=self._today))
         for url in fresh:
-            mine = decided[url.id]
-            is_asked = mine.state is None and url.standing.state is not State.INVALID
+            is_asked = decided[url.id] is None and url.standing.state is not State.INVALID
             if is_asked and not self._is_held(url):
-                self._add(url, quirks.get(url.host, frozenset()), mine)
+                self._add(url, quirks.get(url.host, frozenset()), methods.get(url.id))
 
-    def _add(self, url: DueUrl, quirks: frozenset[HostQuirk], decided: "_Decision") -> None:
+    def _add(self, url: DueUrl, quirks: frozenset[HostQuirk], method: str | None) -> None:
         inferable = may_infer(url.standing) and HostQuirk.UNVERIFIABLE not in quirks
-        get_only = HostQuirk.GET_NEEDED in quirks
-        if decided.method:
-            get_only = decided.method == "get"
-        candidate = Candidate(url, get_only, decided.preset, decided.every_days)
+        get_only = HostQuirk.GET_NEEDED in quirks if method is None else method == "get"
+        candidate = Candidate(url, get_only)
         match self._table.add(url.id, url.host, candidate, inferable=inferable):
             case Added.TAKEN:
                 self.in_hand.setdefault(url.host_id, {})[url.id] = url
@@ -247,34 +251,28 @@ def _is_settled(url: DueUrl) -> bool:
     return url.standing.state in SETTLED
 
 
-class _Decision(NamedTuple):
-    """What people decided about a URL."""
-
-    state: State | None = None
-    method: str = ""
-    preset: Preset | None = None
-    every_days: int | None = None
-
-
-def _decided(marks: Marks, urls: Sequence[DueUrl]) -> dict[int, _Decision]:
+def _decided(marks: Marks, urls: Sequence[DueUrl]) -> dict[int, State | None]:
     """What people decided about each."""
     deciding = marks.current()
-    return {url.id: _decision(deciding, url.url) for url in urls}
+    found: dict[int, State | None] = {}
+    for url in urls:
+        try:
+            found[url.id] = deciding.state_of(url.url)
+        except BadUrlError:  # a rule of URLs that is newer than the row
+            found[url.id] = None
+    return found
 
 
-def _decision(deciding: Deciding, url: str) -> _Decision:
-    try:
-        state = deciding.state_of(url)
-        if state is not None:
-            return _Decision(state)
-        method, preset, days = (
-            deciding.setting(url, key) or "" for key in ("method", "preset", "every_days")
-        )
-    except BadUrlError:  # a rule of URLs that is newer than the row
-        return _Decision()
-    # What a newer version wrote, or a hand, decides nothing.
-    every = int(days) if days.isascii() and days.isdigit() and len(days) < 4 else 0
-    return _Decision(None, method, PRESETS.get(preset), every or None)
+def _methods(marks: Marks, urls: Sequence[DueUrl]) -> dict[int, str]:
+    """How some of them are to be asked: ``head`` or ``get``."""
+    deciding = marks.current()
+    found: dict[int, str] = {}
+    for url in urls:
+        with suppress(BadUrlError):
+            method = deciding.setting(url.url, "method")
+            if method is not None:
+                found[url.id] = method
+    return found
 
 
 def _settle(

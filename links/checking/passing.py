@@ -12,13 +12,14 @@ import asyncio
 import logging
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import timedelta
 
 from core.errors import TransientError
 from links.checking import passes
 from links.checking.booking import Booked, Result
 from links.checking.due import DueUrl
-from links.checking.feeding import Candidate, Feed, Table
+from links.checking.feeding import Candidate, Feed, Live, Table
 from links.checking.guarding import Controls, Guard
 from links.checking.keeping import Batch, Keeper
 from links.checking.plans import Means, OnKept, Plan, Tally
@@ -32,6 +33,7 @@ _LOG = logging.getLogger(__name__)
 _POLL_S = 5.0  # what somebody asks for by name is seen so soon
 _GIVE_UP_S = 60.0  # a stopped pass waits so long for a database that is away
 _ROOM = 50_000
+_TRIES = 3  # of a URL whose host says that it was asked too soon
 _OUTAGE_S = 30.0  # while our network seems down somebody is asked so often
 _TRUST_S = 60.0  # once somebody answered we are not doubted for so long
 
@@ -47,11 +49,14 @@ class Passing:
         self._turns = means.turns
         self._tenure = means.tenure
         self._plan = plan
+        self._rules = replace(plan.rules, settings=Live(means.marks))
         self._clock = means.clock
         self._on_kept = on_kept
         self._polled_at = -math.inf
         room = min(max(plan.connections * 20, 2 * plan.host_room), _ROOM)
-        self._table: Table = Timetable(gap_s=plan.host_gap_s, room=room, host_room=plan.host_room)
+        self._table: Table = Timetable(
+            gap_s=plan.host_gap_s, room=room, host_room=plan.host_room, tries=_TRIES
+        )
         self._feed = Feed(
             means.desk,
             self._table,
@@ -94,7 +99,7 @@ class Passing:
             self._feed.begin_named(named)
         self.tally.due = made.due - made.done
         self._keeper = Keeper(
-            *(self._desk, self._plan.rules, self._tenure, made),
+            *(self._desk, self._rules, self._tenure, made),
             horizon=today,
             on_kept=self._kept,
         )
@@ -252,18 +257,18 @@ class Passing:
         try:
             finding = await self._find(turn.payload)
         finally:
-            self._table.done(turn, self._clock.monotonic(), finding)
+            counts = self._table.done(turn, self._clock.monotonic(), finding)
             url = turn.payload.url
             if finding is None:
                 self._feed.release(url)
-            else:
+            elif counts:  # else it was too soon for its host, and its turn comes again
                 self._found(turn.payload, finding, keeper)
 
     def _found(self, candidate: Candidate, finding: Finding, keeper: Keeper) -> None:
         """Keep what was found, and what was held back until now, unless nobody answers any more."""
         url = candidate.url
         now = self._clock.now()
-        result = Result(url.id, finding, now, candidate.preset, candidate.every_days)
+        result = Result(url.id, finding, now)
         for each in self._guard.take(url, result):
             keeper.put(*each)
         if self._guard.doubts and not self._doubts:

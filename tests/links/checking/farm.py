@@ -215,17 +215,17 @@ class Decided:
         """Itself."""
         return self
 
-    def refuses(self, _url: str) -> str:
-        """Nothing."""
-        return ""
-
-    def setting(self, _url: str, key: str) -> str | None:
-        """What a test says, of all URLs."""
-        return self.settings.get(key)
-
     def state_of(self, url: str) -> State | None:
         """What a test says."""
         return self.states.get(url.split("/")[2])
+
+    def setting(self, _url: str, key: str) -> str | None:
+        """The same for every URL."""
+        return self.settings.get(key)
+
+    def refuses(self, _url: str) -> str:
+        """Nothing is refused."""
+        return ""
 
 
 @dataclass
