@@ -320,6 +320,12 @@ def upgrade() -> None:  # noqa: PLR0915
         sqlite_where=sa.text("opinion_day IS NOT NULL"),
         postgresql_where=sa.text("opinion_day IS NOT NULL"),
     )
+    op.create_index(
+        "link_urls_paths",
+        "link_urls",
+        ["host_id", sa.literal_column("substr(path, 1, 100)"), "id"],
+        unique=False,
+    )
     op.create_index("link_urls_touched", "link_urls", ["touched_day"], unique=False)
     op.create_table(
         "link_wikis",
@@ -332,7 +338,4 @@ def upgrade() -> None:  # noqa: PLR0915
         sa.Column("added_day", sa.Integer(), nullable=False),
         sa.PrimaryKeyConstraint("id"),
         sa.UniqueConstraint("farm_id", "dbname"),
-    )
-    op.create_index(
-        "link_urls_paths", "link_urls", ["host_id", sa.text("substr(path, 1, 100)"), "id"]
     )
