@@ -13,7 +13,7 @@ from core.errors import BadUrlError, TransientError
 from core.urls import host_of
 from links.books.retention import Purged, purge
 from links.checking.parts import Part
-from links.checking.passing import Means
+from links.checking.plans import Means
 from links.days import day_of
 from links.findings import Finding
 from links.limits import forget_acts

@@ -156,6 +156,16 @@ class Feed:
         )
         await self._take(found)
 
+    @property
+    def count_in_hand(self) -> int:
+        """URLs that were read and are not yet booked."""
+        return sum(map(len, self.in_hand.values()))
+
+    def put_back(self, url: DueUrl) -> None:
+        """Let a URL wait for its turn again: what was found of it is not believed."""
+        self.release(url)
+        self._add(url, frozenset(), None)
+
     def release(self, url: DueUrl) -> None:
         """The URL's result is booked, or it was given up."""
         held = self.in_hand.get(url.host_id, {})

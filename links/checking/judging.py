@@ -11,7 +11,7 @@ from core.formats import format_name
 from links import history
 from links.checking.due import URGENT_DAY
 from links.findings import Finding, How, Verdict
-from links.presets import Preset, preset_of
+from links.presets import PRESETS, Preset
 from links.quirks import HostQuirk
 from links.schedule import next_due
 from links.states import Standing, State, after, needs_browser
@@ -57,8 +57,9 @@ class Rules:
         days = self.settings.setting(url, "every_days")
         if name is None and days is None:
             return self
-        preset = self.preset if name is None else preset_of(name)
-        if days is not None:
+        # What a newer version wrote, or a hand, decides nothing.
+        preset = PRESETS.get(name or "", self.preset)
+        if days is not None and days.isdecimal() and 0 < len(days) < 4:
             preset = replace(preset, alive_days=int(days), first_days=0, spread_days=0)
         return replace(self, preset=preset)
 

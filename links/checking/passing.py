@@ -11,24 +11,21 @@ looked at, whatever the reason, is still due.
 import asyncio
 import logging
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from datetime import timedelta
 
-from core.clock import Clock
-from links.asking.protocol import Looks
+from core.errors import TransientError
 from links.checking import passes
 from links.checking.booking import Booked, Result
-from links.checking.desk import Desk
 from links.checking.due import DueUrl
-from links.checking.feeding import Candidate, Feed, Live, Marks, Table
-from links.checking.judging import Rules
-from links.checking.keeping import Batch, Keeper, Tenure
-from links.checking.parts import WHOLE, Part
-from links.checking.turns import HostTurns
+from links.checking.feeding import Candidate, Feed, Live, Table
+from links.checking.guarding import Controls, Guard
+from links.checking.keeping import Batch, Keeper
+from links.checking.plans import Means, OnKept, Plan, Tally
+from links.checking.siblings import wants_sibling, with_sibling
 from links.days import day_of
 from links.findings import Finding, How, Verdict
-from links.states import State
 from links.status import Code
 from links.timetable import Move, Timetable, Turn
 
@@ -36,86 +33,9 @@ _LOG = logging.getLogger(__name__)
 _POLL_S = 5.0  # what somebody asks for by name is seen so soon
 _GIVE_UP_S = 60.0  # a stopped pass waits so long for a database that is away
 _ROOM = 50_000
-_HOST_ROOM = 200
 _TRIES = 3  # of a URL whose host says that it was asked too soon
-_SOFT = "soft 404"
-
-
-@dataclass(frozen=True, slots=True)
-class Means:
-    """What a checker works with, pass for pass; whoever made it closes it.
-
-    Attributes:
-        desk: the registry.
-        looks: who looks; it takes its turns at `turns`.
-        turns: at the hosts.
-        tenure: the right to ask the hosts of a part.
-        clock: the time.
-        marks: what people decided.
-    """
-
-    desk: Desk
-    looks: Looks
-    turns: HostTurns
-    tenure: Tenure
-    clock: Clock
-    marks: Marks
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """How a pass is made.
-
-    Attributes:
-        rules: what findings are judged by.
-        part: of the hosts.
-        connections: looks side by side.
-        host_gap_s: between two requests to a host.
-        limit: looks at most; None: all that is due.
-        waiting: results that may wait for the database.
-        host_room: URLs of a host that are held at the same time.
-    """
-
-    rules: Rules
-    part: Part = WHOLE
-    connections: int = 500
-    host_gap_s: float = 6.0
-    limit: int | None = None
-    waiting: int = 20_000
-    host_room: int = _HOST_ROOM
-
-
-@dataclass(slots=True)
-class Tally:
-    """How a pass stands.
-
-    Attributes:
-        due: URLs that were due when it began.
-        kept: looks whose results are kept.
-        states: … by the state they led to.
-        inferred: … of which nothing was asked.
-        put_off: URLs whose hosts want to be left alone for now.
-        active: looks that go on.
-        waiting: results that wait for the database.
-        is_complete: everything that was due was looked at.
-    """
-
-    due: int = 0
-    kept: int = 0
-    states: dict[State, int] | None = None
-    inferred: int = 0
-    put_off: int = 0
-    active: int = 0
-    waiting: int = 0
-    is_complete: bool = False
-
-    def count(self, booked: Booked) -> None:
-        """Count a result that was kept."""
-        self.states = self.states if self.states is not None else {}
-        self.states[booked.after] = self.states.get(booked.after, 0) + 1
-
-
-OnKept = Callable[[Sequence[Booked], Tally], None]
+_OUTAGE_S = 30.0  # while our network seems down somebody is asked so often
+_TRUST_S = 60.0  # once somebody answered we are not doubted for so long
 
 
 class Passing:
@@ -148,6 +68,9 @@ class Passing:
         self._keeper: Keeper | None = None
         self._active: set[asyncio.Task[None]] = set()
         self._begun = 0
+        self._guard = Guard()
+        self._trusted_until = -math.inf
+        self._controls = Controls(means.desk, means.looks, means.turns)
         self._is_feeding = False
         self._stopping = False
         self._is_named = False
@@ -251,6 +174,12 @@ class Passing:
             wake = self._begin_looks(keeper)
             if self._is_over():
                 break
+            if self._doubts:
+                await self._settle_doubt(keeper)
+                continue
+            if self._is_only_held:
+                self._keep_held(keeper)
+                continue
             left = wake - self._clock.monotonic()
             try:
                 async with asyncio.timeout(None if math.isinf(left) else max(left, 0.0)):
@@ -259,6 +188,18 @@ class Passing:
                 continue
         while self._active:
             await asyncio.wait(self._active)
+        if not self._doubts:
+            self._keep_held(keeper)
+
+    @property
+    def _doubts(self) -> bool:
+        return self._guard.doubts and self._clock.monotonic() >= self._trusted_until
+
+    @property
+    def _is_only_held(self) -> bool:
+        """Whether all that is left was held back: too few to doubt, and nobody else to ask."""
+        held = self._guard.held
+        return bool(held) and not self._active and held == self._feed.count_in_hand
 
     def _is_over(self) -> bool:
         if self._stopping or self._is_used_up:
@@ -276,6 +217,8 @@ class Passing:
         now = self._clock.monotonic()
         if not self._tenure.is_valid:
             return now + 1.0
+        if self._doubts:
+            return math.inf
         while len(self._active) < self._plan.connections and keeper.waiting < self._plan.waiting:
             if self._is_used_up:
                 break
@@ -295,7 +238,7 @@ class Passing:
                 task.add_done_callback(self._ended)
             case Move.INFER:
                 assert turn.finding is not None
-                keeper.put(url, Result(url.id, turn.finding, self._clock.now()))
+                self._found(turn.payload, turn.finding, keeper)
             case Move.LATER:
                 wait_s = min(max(turn.until - self._clock.monotonic(), 0.0), 366 * 86_400)
                 now = self._clock.now()
@@ -319,7 +262,56 @@ class Passing:
             if finding is None:
                 self._feed.release(url)
             elif counts:  # else it was too soon for its host, and its turn comes again
-                keeper.put(url, Result(url.id, finding, self._clock.now()))
+                self._found(turn.payload, finding, keeper)
+
+    def _found(self, candidate: Candidate, finding: Finding, keeper: Keeper) -> None:
+        """Keep what was found, and what was held back until now, unless nobody answers any more."""
+        url = candidate.url
+        now = self._clock.now()
+        result = Result(url.id, finding, now)
+        for each in self._guard.take(url, result):
+            keeper.put(*each)
+        if self._guard.doubts and not self._doubts:
+            self._keep_held(keeper)
+
+    async def _settle_doubt(self, keeper: Keeper) -> None:
+        """Find out whether it is us, and wait until it is not.
+
+        Raises:
+            TransientError: nobody answered for longer than the desk's patience.
+        """
+        if await self._controls.somebody_answers():
+            self._trusted_until = self._clock.monotonic() + _TRUST_S
+            self._keep_held(keeper)
+            return
+        _LOG.warning("Nobody answers, not even hosts that did lately: our network may be down.")
+        began = self._clock.monotonic()
+        while not self._stopping and not await self._controls.somebody_answers():
+            if self._clock.monotonic() - began > self._desk.patience_s:
+                raise TransientError(
+                    "Nobody answers any more, not even hosts that did lately: mend this machine's "
+                    "network, then run the same command again; what was due still is."
+                )
+            await self._pause(_OUTAGE_S)
+        again = self._guard.let_go()
+        _LOG.warning("%d URLs of which nothing was found out are looked at again.", len(again))
+        self._table.new_pass()  # what was inferred from our own outage is no inference
+        for url, _ in again:
+            self._feed.put_back(url)
+
+    def _keep_held(self, keeper: Keeper) -> None:
+        for each in self._guard.let_go():
+            keeper.put(*each)
+
+    async def _pause(self, seconds: float) -> None:
+        self._changed.clear()
+        try:
+            async with asyncio.timeout(seconds):
+                while not self._stopping:
+                    await self._changed.wait()
+                    self._changed.clear()
+        except TimeoutError:
+            return
 
     async def _find(self, candidate: Candidate) -> Finding | None:
         """What a look finds; None when it did not come to its turn before the end of the pass."""
@@ -355,26 +347,6 @@ class Passing:
         self._changed.set()
         if self._on_kept is not None:
             self._on_kept(booked, tally)
-
-
-def wants_sibling(url: DueUrl, finding: Finding) -> bool:
-    """Whether a page that looks well is to be held against an invented one beside it.
-
-    When it was failing before: domains come back as something else. And when it is suspected already,
-    so that whoever looks next knows more.
-    """
-    if finding.verdict is Verdict.SUSPECT:
-        return not finding.note.startswith(_SOFT)
-    if finding.verdict is not Verdict.OK:
-        return False
-    return url.standing.fails > 0 or url.standing.state in (State.DEAD, State.USURPED)
-
-
-def with_sibling(finding: Finding, sibling: Finding) -> Finding:
-    """What both looks together say: the second alone may say nothing, or fail for want of luck."""
-    if sibling.verdict is Verdict.SUSPECT:
-        return replace(sibling, hops=finding.hops, head_fails=finding.head_fails)
-    return finding
 
 
 def _nothing(note: str) -> Finding:

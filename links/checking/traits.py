@@ -82,8 +82,10 @@ def _is_upgrade(asked: Locator, target: str) -> bool:
 
 
 def _scheme_traits(asked: Locator, finding: Finding) -> dict[HostQuirk, bool]:
-    if asked.scheme == "https":
-        left_https = bool(finding.hops) and finding.hops[0].url.startswith(f"http://{asked.host}/")
-        return {HostQuirk.HTTP_NEEDED: bool(finding.tls_fault) or left_https}
     first = finding.hops[0].url if finding.hops else ""
+    if finding.code == Code.OTHER_SCHEME:  # the one that was asked for does not answer
+        first = finding.final_url
+    if asked.scheme == "https":
+        left_https = first.startswith(f"http://{asked.host}/")
+        return {HostQuirk.HTTP_NEEDED: bool(finding.tls_fault) or left_https}
     return {HostQuirk.HTTPS_NEEDED: first.startswith(f"https://{asked.host}/")}

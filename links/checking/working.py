@@ -21,7 +21,8 @@ from links.checking.judging import Rules
 from links.checking.keeping import LEASE_S, Tenure
 from links.checking.leases import LeaseHeldError
 from links.checking.parts import Part
-from links.checking.passing import Means, OnKept, Passing, Plan, Tally
+from links.checking.passing import Passing
+from links.checking.plans import Means, OnKept, Plan, Tally
 from links.checking.turns import HostTurns
 from links.days import day_of
 from links.marks import LiveMarks

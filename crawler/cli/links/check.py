@@ -16,7 +16,7 @@ import click
 from core.clock import SystemClock
 from core.errors import InputError, UnavailableError
 from core.layout import Layout
-from core.settings import Settings
+from core.settings import LinksSettings, Settings
 from core.urls import fetch_key
 from crawler.cli.exits import Exit
 from crawler.cli.links.check_show import CheckShow, Lines
@@ -37,7 +37,8 @@ from links.checking.due import DueUrl
 from links.checking.leases import LeaseHeldError
 from links.checking.parts import WHOLE, Part, parse_part, part_of_bucket
 from links.checking.passes import longest_due, outlook
-from links.checking.passing import Means, Passing, Tally
+from links.checking.passing import Passing
+from links.checking.plans import Means, Tally
 from links.checking.working import Worker, means_of, plan_of, take_part, watch
 from links.days import day_of
 from links.locator import bucket_of, locate
@@ -165,17 +166,13 @@ async def _check_due(store: Store, order: _Order, show: CheckShow) -> int:
             if not await take_part(means.tenure, stop.event, clock=_CLOCK, waiting=show.held):
                 return code
             show.begin(await means.desk.read(lambda rows: _count(rows, order.part)))
-            chores = Chores(means, order.part, keep_days=order.settings.links.keep_days)
             if order.is_watch:
-
-                async def between(tally: Tally) -> None:
-                    show.passed(tally)
-                    await chores.run(stop.event)
-
+                between = _Between(means, order, stop, show)
                 await watch(means, plan, stop.event, between=between, on_kept=show.kept)
                 return Exit.OK
             tally = await Passing(means, plan, on_kept=show.kept).run(stop.event)
             if tally.is_complete:
+                chores = Chores(means, order.part, keep_days=order.settings.links.keep_days)
                 await chores.run(stop.event)
             await _tell_end(means, order, tally, show)
             code = Exit.OK if tally.is_complete or order.limit is not None else Exit.STOPPED
@@ -216,20 +213,44 @@ def _end_after(length: timedelta | None, stop: Stop) -> None:
 
 
 async def _tell_end(means: Means, order: _Order, tally: Tally, show: CheckShow) -> None:
-    """Say how it went, and whether everything is looked at in time (W38)."""
-    links, now = order.settings.links, _CLOCK.now()
-    lines = Lines()
-    found = await means.desk.read(lambda rows: outlook(rows, links, now=now))
-    late = await means.desk.read(lambda rows: longest_due(rows, day=day_of(now)))
-    if found is not None and not found.fits:
-        lines.warnings.append(found.sentence)
-    elif late > links.pass_days:
-        lines.warnings.append(
-            f"A URL has been due for {late} days, though a pass should take {links.pass_days}: let "
-            "checks run longer, with more [links] connections, or with a --part on another machine."
-        )
+    """Say how it went, and what else should be known."""
+    lines = Lines(await _warnings(means, order.settings.links))
     lines.awaiting = await means.desk.read(due.count_awaiting)
     show.end(tally, lines)
+
+
+async def _warnings(means: Means, links: LinksSettings) -> list[str]:
+    """Whether everything is looked at in time, and what would help (W38); empty when it is."""
+    now = _CLOCK.now()
+    found = await means.desk.read(lambda rows: outlook(rows, links, now=now))
+    if found is not None and not found.fits:
+        return [found.sentence]
+    late = await means.desk.read(lambda rows: longest_due(rows, day=day_of(now)))
+    if late <= links.pass_days:
+        return []
+    return [
+        f"A URL has been due for {late} days, though a pass should take {links.pass_days}: let "
+        "checks run longer, with more [links] connections, or with a --part on another machine."
+    ]
+
+
+class _Between:
+    """What a watching check does after each pass: it tells of it, does the chores, and warns daily."""
+
+    def __init__(self, means: Means, order: _Order, stop: Stop, show: CheckShow) -> None:
+        links = order.settings.links
+        self._chores = Chores(means, order.part, keep_days=links.keep_days)
+        self._means, self._links, self._stop, self._show = means, links, stop, show
+        self._warned_day = -1
+
+    async def __call__(self, tally: Tally) -> None:
+        """After a pass."""
+        self._show.passed(tally)
+        await self._chores.run(self._stop.event)
+        today = day_of(_CLOCK.now())
+        if today != self._warned_day and not self._stop.event.is_set():
+            self._warned_day = today
+            self._show.warn(await _warnings(self._means, self._links))
 
 
 def _count(rows: object, part: Part) -> int:

@@ -20,7 +20,7 @@ from crawler.cli.tables import clean
 from links.checking.booking import Booked
 from links.checking.due import DueUrl
 from links.checking.leases import LeaseHeldError
-from links.checking.passing import Tally
+from links.checking.plans import Tally
 from links.days import date_of
 from links.states import State
 
@@ -126,7 +126,11 @@ class CheckShow:
                 f"{said.awaiting} links wait for a browser's word before more is said of them: "
                 "`weboid links confirm` lets it see them."
             )
-        for warning in said.warnings:
+        self.warn(said.warnings)
+
+    def warn(self, warnings: Sequence[str]) -> None:
+        """What somebody should do something about."""
+        for warning in warnings:
             self._say(f"Warning: {warning}")
 
     def _print(self, line: str) -> None:

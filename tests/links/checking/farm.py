@@ -20,7 +20,8 @@ from links.checking.desk import Desk
 from links.checking.judging import Rules
 from links.checking.keeping import Tenure
 from links.checking.parts import WHOLE, Part
-from links.checking.passing import Means, OnKept, Passing, Plan, Tally
+from links.checking.passing import Passing
+from links.checking.plans import Means, OnKept, Plan, Tally
 from links.checking.turns import HostTurns
 from links.days import EPOCH
 from links.presets import DEFAULT, Preset

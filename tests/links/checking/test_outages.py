@@ -22,7 +22,7 @@ from links.checking.desk import Desk
 from links.checking.keeping import Tenure
 from links.checking.leases import LeaseHeldError, LeaseLostError
 from links.checking.parts import WHOLE, Part
-from links.checking.passing import Tally
+from links.checking.plans import Tally
 from links.checking.working import take_part, watch
 from links.history import unpack
 from links.states import State
@@ -215,11 +215,15 @@ async def test_a_checker_that_waits_ends_when_its_lease_is_taken(sqlite_store: S
     with closing(Desk(sqlite_store, monotonic=days.monotonic)) as desk:
         mine = Tenure(desk, [WHOLE], "mine", clock=days, length_s=0)  # renewed all the time
         await mine.take()
-        with pytest.raises(LeaseLostError):
+
+        async def wait() -> None:
             async with mine.renewed():
                 with sqlite_store.writing() as rows:
                     rows.execute(update(leases).values(holder="other"))
                 await asyncio.Event().wait()
+
+        with pytest.raises(LeaseLostError):
+            await wait()
 
 
 class _Running(Days):
@@ -312,13 +316,13 @@ asyncio.run(main(sys.argv[1], sys.argv[2], *map(int, sys.argv[3:])))
 
 
 async def test_a_checker_that_is_killed_loses_nothing(
-    store: Store, farm: Farm, tmp_path: Path, request: pytest.FixtureRequest
+    store: Store, farm: Farm, tmp_path: Path
 ) -> None:
     """What it kept counts, what it had not kept is still due; the next one goes on with its pass."""
     days = Days()
     farm.hosts |= dict.fromkeys(NAMES, gone)
     watch_urls(store, [f"http://{name}/{n}" for name in NAMES for n in range(4)], day=days.day)
-    url = request.getfixturevalue("database_url") if store.is_shared else ""
+    url = store.where.replace("//", "//weboid@", 1) if store.is_shared else ""
     command = [sys.executable, "-c", _CRASHING, str(tmp_path), url]
     command += [str(number) for number in (farm.port, farm.dns_port, days.day, 60)]
     root = str(Path(__file__).parents[3])

@@ -149,6 +149,19 @@ async def test_marked_urls_are_not_asked_for(store: Store, farm: Farm) -> None:
     assert states == [State.PERMALIVE, State.EXCLUDED, State.ALIVE]
 
 
+async def test_what_people_set_for_urls_is_followed(sqlite_store: Store, farm: Farm) -> None:
+    """What they are asked with, how often, and what it takes (A16); what nobody understands, not."""
+    days = Days()
+    marks = Decided(settings={"method": "get", "every_days": "2", "preset": "none"})
+    url_id = watch(sqlite_store, ["http://a.example/"], day=days.day)["http://a.example/"]
+
+    async with checking(sqlite_store, farm, ["a.example"], days=days, marks=marks) as checker:
+        await checker.check()
+
+    assert [each.method for each in farm.asked] == ["GET"]
+    assert row_of(sqlite_store, url_id).due_day == days.day + 2
+
+
 async def test_a_host_that_wants_to_be_left_alone_is_put_off(
     sqlite_store: Store, farm: Farm
 ) -> None:

@@ -1,5 +1,7 @@
 """Quirks of hosts and URLs: kept, refreshed, forgotten."""
 
+from dataclasses import replace
+
 import pytest
 from sqlalchemy import select
 
@@ -123,6 +125,10 @@ def test_a_move_is_what_is_permanent_from_the_beginning_on(
 
 FINE = Finding(1, Verdict.OK, How.GET, http=200)
 NO_NAME = Finding(66, Verdict.GONE, How.HEAD, note="dns: NXDOMAIN", whole_host=True)
+UPGRADED = replace(FINE, hops=(Hop(301, "https://a.example/x"),))
+ONLY_HTTPS = replace(FINE, code=63, final_url="https://a.example/")
+ONLY_HTTP = replace(FINE, code=63, final_url="http://a.example/")
+BAD_CERTIFICATE = replace(FINE, tls_fault="expired")
 DOWN = Finding(67, Verdict.FAILING, How.GET, note="connect: refused", whole_host=True)
 
 
@@ -136,9 +142,26 @@ DOWN = Finding(67, Verdict.FAILING, How.GET, note="connect: refused", whole_host
         ("http://a.example/", FINE, HostQuirk.HTTPS_NEEDED, False),
         ("https://a.example/", FINE, HostQuirk.HTTP_NEEDED, False),
         ("https://a.example:8443/", FINE, HostQuirk.HTTP_NEEDED, None),
+        ("http://a.example/", UPGRADED, HostQuirk.HTTPS_NEEDED, True),
+        ("http://a.example/", ONLY_HTTPS, HostQuirk.HTTPS_NEEDED, True),
+        ("https://a.example/", ONLY_HTTP, HostQuirk.HTTP_NEEDED, True),
+        ("https://a.example/", BAD_CERTIFICATE, HostQuirk.HTTP_NEEDED, True),
         ("http://a.example/", FINE, GET, None),
     ],
-    ids=["no-name", "a-name", "down", "down-has-name", "http", "https", "own-port", "head"],
+    ids=[
+        "no-name",
+        "a-name",
+        "down",
+        "down-has-name",
+        "http",
+        "https",
+        "own-port",
+        "upgraded",
+        "only-https",
+        "only-http",
+        "certificate",
+        "head",
+    ],
 )
 def test_findings_tell_of_hosts(
     url: str, finding: Finding, kind: HostQuirk, seen: bool | None

@@ -1,0 +1,91 @@
+"""Passes: noted, gone on with, foretold (W38)."""
+
+from datetime import timedelta
+
+import pytest
+from sqlalchemy import insert
+
+from core.settings import LinksSettings
+from links.checking import passes
+from links.checking.parts import WHOLE, Part
+from links.checking.passes import NAMED, PassRow, interval_of, looks_per_s
+from links.presets import DEFAULT
+from links.states import State
+from links.store.schema import passes as table
+from links.store.store import Store
+from tests.links.checking.farm import Days
+from tests.links.checking.rows import watch
+
+NOW = Days().now()
+
+
+def _row(part: str, seconds: int, done: int) -> PassRow:
+    started = int(NOW.timestamp()) - seconds
+    return PassRow(1, part, started, int(NOW.timestamp()), done, done, 1)
+
+
+@pytest.mark.parametrize(
+    ("rows", "rate"),
+    [
+        ([], None),
+        ([_row("1/1", 60, 10)], None),
+        ([_row("1/1", 100, 2_000)], 20.0),
+        ([_row("1/1", 100, 2_000), _row("1/1", 7_200, 72)], 20.0),
+        ([_row("1/2", 100, 2_000), _row("2/2", 100, 1_000)], 30.0),
+        ([_row("1/1", 7_200, 72)], 0.01),
+    ],
+    ids=["none", "short", "long", "less-to-do", "parts", "slow"],
+)
+def test_the_rate_is_that_of_passes_that_had_much_to_do(
+    rows: list[PassRow], rate: float | None
+) -> None:
+    """A short one waits for its hosts more than it works; parts add up."""
+    assert looks_per_s(rows, now=NOW) == rate
+
+
+@pytest.mark.parametrize(
+    ("seconds", "fits"), [(100, True), (30 * 86_400, False)], ids=["fast", "slow"]
+)
+def test_a_pass_that_would_take_too_long_is_told(
+    sqlite_store: Store, seconds: int, fits: bool
+) -> None:
+    """With what would help; nothing is told before a rate was seen."""
+    watch(sqlite_store, [f"http://h{number}.example/" for number in range(1_500)], day=3_000)
+    settings = LinksSettings()
+    with sqlite_store.reading() as rows:
+        assert passes.outlook(rows, settings, now=NOW) is None
+    with sqlite_store.writing() as rows:
+        started = int(NOW.timestamp()) - seconds
+        ended = int(NOW.timestamp())
+        rows.execute(
+            insert(table).values(part="1/1", started=started, ended=ended, due=1_000, done=1_000)
+        )
+
+    with sqlite_store.reading() as rows:
+        found = passes.outlook(rows, settings, now=NOW)
+
+    assert found is not None
+    assert found.fits is fits
+    assert found.sentence
+
+
+def test_a_pass_that_was_broken_off_is_gone_on_with(sqlite_store: Store) -> None:
+    """Each part has its own; one that ended is followed by another; named ones are not told."""
+    with sqlite_store.writing() as rows:
+        first = passes.begin(rows, WHOLE, horizon=1, now=NOW)
+        other = passes.begin(rows, Part(1, 2), horizon=1, now=NOW)
+        again = passes.begin(rows, WHOLE, horizon=1, now=NOW + timedelta(hours=1))
+        passes.end(rows, first.id, now=NOW + timedelta(hours=2))
+        following = passes.begin(rows, WHOLE, horizon=1, now=NOW + timedelta(hours=3))
+        passes.begin_named(rows, 1, now=NOW + timedelta(hours=4))
+
+    assert again.id == first.id
+    assert len({first.id, other.id, following.id}) == 3
+    with sqlite_store.reading() as rows:
+        assert NAMED not in {row.part for row in passes.latest(rows, limit=9)}
+        assert passes.latest(rows, limit=9)[0].id == following.id
+
+
+def test_every_state_has_an_interval() -> None:
+    """By which what falls due each day is foretold."""
+    assert all(interval_of(state, DEFAULT) > 0 for state in State)
