@@ -41,7 +41,8 @@ DAY_S = 86_400.0
 _TICK_S = 0.2  # looks that end so close to one another are followed by others together
 LIMIT_DAYS = 28
 _LONG_S = 300.0  # longer than any gap that a host is owed
-_FULL, _QUICK = (100_000, 10_000), (5_000, 2_000)  # links by our preset, and by the baseline's
+_FULL, _QUICK = (100_000, 10_000), (3_000, 1_500)  # links by our preset, and by the baseline's
+_ALIVE = Standing(State.ALIVE)  # of which a good look makes the same, as tests hold
 _FOUND = frozenset({State.DEAD, State.USURPED})
 
 
@@ -92,6 +93,8 @@ class Year:
     """One year of one web by one preset."""
 
     def __init__(self, links: list[Link], preset: Preset) -> None:
+        for link in links:
+            link.host.asked = -math.inf
         self._links = links
         self._preset = preset
         self._tally = Tally()
@@ -145,11 +148,12 @@ class Year:
             self._again = now + 600.0
         if not waiting or table.waiting > 2 * CONNECTIONS:
             return
-        while waiting and table.waiting < 20 * CONNECTIONS:
+        links, standings, plain = self._links, self._standings, self._plain
+        for _ in range(min(len(waiting), 20 * CONNECTIONS - table.waiting)):
             number = waiting.pop()
-            link = self._links[number]
+            link = links[number]
             host = link.host
-            inferable = self._plain[number] or may_infer(self._standings[number])
+            inferable = plain[number] or may_infer(standings[number])
             if table.add(number, host.name, link, inferable=inferable) is Added.HOST_FULL:
                 self._left.append(number)
             elif host.delay_s:
@@ -203,14 +207,15 @@ class Year:
 
     def _book(self, number: int, finding: Finding, now: float, day: int) -> None:
         preset = self._preset
-        before = self._standings[number]
-        standing = after(before, finding, day, preset, browser=preset.needs_browser)
+        before = standing = self._standings[number]
+        if finding is not FINE.plain or before is not _ALIVE:
+            standing = after(before, finding, day, preset, browser=preset.needs_browser)
         if standing is not before:
             if preset.needs_browser and needs_browser(standing, preset, day):
                 finding = self._links[number].sight(now / DAY_S).seen
                 self._tally.opinions += 1
                 standing = after(standing, finding, day, preset, browser=True)
-            self._standings[number] = standing
+            self._standings[number] = standing if standing != _ALIVE else _ALIVE
             if (standing.state in _FOUND) != (before.state in _FOUND):
                 self._call(number, now / DAY_S, dead=standing.state in _FOUND)
         due = next_due(before, standing, finding, day, preset, self._links[number].key)
@@ -232,10 +237,9 @@ class Year:
         elif number in self._called:
             called = self._called.pop(number)
             self._calls[number].append((called, moment))
-            since = link.gone_since(called)
-            ended = [each.end for each in link.ends if each.start == since]
-            if ended and ended[0] <= moment:
-                tally.revived.append(moment - ended[0])
+            ended = [each.end for each in link.ends if called < each.end <= moment]
+            if ended:
+                tally.revived.append(moment - ended[-1])
 
     def _judge(self, number: int, link: Link) -> None:
         """Count what was gone for long and was not found."""
@@ -300,6 +304,7 @@ def figures(*, quick: bool) -> dict[str, float]:
             ("dead_found_days", *(f"{days[-1]:.1f}" for days in (found, late)), "28"),
             ("… of half of them", *(f"{days[len(days) // 2]:.1f}" for days in (found, late)), ""),
             ("links gone", f"{len(found):,}", f"{len(late) * scale:,.0f}", ""),
+            ("… hidden by refusals", f"{ours.hidden:,}", f"{theirs.hidden * scale:,.0f}", ""),
             ("revived_found_days", *(f"{_days(t.revived)[-1]:.1f}" for t in (ours, theirs)), ""),
             ("looks", f"{ours.requests:,}", f"{theirs.requests * scale:,.0f}", ""),
             ("by the browser", f"{ours.opinions:,}", f"{theirs.opinions * scale:,.0f}", ""),

@@ -263,6 +263,8 @@ def _check_links(links: LinksSettings, source: str) -> None:
         raise ConfigError(f"{where} preset must be one of {known}, not {links.preset!r}.")
     if links.connections < 1 or links.timeout_s <= 0 or links.pass_days < 1:
         raise ConfigError(f"{where} connections, timeout_s and pass_days must be more than zero.")
+    if links.reports_per_day < 1:
+        raise ConfigError(f"{where} reports_per_day must be more than zero.")
     if links.contact and not _CONTACT.fullmatch(links.contact):
         raise ConfigError(f"{where} contact must be an address such as https://example.org/bot.")
     if links.user_agent and not _AGENT.fullmatch(links.user_agent):

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Row, Select, or_, select
+from sqlalchemy import ColumnElement, Connection, Row, Select, literal_column, select
 
 from core.errors import InputError
 from core.pattern_table import PatternTable
@@ -12,7 +12,7 @@ from core.url_patterns import Form, Pattern, target_of
 from core.urls import fetch_key
 from links.locator import SCHEMES, Locator, locate
 from links.states import State
-from links.store.schema import hosts, urls
+from links.store.schema import PATH_HEAD, PATH_HEAD_CHARS, hosts, urls
 
 _HOSTS_AT_ONCE = 1_000
 
@@ -102,8 +102,9 @@ def hosts_of(connection: Connection, pattern: Pattern, *, wide: bool = True) -> 
         above = [".".join(labels[start:]) for start in range(len(labels))]
         # The registrable domain of whatever lies below a host is that host's, or below it itself.
         domain = hosts.c.domain.in_(above)
+        itself = select(hosts.c.id).where(hosts.c.name == name)
         yield from connection.execute(
-            select(hosts.c.id).where(or_(hosts.c.name == name, domain & below))
+            itself.union(select(hosts.c.id).where(domain, below))
         ).scalars()
         return
     name = pattern.text if pattern.form is Form.HOST else host_in(pattern.text)
@@ -115,7 +116,7 @@ def matching(connection: Connection, pattern: Pattern, *, limit: int) -> list[Ob
     matches = matcher(pattern)
     found: list[Observed] = []
     for host_id in list(hosts_of(connection, pattern, wide=False)):
-        question = url_select().where(urls.c.host_id == host_id, *_path_hint(pattern))
+        question = url_select().where(urls.c.host_id == host_id, *_within_host(pattern))
         for row in connection.execute(question.limit(limit + 1)):
             each = observed_of(row)
             if matches(each.url):
@@ -149,12 +150,24 @@ def shown(text: str) -> str:
     return text if len(text) <= 200 else text[:200] + "…"
 
 
-def _path_hint(pattern: Pattern) -> Sequence[ColumnElement[bool]]:
-    """What the path must begin with: the pattern's own, as far as it is certain."""
+def _within_host(pattern: Pattern) -> Sequence[ColumnElement[bool]]:
+    """What the pattern says beside the host, as far as the database can tell: all but letter case."""
     if pattern.form not in (Form.PREFIX, Form.EXACT):
         return ()
-    path = pattern.text[len(pattern.text.partition("/")[0]) :]
-    return (urls.c.path.startswith(path, autoescape=True),) if path else ()
+    authority, slash, rest = pattern.text.partition("/")
+    path = slash + rest
+    port = authority.removeprefix(host_in(pattern.text)).removeprefix(":")
+    said: list[ColumnElement[bool]] = [urls.c.port == int(port or 0)]
+    if pattern.scheme:
+        said.append(urls.c.scheme == SCHEMES.index(pattern.scheme))
+    head = path[:PATH_HEAD_CHARS]
+    kept: ColumnElement[str] = literal_column(PATH_HEAD)
+    if pattern.form is Form.EXACT:
+        return [*said, kept == head, urls.c.path == path]
+    if head:
+        after = head[:-1] + chr(ord(head[-1]) + 1)  # paths are ASCII, in the order of their bytes
+        said += [kept >= head, kept < after, urls.c.path.startswith(path, autoescape=True)]
+    return said
 
 
 def _walk(connection: Connection, condition: ColumnElement[bool] | None) -> Iterator[int]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final, Protocol
 
-from sqlalchemy import Connection, Select, delete, or_, select, update
+from sqlalchemy import Connection, Select, delete, select, update
 
 from core.errors import BadUrlError, InputError
 from core.urls import fetch_key, identity_key
@@ -216,11 +216,16 @@ def replacements_to_test(connection: Connection, day: int, limit: int) -> list[R
     What waits is looked at once a day, all else once a month.
     """
     state, tested = replacements.c.state, replacements.c.tested_day
-    waits = (state == int(Stage.WAITING)) & or_(tested.is_(None), tested < day)
-    again = (state != int(Stage.WAITING)) & (tested <= day - RETEST_DAYS)
+    last = day - RETEST_DAYS
+    chosen = (
+        (state == int(Stage.WAITING)) & tested.is_(None),
+        (state == int(Stage.WAITING)) & (tested < day),
+        (state == int(Stage.WORKS)) & (tested <= last),
+        (state == int(Stage.FAILED)) & (tested <= last),
+    )
     found: list[int] = []
-    for which in (waits, again):
-        ordered = select(replacements.c.url_id).where(which).order_by(tested.nulls_first())
+    for which in chosen:
+        ordered = select(replacements.c.url_id).where(which).order_by(tested)
         found += connection.execute(ordered.limit(limit - len(found))).scalars()
     known = replacements_of(connection, found)
     return [known[each] for each in found if each in known]

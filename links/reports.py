@@ -123,7 +123,7 @@ def report(
             "url_id": each.id,
             "host_id": each.host_id,
             "moment": int(now.timestamp()),
-            "expires_day": day + VALID_DAYS,
+            "expires_day": until,
             "reporter": reporter,
         }
         for each in wanted
@@ -182,9 +182,12 @@ def expire_reports(connection: Connection, day: int, *, limit: int) -> int:
 
     Reports that are over are not shown either, whether they are still there or not.
     """
-    over = select(reports.c.id).where(reports.c.expires_day <= day)
-    chosen = over.order_by(reports.c.expires_day).limit(limit)
-    return connection.execute(delete(reports).where(reports.c.id.in_(chosen))).rowcount
+    over = select(reports.c.id).where(reports.c.expires_day < day)
+    ids = connection.execute(over.order_by(reports.c.expires_day).limit(limit)).scalars().all()
+    gone = 0
+    for some in batches(ids):
+        gone += connection.execute(delete(reports).where(reports.c.id.in_(some))).rowcount
+    return gone
 
 
 def reachable(connection: Connection, url_ids: Sequence[int], day: int) -> Mapping[int, Reachable]:
@@ -195,14 +198,14 @@ def reachable(connection: Connection, url_ids: Sequence[int], day: int) -> Mappi
             select(
                 reports.c.url_id,
                 func.count().label("count"),
-                func.max(reports.c.expires_day).label("over_day"),
+                func.max(reports.c.expires_day).label("until_day"),
             )
-            .where(reports.c.url_id.in_(some), reports.c.expires_day > day)
+            .where(reports.c.url_id.in_(some), reports.c.expires_day >= day)
             .group_by(reports.c.url_id)
         )
         for row in connection.execute(counted):
-            over = row.over_day
-            found[row.url_id] = Reachable(row[1], over - VALID_DAYS, over - 1)
+            until = row.until_day
+            found[row.url_id] = Reachable(row[1], until - VALID_DAYS + 1, until)
         presumed = (
             select(urls.c.id, host_quirks.c.first_day, host_quirks.c.last_day)
             .join(host_quirks, host_quirks.c.host_id == urls.c.host_id)
@@ -271,7 +274,7 @@ def _is_half_reported(connection: Connection, domain: str, day: int) -> bool:
     said = (
         select(reports.c.url_id)
         .join(hosts, hosts.c.id == reports.c.host_id)
-        .where(on_it, reports.c.expires_day > day)
+        .where(on_it, reports.c.expires_day >= day)
         .distinct()
     )
     reported: int = connection.execute(

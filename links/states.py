@@ -148,7 +148,12 @@ def after(
     if finding.how is How.INFERRED and (rule is not Rule.COUNT or not may_infer(standing)):
         return standing
     seen = finding.how is How.BROWSER
-    if seen and Proof.SUSPECT in standing.proofs and finding.verdict is not Verdict.UNDECIDED:
+    if (
+        seen
+        and standing.proofs & Proof.SUSPECT
+        and standing.state not in MARKS
+        and finding.verdict is not Verdict.UNDECIDED
+    ):
         standing = replace(standing, proofs=standing.proofs & ~Proof.SUSPECT)
     if rule is Rule.COUNT or (rule is Rule.SEEN and seen and finding.verdict is Verdict.GONE):
         return _counted(standing, finding, day, preset, browser=browser)

@@ -59,6 +59,7 @@ class Turn(NamedTuple, Generic[P]):
         finding: of INFER: what to book, with `How.INFERRED`.
         until: of LATER: when the host may be asked again.
         tries: how often it was asked already, in this run.
+        inferable: whether another URL's finding may stand for a look.
     """
 
     url_id: int
@@ -68,6 +69,7 @@ class Turn(NamedTuple, Generic[P]):
     finding: Finding | None = None
     until: float = 0.0
     tries: int = 0
+    inferable: bool = True
 
 
 class _Host(Generic[P]):
@@ -89,7 +91,7 @@ class _Host(Generic[P]):
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.queue: deque[tuple[int, Turn[P], bool]] = deque()  # place, turn, inferable
+        self.queue: deque[tuple[int, Turn[P]]] = deque()  # place, turn
         self.busy: int | None = None  # the URL that it is being asked for
         self.ready = -math.inf  # when it may be asked next
         self.away = False  # its URLs are handed back
@@ -167,7 +169,7 @@ class Timetable(Generic[P]):
             return Added.HELD
         if len(self._held) >= self._room:
             return Added.FULL
-        turn: Turn[P] = Turn(url_id, host, payload)
+        turn: Turn[P] = Turn(url_id, host, payload, inferable=inferable)
         finding = self._condemned.get(host) if inferable else None
         if finding is not None:
             self._judged.append(turn._replace(move=Move.INFER, finding=finding))
@@ -182,7 +184,7 @@ class Timetable(Generic[P]):
             elif len(known.queue) >= self._host_room:
                 return Added.HOST_FULL
             self._number += 1
-            known.queue.append((self._number, turn, inferable))
+            known.queue.append((self._number, turn))
             if known.busy is None and len(known.queue) == 1:
                 self._place(known)
         self._held.add(url_id)
@@ -208,7 +210,7 @@ class Timetable(Generic[P]):
         while self._ready:
             _, token, host = heappop(self._ready)
             if token == host.token:
-                _, turn, _ = host.queue.popleft()
+                _, turn = host.queue.popleft()
                 host.busy = turn.url_id
                 self._asked += 1
                 return turn
@@ -243,19 +245,16 @@ class Timetable(Generic[P]):
         self._asked -= 1
         host.busy = None
         gap = max(self._gap_s, host.gap)
+        again = False
         if finding is not None:
             self._learn(host, turn.url_id, finding)
             self._pace(host, finding, now, gap)
+            hurried = finding.code == Code.TOO_MANY and not host.away
+            again = hurried and turn.tries + 1 < self._tries
         host.ready = max(host.ready, now + max(gap, host.backoff))
-        again = (
-            finding is not None
-            and finding.code == Code.TOO_MANY
-            and turn.tries + 1 < self._tries
-            and not host.away
-        )
         if again:
             self._number += 1
-            host.queue.appendleft((self._number, turn._replace(tries=turn.tries + 1), True))
+            host.queue.appendleft((self._number, turn._replace(tries=turn.tries + 1)))
         else:
             self._held.remove(turn.url_id)
         self._place(host)
@@ -292,11 +291,11 @@ class Timetable(Generic[P]):
         known = self._hosts.get(host)
         if known is None:
             return
-        own = deque(entry for entry in known.queue if not entry[2])
+        own = deque(entry for entry in known.queue if not entry[1].inferable)
         self._judge(
             turn._replace(move=Move.INFER, finding=inferred)
-            for _, turn, inferable in known.queue
-            if inferable
+            for _, turn in known.queue
+            if turn.inferable
         )
         known.queue = own
         if known.busy is None:
@@ -373,7 +372,7 @@ class Timetable(Generic[P]):
         if until - now <= self._patience_s:
             return
         host.away = True
-        self._judge(turn._replace(move=Move.LATER, until=host.ready) for _, turn, _ in host.queue)
+        self._judge(turn._replace(move=Move.LATER, until=host.ready) for _, turn in host.queue)
         host.queue.clear()
 
     def _judge(self, turns: Iterable[Turn[P]]) -> None:

@@ -116,7 +116,7 @@ def _diagram() -> list[str]:
             labels[pair].append(words)
     lines = ["```mermaid", "stateDiagram-v2", "    [*] --> UNKNOWN"]
     lines += [
-        f"    {source} --> {target}: {' | '.join(words)}"
+        f"    {source} --> {target}: {' or '.join(words)}"
         for (source, target), words in labels.items()
     ]
     lines += [f"    [*] --> {mark.name}: people" for mark in sorted(MARKS)]

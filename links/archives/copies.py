@@ -362,12 +362,17 @@ class ArchiveCopies:
 
         Raises:
             RefusedAddressError: it is an archive's, but of another URL, or none that can be used.
+            LockedError: no version of the page is chosen by hand (W31).
         """
         found = recognise(address, own=self._own)
         if found is None or not found.is_known:
             return ""
         copy = held(address, url.url, own=self._own)
         there = {kept.service: kept for kept in kept_of(connection, url.id)}
+        if any(kept.is_locked for kept in there.values()):
+            raise LockedError(
+                f"{url.url[:200]} changes all the time, so no version of it is chosen by hand."
+            )
         if copy.service not in there or not there[copy.service].address:
             put(connection, url.id, [copy], day_of(now))
         return copy.service

@@ -9,6 +9,7 @@ import ssl
 from functools import lru_cache
 
 from core.errors import ConfigError
+from links.asking.troubles import Trouble
 
 _OP_LEGACY_SERVER_CONNECT = 0x4  # SSL_OP_LEGACY_SERVER_CONNECT, in Python's ssl since 3.12
 _VERIFY_CODES = {  # X509_V_ERR_*, openssl/x509_vfy.h
@@ -32,6 +33,11 @@ _WORDS = (  # parts of OpenSSL's reasons for hanging up
     ("SIGNATURE", "weak key"),
 )
 HANDSHAKE = "handshake"
+_REFUSALS = (
+    ("CERTIFICATE_REQUIRED", Trouble.WANTS_CERTIFICATE),
+    ("ALERT_BAD_CERTIFICATE", Trouble.WANTS_CERTIFICATE),  # its word for it before TLS 1.3
+    ("NO_APPLICATION_PROTOCOL", Trouble.OTHER_PROTOCOL),
+)
 
 
 @lru_cache(maxsize=8)
@@ -68,8 +74,21 @@ def fault_of(error: Exception) -> str:
     """What the strict context minded, in a word or two."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return _VERIFY_CODES.get(error.verify_code, _UNKNOWN_ISSUER)
-    reason = error.reason or "" if isinstance(error, ssl.SSLError) else ""
+    reason = _reason(error)
     return next((word for part, word in _WORDS if part in reason), HANDSHAKE)
+
+
+def refusal_of(error: Exception) -> Trouble | None:
+    """What the server minded about us, when it told; the host is there."""
+    reason = _reason(error)
+    return next((trouble for part, trouble in _REFUSALS if part in reason), None)
+
+
+def _reason(error: Exception) -> str:
+    """OpenSSL's reason as its constants are spelled; Python knows only some of them by name."""
+    if not isinstance(error, ssl.SSLError):
+        return ""
+    return (getattr(error, "reason", None) or str(error)).upper().replace(" ", "_")
 
 
 def _for_http1(context: ssl.SSLContext) -> ssl.SSLContext:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from links.asking.heads import Head
 
 LOOKED_AT = 16_384  # characters of the page
-_STATUSES = frozenset((200, 202, 400, 401, 403, 405, 406, 429, 468, 493, 503, 520, 530, 999))
+_STATUSES = frozenset((200, 202, 400, 401, 403, 405, 406, 429, 468, 493, 503, 999))
 _TITLE = re.compile(
     rb"<title[^>]{0,200}>\s*(?:just a moment|attention required|checking your browser|access denied"
     rb"|ddos-guard|one more step|please wait\.\.\.|are you a robot|pardon our interruption|bot verification"
@@ -20,10 +20,8 @@ _TITLE = re.compile(
 )
 # In lower case. Searched for as they are: patterns cost a hundred times as much.
 _BODY: tuple[tuple[str, tuple[bytes, ...]], ...] = (
-    (
-        "cloudflare",
-        (b"cf-browser-verification", b"cf_chl_", b"challenge-platform/", b"cf-error-details"),
-    ),
+    # Not "challenge-platform": its scripts stand on every page that Cloudflare delivers for some sites.
+    ("cloudflare", (b"cf-browser-verification", b"_cf_chl_opt", b"/orchestrate/chl_page/")),
     ("perimeterx", (b"_pxappid", b"px-captcha", b"captcha.px-cdn.net", b"human-challenge")),
     ("datadome", (b"captcha-delivery.com",)),
     ("incapsula", (b"_incapsula_resource", b"incapsula incident")),
@@ -37,6 +35,7 @@ _BODY: tuple[tuple[str, tuple[bytes, ...]], ...] = (
     ("kasada", (b"kp_uidz", b"window.kpsdk")),
     ("anubis", (b"/.within.website/x/cmd/anubis", b"anubis_challenge")),
     ("mod_security", (b"mod_security", b"modsecurity", b"the requested url was rejected")),
+    ("wants a certificate", (b"no required ssl certificate was sent",)),
     ("captcha", (b"hcaptcha.com/1/api.js", b"recaptcha/api.js", b"g-recaptcha", b"h-captcha")),
 )
 # Marks that only a guard's own page has, so that they hold for an answer 200, too.
@@ -68,21 +67,22 @@ def guard(head: Head, body: bytes) -> str:
         if holds(head):
             return name
     small, body = len(body) < _SMALL, body[:LOOKED_AT].lower()
-    if head.status == 200:
+    if head.status in (200, 202):
         return _by_page(body) if small else ""
-    return _by_body(body) or _by_server(head)
+    return _by_body(body, sure_only=head.status >= 500) or _by_server(head)
 
 
 def _by_page(body: bytes) -> str:
-    """By a page with status 200: its title and a mark that only guards have."""
+    """By a page that looks well: its title and a mark that only guards have."""
     if not _TITLE.search(body):
         return ""
     return next((name for name, marks in _BODY if name in _SURE and _has(body, marks)), "")
 
 
-def _by_body(body: bytes) -> str:
+def _by_body(body: bytes, *, sure_only: bool) -> str:
+    """By a page that denies; a site's own page about a fault may have a form with a captcha."""
     for name, marks in _BODY:
-        if _has(body, marks):
+        if (name in _SURE or not sure_only) and _has(body, marks):
             return name
     return "a challenge" if _TITLE.search(body) else ""
 

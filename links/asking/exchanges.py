@@ -11,6 +11,7 @@ import asyncio
 import zlib
 from dataclasses import dataclass
 
+from links.asking.certificates import refusal_of
 from links.asking.heads import Head, end_of_head, may_begin, parse_head
 from links.asking.troubles import NoAnswerError, Trouble
 from links.asking.ways import Way
@@ -64,7 +65,7 @@ async def exchange(way: Way, request: bytes, *, limit_s: float) -> Answer:
     except TimeoutError:  # the kernel's too: packets that nobody acknowledged
         return _as_far(buffer, Trouble.SILENT)
     except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
-        return _as_far(buffer, Trouble.RESET, error)
+        return _as_far(buffer, refusal_of(error) or Trouble.RESET, error)
     if head is not None and (
         request.startswith(b"HEAD ") or head.status in _BODILESS or head.status < 200
     ):

@@ -15,16 +15,26 @@ from core.sniffing import sniff
 from links import status
 from links.asking.challenges import guard
 from links.asking.exchanges import Answer
-from links.asking.pages import leads_on, page_of, says_not_found, says_parked
+from links.asking.pages import (
+    Page,
+    leads_on,
+    page_of,
+    refresh_to,
+    says_not_found,
+    says_parked,
+    stands_in,
+)
 from links.asking.redirects import Ending, ending
 from links.asking.troubles import SAYS, Trouble
 from links.asking.ways import target_of
+from links.false_status import plausible
 from links.findings import Finding, Hop, How, Verdict
 from links.status import Code
 
 RETRY_LIMIT_S = 604_800.0  # what a host asks for beyond a week is a week
 REDIRECTS = frozenset((301, 302, 303, 307, 308))
 _PERMANENT = frozenset((301, 308))
+_NOTE_BYTES = 300
 _PAGES = frozenset(("", "text/html", "application/xhtml+xml"))
 
 
@@ -60,18 +70,27 @@ class Trace:
 
 def judge(trace: Trace, now: datetime) -> Finding:
     """What the trace says; `seconds` and `head_fails` are the prober's to add."""
+    answer = trace.answer
+    mime = ""
+    if answer is not None:
+        mime = answer.head.mime
+        if answer.body:
+            mime = true_type(sniff(answer.body), mime)
     finding = Finding(
         code=Code.NONE,
         verdict=Verdict.UNDECIDED,
         how=trace.how,
+        http=answer.head.status if answer else None,
         final_url=trace.final if trace.hops else "",
         hops=trace.hops,
+        mime=mime,
+        length=answer.length if answer else None,
         tls_fault=trace.tls_fault,
     )
     if trace.trouble is not None:
         return _of_trouble(finding, trace, trace.trouble)
-    assert trace.answer is not None
-    return _of_answer(finding, trace, trace.answer, now)
+    assert answer is not None
+    return _of_answer(finding, trace, answer, now)
 
 
 def is_clear(trace: Trace, finding: Finding) -> bool:
@@ -95,7 +114,7 @@ def is_useful(trace: Trace) -> bool:
     if answer is None or not answer.whole:
         return False
     head = answer.head
-    return bool(head.mime) and bool(head.length)
+    return bool(head.mime) and bool(head.length) and not head.first("refresh")
 
 
 def retry_after(value: str, now: datetime) -> float | None:
@@ -125,8 +144,9 @@ def refresh_of(trace: Trace) -> str:
     answer = trace.answer
     if answer is None or not 200 <= answer.head.status < 300 or not _is_page(answer):
         return ""
-    if b"refresh" not in answer.body[:32_768].lower():
-        return ""
+    said = refresh_to(answer.head.first("refresh"))
+    if said or b"refresh" not in answer.body[:32_768].lower():
+        return said
     return leads_on(page_of(answer.body, answer.head.first("content-type")))
 
 
@@ -154,8 +174,6 @@ def _is_all_of_host(trouble: Trouble, url: str) -> bool:
 
 def _of_answer(finding: Finding, trace: Trace, answer: Answer, now: datetime) -> Finding:
     head = answer.head
-    mime = true_type(sniff(answer.body), head.mime) if answer.body else head.mime
-    finding = replace(finding, http=head.status, mime=mime, length=answer.length)
     by = guard(head, answer.body)
     wait = retry_after(head.first("retry-after"), now) if head.status >= 400 else None
     if by:
@@ -181,7 +199,7 @@ def _of_answer(finding: Finding, trace: Trace, answer: Answer, now: datetime) ->
             verdict=Verdict.SUSPECT,
             note=trace.unfollowed,
         )
-    reading = status.plausible(head.status, head.mime, answer.length, answer.body)
+    reading = plausible(head.status, head.mime, answer.length, answer.body)
     finding = replace(finding, code=reading.code, verdict=reading.verdict, note=reading.note)
     if reading.verdict is not Verdict.OK:
         return finding
@@ -194,9 +212,12 @@ def _suspected(finding: Finding, trace: Trace, answer: Answer) -> Finding | None
     if end is not Ending.FINE:
         code, verdict = _ENDINGS[end]
         return replace(finding, code=code, verdict=verdict, note=end.value)
-    if trace.how is How.HEAD or answer.head.status != 200 or not _is_page(answer):
+    if trace.how is How.HEAD or answer.head.status != 200:
         return None
-    code, note = _said(trace, answer) if answer.body else _unsaid(answer)
+    if not _is_page(answer):
+        code, note = _noted(trace, answer)
+    else:
+        code, note = _said(trace, answer) if answer.body else _unsaid(answer)
     return replace(finding, code=code, verdict=Verdict.SUSPECT, note=note) if note else None
 
 
@@ -206,6 +227,17 @@ def _said(trace: Trace, answer: Answer) -> tuple[Code, str]:
     if says_parked(page):
         return Code.PARKED, "page: parked"
     if says_not_found(page, trace.url):
+        return Code.SOFT_404, "page: says not found"
+    if stands_in(page):
+        return Code.SOFT_404, "page: stands in"
+    return Code.FINE, ""
+
+
+def _noted(trace: Trace, answer: Answer) -> tuple[Code, str]:
+    """What a short text says against itself: servers' own words, without a page around them."""
+    text = answer.body[:_NOTE_BYTES].decode("utf-8", "replace").strip()
+    is_note = answer.head.mime == "text/plain" and len(answer.body) < _NOTE_BYTES
+    if is_note and says_not_found(Page(text, "", text, text), trace.url):
         return Code.SOFT_404, "page: says not found"
     return Code.FINE, ""
 

@@ -149,16 +149,16 @@ class Names:
 
     async def _both(self, host: str) -> Found:
         old, new = await asyncio.gather(self._of(host, "A"), self._of(host, "AAAA"))
-        addresses: list[Address] = []
-        troubles: list[Trouble] = []
-        for each in (old, new):
-            if isinstance(each, Trouble):
-                troubles.append(each)
-            else:
-                addresses.extend(each)
+        addresses = tuple(
+            address for each in (old, new) if not isinstance(each, Trouble) for address in each
+        )
         if addresses:
-            return tuple(addresses)
-        return NoAnswerError(min(troubles, key=_WEIGHT.index))
+            return addresses
+        assert isinstance(old, Trouble)
+        assert isinstance(new, Trouble)
+        # Some servers deny the whole name when they are asked for IPv6, so IPv4's word counts.
+        no_word = old is Trouble.DNS_NO_ADDRESS and new is not Trouble.DNS_UNKNOWN
+        return NoAnswerError(new if no_word else old)
 
     async def _of(self, host: str, rdtype: str) -> Addresses | Trouble:
         try:
@@ -203,15 +203,6 @@ class Names:
             return lies
 
 
-# The first of these that either family has is the name's: what is sure before what may pass.
-_WEIGHT = (
-    Trouble.DNS_UNKNOWN,
-    Trouble.DNS_FAILS,
-    Trouble.DNS_REFUSED,
-    Trouble.DNS_BROKEN,
-    Trouble.DNS_SILENT,
-    Trouble.DNS_NO_ADDRESS,
-)
 _MAY_BE_OURS = frozenset(
     (Trouble.DNS_FAILS, Trouble.DNS_REFUSED, Trouble.DNS_SILENT, Trouble.DNS_BROKEN)
 )

@@ -43,6 +43,14 @@ _NOT_FOUND = re.compile(
     r"|页面不存在|找不到(?:页面|網頁|网页|該頁)|페이지를\s*찾을\s*수\s*없",
     re.IGNORECASE,
 )
+_STANDS_IN = re.compile(
+    r"^welcome to (?:nginx|openresty|caddy)\b|^iis windows(?: server)?\W*$|^iis\d+\W*$"
+    r"|\bapache2?\b.{0,30}\bdefault page|\b(?:test|default) page for the (?:apache|nginx|http server)"
+    r"|^(?:domain|web server'?s?|server) default page|^default (?:web )?(?:site|server) page"
+    r"|\baccount (?:has been |is )?suspended|^(?:this )?(?:web)?site (?:has been |is )?suspended"
+    r"|^(?:web)?site (?:is )?(?:not (?:configured|published|installed)|unavailable)",
+    re.IGNORECASE,
+)
 # Searched for as they are, in lower case: an alternation costs a hundred times as much.
 _PARKERS = (
     *(
@@ -128,10 +136,29 @@ def leads_on(page: Page) -> str:
         content = _CONTENT.search(meta)
         if content is None or not _REFRESH.search(meta):
             continue
-        leads = _LEADS_TO.match(unescape(content[1] or content[2] or content[3] or ""))
-        if leads and int(leads[1]) <= REFRESH_S:
-            return leads[2].strip()[:8_192]
+        to = refresh_to(unescape(content[1] or content[2] or content[3] or ""))
+        if to:
+            return to
     return ""
+
+
+def refresh_to(said: str) -> str:
+    """Where ``5; url=/there`` leads, of a page or of a header; empty when it does not, or not soon.
+
+    >>> refresh_to("0;URL='/there'"), refresh_to("300; url=/there"), refresh_to("60")
+    ('/there', '', '')
+    """
+    leads = _LEADS_TO.match(said[:10_000])
+    return leads[2].strip()[:8_192] if leads and int(leads[1]) <= REFRESH_S else ""
+
+
+def stands_in(page: Page) -> bool:
+    """Whether the page is what servers and hosters show where there is no site.
+
+    >>> stands_in(page_of(b"<title>Welcome to nginx!</title>"))
+    True
+    """
+    return any(_STANDS_IN.search(text[:200]) for text in (page.title, page.heading))
 
 
 def simhash(page: Page) -> int:

@@ -32,9 +32,10 @@ from links.asking.requests import Requests
 from links.asking.siblings import Seen, invented, same_answer
 from links.asking.troubles import NoAnswerError, Trouble
 from links.asking.ways import Ways, target_of
-from links.findings import Finding, How, Verdict
+from links.findings import Finding, Hop, How, Verdict
 from links.status import Code
 
+NOT_SENT = 0  # the status of a hop that no server sent: from http to https, or back
 HEAD_S = 20.0  # HEAD may take so long, and at most a third of all
 _log = logging.getLogger(__name__)
 
@@ -146,6 +147,7 @@ class Prober:
             finding,
             code=Code.OTHER_SCHEME,
             final_url=trace.final,
+            hops=(Hop(NOT_SENT, other), *trace.hops),
             note=f"scheme: {scheme} alone answers",
         )
 
@@ -154,7 +156,7 @@ class Prober:
         trace = await self._chain(url, How.GET, budget)
         finding = judge(trace, self._clock.now())
         beside = invented(url, self._rng)
-        if not beside or finding.verdict is not Verdict.OK:
+        if not beside or finding.verdict not in (Verdict.OK, Verdict.SUSPECT):
             return finding
         sibling = await self._chain(beside, How.GET, Budget(self._timeout_s, self._clock.monotonic))
         if trace.answer is None or sibling.answer is None:

@@ -29,6 +29,10 @@ class Looks(Protocol):
         Args:
             url: a fetch key or identity key (`core.urls`); anything else is found INVALID.
             get_only: do not begin with HEAD: the host is known to answer that badly (W42).
+
+        Returns:
+            What was found. Its first hop has the status 0 when only the same URL with the other scheme
+            answers: no server led there (W47).
         """
 
     async def probe_sibling(self, url: str) -> Finding:

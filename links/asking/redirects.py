@@ -46,12 +46,12 @@ _ERROR_SEGMENT = re.compile(
     r"(?:[-_ ](?:page|error))?"
     r"|(?:page|file|link)?[-_ ]?errors?(?:[-_ ]?(?:page|doc|message))?|errorpages?|pagenotfound|nopage"
     r"|(?:page[-_ ])?(?:missing|gone|expired|removed|unavailable)|notfound|sorry"
-    r"|seite[-_ ]nicht[-_ ]gefunden|fehler(?:seite)?|introuvable|no[-_ ]encontrad[ao]|oops",
+    r"|seite[-_ ]nicht[-_ ]gefunden|fehler(?:seite)?|introuvable|no[-_ ]encontrad[ao]|oops|suspendedpage|defaultwebpage|(?:account|site)[-_]?suspended",
     re.IGNORECASE,
 )
 _LOGIN_SEGMENT = re.compile(
     r"(?:(?:user|account|member|wp|auth|sso|cas|site|customer|secure|web|my)[-_]?)?"
-    r"(?:log[-_]?[io]n|sign[-_]?in|signon|anmelden|connexion|iniciar-sesion)(?:[-_](?:form|page|required))?"
+    r"(?:log[-_]?[io]n|sign[-_]?in|signon|anmelden|conne[x]ion|iniciar-sesion)(?:[-_](?:form|page|required))?"
     r"|servicelogin|openid-connect|oauth2?|sso|saml2?|authorize|authenticate|shibboleth|idp|cas|adfs"
     r"|checkpoint|authwall|paywall|subscribe",
     re.IGNORECASE,

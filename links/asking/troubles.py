@@ -24,6 +24,7 @@ class Trouble(StrEnum):
     DNS_BROKEN = "dns: malformed"  # loops of aliases, messages that nobody can read
     DNS_LIES = "dns: a lie"  # the answer for names that do not exist
     DNS_OURS = "dns: ours"  # our own name server answers for no name at all
+    DNS_UNFINISHED = "dns: unfinished"  # the look's time was over first
     ADDRESS = "address"  # refused by us: not public, our own, or refused by setting
     BLOCKED = "blocked"  # the host, by setting
     PORT = "port"  # no browser would ask there
@@ -34,6 +35,8 @@ class Trouble(StrEnum):
     NO_CONNECTION = "connection: time-out"
     TLS = "tls"
     TLS_SILENT = "tls: time-out"
+    WANTS_CERTIFICATE = "tls: wants a certificate"  # of us, as of its own people
+    OTHER_PROTOCOL = "tls: another protocol"  # no HTTP/1.1: a browser may know it
     RESET = "answer: reset"
     CLOSED = "answer: none"
     SILENT = "answer: time-out"
@@ -69,6 +72,7 @@ SAYS = {
     Trouble.DNS_BROKEN: Says(Verdict.FAILING, Code.DNS_FAULT, whole_host=True),
     Trouble.DNS_LIES: Says(Verdict.UNDECIDED, Code.OUR_NETWORK),
     Trouble.DNS_OURS: Says(Verdict.UNDECIDED, Code.OUR_NETWORK),
+    Trouble.DNS_UNFINISHED: Says(Verdict.UNDECIDED, Code.OUR_NETWORK, settled=False),
     Trouble.ADDRESS: Says(Verdict.UNDECIDED, Code.NOT_ALLOWED),
     Trouble.BLOCKED: Says(Verdict.UNDECIDED, Code.NOT_ALLOWED),
     Trouble.PORT: Says(Verdict.INVALID, Code.INVALID),
@@ -79,6 +83,8 @@ SAYS = {
     Trouble.NO_CONNECTION: Says(Verdict.FAILING, Code.TIMEOUT, whole_host=True),
     Trouble.TLS: Says(Verdict.FAILING, Code.TLS),
     Trouble.TLS_SILENT: Says(Verdict.FAILING, Code.TIMEOUT),
+    Trouble.WANTS_CERTIFICATE: Says(Verdict.REFUSED, Code.NO_ACCESS),
+    Trouble.OTHER_PROTOCOL: Says(Verdict.SUSPECT, Code.NO_HTTP),
     Trouble.RESET: Says(Verdict.FAILING, Code.BROKEN_OFF, settled=False),
     Trouble.CLOSED: Says(Verdict.FAILING, Code.BROKEN_OFF, settled=False),
     Trouble.SILENT: Says(Verdict.FAILING, Code.TIMEOUT, settled=False),

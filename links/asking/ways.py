@@ -23,7 +23,13 @@ from core.addresses import Address, AddressRules, plain
 from core.hosts import BAD_PORTS, HostPatterns, is_local_name, parse_endpoint, resolve_key
 from core.settings import EgressSettings
 from core.urls import host_of
-from links.asking.certificates import HANDSHAKE, fault_of, lenient_context, strict_context
+from links.asking.certificates import (
+    HANDSHAKE,
+    fault_of,
+    lenient_context,
+    refusal_of,
+    strict_context,
+)
 from links.asking.names import Addresses, Names
 from links.asking.troubles import NoAnswerError, Trouble
 
@@ -122,11 +128,11 @@ class Ways:
             async with asyncio.timeout_at(deadline):
                 addresses, port = await self._addresses(target)
         except TimeoutError:
-            raise NoAnswerError(Trouble.DNS_OURS, "no time was left for it") from None
+            raise NoAnswerError(Trouble.DNS_UNFINISHED) from None
         deadline = min(deadline, loop.time() + CONNECT_S)
         sock = await self._connected(addresses, port, deadline - loop.time())
         if target.scheme == "http":
-            return Way(*await asyncio.open_connection(sock=sock, limit=BUFFER))
+            return await _plain(sock)
         try:
             return await self._secured(sock, target, self._strict, deadline - loop.time())
         except _StrictError as error:
@@ -204,6 +210,9 @@ class Ways:
             )
         except ssl.SSLError as error:
             sock.close()
+            refusal = refusal_of(error)
+            if refusal is not None:
+                raise NoAnswerError(refusal) from error
             raise _StrictError(fault_of(error)) from error
         except (TimeoutError, ConnectionAbortedError) as error:  # asyncio's word for the time-out
             sock.close()
@@ -212,6 +221,14 @@ class Ways:
             sock.close()
             raise _StrictError(fault_of(error)) from error
         return Way(reader, writer)
+
+
+async def _plain(sock: socket.socket) -> Way:
+    try:
+        return Way(*await asyncio.open_connection(sock=sock, limit=BUFFER))
+    except OSError as error:  # it was reset meanwhile
+        sock.close()
+        raise NoAnswerError(Trouble.RESET) from error
 
 
 class _StrictError(Exception):

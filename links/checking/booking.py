@@ -165,7 +165,7 @@ def _book_once(connection: Connection, results: list[Result], rules: Rules) -> l
         if kept.standing.state in SETTLED:
             batch.pass_over(where, result, kept)
             continue
-        change = change_of(kept, finding, day, rules)
+        change = change_of(kept, finding, day, rules.of(where.url))
         batch.add(where, result, finding, kept, change)
         contradicts = is_contradicted(kept, finding, day)
         batch.add_traits(row, where, result.finding, contradicts=contradicts)

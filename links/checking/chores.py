@@ -16,8 +16,10 @@ from links.checking.parts import Part
 from links.checking.passing import Means
 from links.days import day_of
 from links.findings import Finding
+from links.limits import forget_acts
 from links.locator import bucket_of
-from links.replacements import Replacement, book_test, replacements_to_test
+from links.marking import settle
+from links.replacements import Replacement, Surroundings, book_test, replacements_to_test
 
 _LOG = logging.getLogger(__name__)
 _AT_ONCE = 20
@@ -47,6 +49,8 @@ class Chores:
         """Look at the addresses that somebody proposed for dead links; how many."""
         today = day_of(self._means.clock.now())
         found = await self._means.desk.read(lambda rows: replacements_to_test(rows, today, _MOST))
+        decided = await self._means.desk.do(self._means.marks.current)
+        around = Surroundings(refuses=decided.refuses)
         mine = [each for each in found if self._is_mine(each.address)]
         room = asyncio.Semaphore(_AT_ONCE)
 
@@ -54,7 +58,9 @@ class Chores:
             async with room:
                 finding = None if stop.is_set() else await self._look(each.address)
             if finding is not None:
-                await self._means.desk.write(lambda rows: book_test(rows, each, finding, today))
+                await self._means.desk.write(
+                    lambda rows: book_test(rows, each, finding, today, around)
+                )
 
         await _all([asyncio.create_task(test(each)) for each in mine])
         return len(mine)
@@ -66,6 +72,9 @@ class Chores:
             return None
         self._purged_day = today
         store = self._means.desk.store
+        now = self._means.clock.now()
+        await self._means.desk.write(lambda rows: forget_acts(rows, now))
+        await asyncio.to_thread(settle, store, self._means.clock)  # marks that have expired
         return await asyncio.to_thread(purge, store, day=today, keep_days=self._keep_days)
 
     def _is_mine(self, address: str) -> bool:
@@ -75,10 +84,10 @@ class Chores:
             return False
 
     async def _look(self, address: str) -> Finding | None:
-        """What a look finds; None when it did not come to its turn."""
+        """What a look finds, beside a page that cannot exist; None when it did not come to its turn."""
         with self._means.turns.look() as look:
             try:
-                return await self._means.looks.probe(address)
+                return await self._means.looks.probe_sibling(address)
             except asyncio.CancelledError:
                 if not look.is_crowded:
                     raise

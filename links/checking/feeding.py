@@ -8,6 +8,7 @@ it is not read again, though the registry still calls it due.
 
 from collections import deque
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -37,6 +38,12 @@ class Deciding(Protocol):
             BadUrlError: it is no URL.
         """
 
+    def setting(self, url: str, key: str) -> str | None:
+        """What a setting is for the URL (`links.marking.SETTINGS`); None when nobody decided."""
+
+    def refuses(self, url: str) -> str:
+        """Why the URL may replace no other, in a few words; empty when it may."""
+
 
 class Marks(Protocol):
     """Where decisions are read."""
@@ -50,12 +57,23 @@ class Marks(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class Live:
+    """Settings as they are whenever they are asked for."""
+
+    marks: Marks
+
+    def setting(self, url: str, key: str) -> str | None:
+        """What a setting is for the URL now; None when nobody decided."""
+        return self.marks.current().setting(url, key)
+
+
+@dataclass(frozen=True, slots=True)
 class Candidate:
     """A due URL in the timetable, with what its look has to know.
 
     Attributes:
         url: the URL.
-        get_only: its host answers HEAD badly.
+        get_only: its host answers HEAD badly, or somebody said so.
     """
 
     url: DueUrl
@@ -196,16 +214,18 @@ class Feed:
         if settled:
             again = self._today + _MARKED_DAYS
             await self._desk.write(lambda rows: _settle(rows, settled, decided, due_day=again))
+        methods = await self._desk.do(lambda: _methods(self._marks, fresh))
         names = {url.host for url in fresh}
         quirks = await self._desk.read(lambda rows: quirks_of(rows, names, day=self._today))
         for url in fresh:
             is_asked = decided[url.id] is None and url.standing.state is not State.INVALID
             if is_asked and not self._is_held(url):
-                self._add(url, quirks.get(url.host, frozenset()))
+                self._add(url, quirks.get(url.host, frozenset()), methods.get(url.id))
 
-    def _add(self, url: DueUrl, quirks: frozenset[HostQuirk]) -> None:
+    def _add(self, url: DueUrl, quirks: frozenset[HostQuirk], method: str | None) -> None:
         inferable = may_infer(url.standing) and HostQuirk.UNVERIFIABLE not in quirks
-        candidate = Candidate(url, HostQuirk.GET_NEEDED in quirks)
+        get_only = HostQuirk.GET_NEEDED in quirks if method is None else method == "get"
+        candidate = Candidate(url, get_only)
         match self._table.add(url.id, url.host, candidate, inferable=inferable):
             case Added.TAKEN:
                 self.in_hand.setdefault(url.host_id, {})[url.id] = url
@@ -230,6 +250,18 @@ def _decided(marks: Marks, urls: Sequence[DueUrl]) -> dict[int, State | None]:
             found[url.id] = deciding.state_of(url.url)
         except BadUrlError:  # a rule of URLs that is newer than the row
             found[url.id] = None
+    return found
+
+
+def _methods(marks: Marks, urls: Sequence[DueUrl]) -> dict[int, str]:
+    """How some of them are to be asked: ``head`` or ``get``."""
+    deciding = marks.current()
+    found: dict[int, str] = {}
+    for url in urls:
+        with suppress(BadUrlError):
+            method = deciding.setting(url.url, "method")
+            if method is not None:
+                found[url.id] = method
     return found
 
 

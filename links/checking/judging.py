@@ -5,13 +5,13 @@ A finding goes through here exactly once. The states, the intervals and the hist
 """
 
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from core.formats import format_name
 from links import history
 from links.checking.due import URGENT_DAY
 from links.findings import Finding, How, Verdict
-from links.presets import Preset
+from links.presets import Preset, preset_of
 from links.quirks import HostQuirk
 from links.schedule import next_due
 from links.states import Standing, State, after, needs_browser
@@ -24,6 +24,13 @@ _FINAL_LIMIT = 16_384
 _OPINION_DAYS = 3  # failures that old are still what a browser contradicts
 
 
+class Settings(Protocol):
+    """What people decided about single URLs."""
+
+    def setting(self, url: str, key: str) -> str | None:
+        """What a setting is for the URL; None when nobody decided."""
+
+
 @dataclass(frozen=True, slots=True)
 class Rules:
     """What results are judged by.
@@ -31,10 +38,29 @@ class Rules:
     Attributes:
         preset: how much it takes.
         browser: whether there is a browser to ask.
+        settings: what people decided otherwise for some URLs (A16); None: nothing.
     """
 
     preset: Preset
     browser: bool
+    settings: "Settings | None" = None
+
+    def of(self, url: str) -> "Rules":
+        """The rules for that URL.
+
+        Raises:
+            TransientError: the registry does not answer.
+        """
+        if self.settings is None:
+            return self
+        name = self.settings.setting(url, "preset")
+        days = self.settings.setting(url, "every_days")
+        if name is None and days is None:
+            return self
+        preset = self.preset if name is None else preset_of(name)
+        if days is not None:
+            preset = replace(preset, alive_days=int(days), first_days=0, spread_days=0)
+        return replace(self, preset=preset)
 
 
 class Kept(NamedTuple):

@@ -21,7 +21,7 @@ from links.checking import passes
 from links.checking.booking import Booked, Result
 from links.checking.desk import Desk
 from links.checking.due import DueUrl
-from links.checking.feeding import Candidate, Feed, Marks, Table
+from links.checking.feeding import Candidate, Feed, Live, Marks, Table
 from links.checking.judging import Rules
 from links.checking.keeping import Batch, Keeper, Tenure
 from links.checking.parts import WHOLE, Part
@@ -37,6 +37,7 @@ _POLL_S = 5.0  # what somebody asks for by name is seen so soon
 _GIVE_UP_S = 60.0  # a stopped pass waits so long for a database that is away
 _ROOM = 50_000
 _HOST_ROOM = 200
+_TRIES = 3  # of a URL whose host says that it was asked too soon
 _SOFT = "soft 404"
 
 
@@ -128,11 +129,14 @@ class Passing:
         self._turns = means.turns
         self._tenure = means.tenure
         self._plan = plan
+        self._rules = replace(plan.rules, settings=Live(means.marks))
         self._clock = means.clock
         self._on_kept = on_kept
         self._polled_at = -math.inf
         room = min(max(plan.connections * 20, 2 * plan.host_room), _ROOM)
-        self._table: Table = Timetable(gap_s=plan.host_gap_s, room=room, host_room=plan.host_room)
+        self._table: Table = Timetable(
+            gap_s=plan.host_gap_s, room=room, host_room=plan.host_room, tries=_TRIES
+        )
         self._feed = Feed(
             means.desk,
             self._table,
@@ -172,7 +176,7 @@ class Passing:
             self._feed.begin_named(named)
         self.tally.due = made.due - made.done
         self._keeper = Keeper(
-            *(self._desk, self._plan.rules, self._tenure, made),
+            *(self._desk, self._rules, self._tenure, made),
             horizon=today,
             on_kept=self._kept,
         )
@@ -310,11 +314,11 @@ class Passing:
         try:
             finding = await self._find(turn.payload)
         finally:
-            self._table.done(turn, self._clock.monotonic(), finding)
+            counts = self._table.done(turn, self._clock.monotonic(), finding)
             url = turn.payload.url
             if finding is None:
                 self._feed.release(url)
-            else:
+            elif counts:  # else it was too soon for its host, and its turn comes again
                 keeper.put(url, Result(url.id, finding, self._clock.now()))
 
     async def _find(self, candidate: Candidate) -> Finding | None:

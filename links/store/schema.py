@@ -260,7 +260,7 @@ reports = Table(
     Column("url_id", BigInteger, nullable=False),
     Column("host_id", BigInteger, nullable=False),
     Column("moment", BigInteger, nullable=False),
-    Column("expires_day", Integer, nullable=False),  # the first on which it holds no more
+    Column("expires_day", Integer, nullable=False),  # the last on which it holds
     Column("reporter", LargeBinary(16), nullable=False),  # a keyed digest
     UniqueConstraint("url_id", "reporter"),
     Index("link_reports_host", "host_id"),

@@ -106,7 +106,7 @@ def create_app(
             replay_origin,
             shows_pictures=offers.shows_pictures,
             skew_of=machines.skews.of,
-            say_address=say_addresses(around.links),
+            say_address=say_addresses(around.links, origin or ""),
             links_address=links_addresses(around.links),
         ),
         offers=offers,

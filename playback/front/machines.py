@@ -102,7 +102,7 @@ class Machines:
         ]
 
     def _robots(self, _request: Request) -> Response:
-        lists = ("/api/", "/cdx", "/timegate/", "/timemap/")
+        lists = ("/api/", "/cdx", "/timegate/", "/timemap/", "/links", "/externalLink")
         refused = ("/",) if self._openness.indexing is Indexing.NONE else lists
         text = "".join(f"Disallow: {path}\n" for path in refused)
         return PlainTextResponse(f"User-agent: *\n{text}")

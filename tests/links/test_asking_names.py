@@ -11,7 +11,7 @@ import pytest
 from links.asking import names as module
 from links.asking.names import Names, read_hosts
 from links.asking.troubles import NoAnswerError, Trouble
-from tests.links.name_server import NameServer, Records, naming
+from tests.links.name_server import ROOT, NameServer, Records, naming
 
 ONE = Records(["192.0.2.1"])
 
@@ -65,6 +65,19 @@ async def test_why_a_name_has_no_address(records: Records, trouble: Trouble) -> 
     """Each way to have no address has its own class."""
     async with naming({"a.test": records}) as server:
         assert await trouble_of(names_of(server), "a.test") is trouble
+
+
+async def test_a_server_that_denies_names_without_ipv6_is_not_believed() -> None:
+    """That a name does not exist counts by the word on IPv4 alone: some servers deny it otherwise."""
+
+    def by_turns(name: str) -> Records:
+        if name != "a.test":
+            return ROOT
+        family = server.asked[-1][1]
+        return Records(rcode=dns.rcode.SERVFAIL if family == "A" else dns.rcode.NXDOMAIN)
+
+    async with naming({}, by_turns) as server:
+        assert await trouble_of(names_of(server), "a.test") is Trouble.DNS_FAILS
 
 
 @pytest.mark.slow

@@ -3,7 +3,7 @@
 import random
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from links.asking.pages import apart, page_of, simhash
@@ -74,9 +74,11 @@ async def test_a_site_that_answers_an_invented_path_alike_is_suspect(
     answering: Answering, verdict: Verdict
 ) -> None:
     """The same page in place, or the same end of redirects, is suspect; all else is not."""
-    async with serving({"a.test:80": answering}) as resolve:
-        async with prober_for(settings_for(resolve), rng=random.Random(7)) as prober:
-            found = await prober.probe_sibling(f"http://a.test{CITED}")
+    async with (
+        serving({"a.test:80": answering}) as resolve,
+        prober_for(settings_for(resolve), rng=random.Random(7)) as prober,
+    ):
+        found = await prober.probe_sibling(f"http://a.test{CITED}")
     assert found.verdict is verdict, found
 
 
@@ -88,18 +90,37 @@ async def test_pages_led_to_one_place_with_the_invented_are_suspect() -> None:
             return [moved("/welcome-to-our-new-site.html?from=" + request.path)]
         return [reply()]
 
-    async with serving({"a.test:80": answer}) as resolve:
-        async with prober_for(settings_for(resolve)) as prober:
-            found = await prober.probe_sibling(f"http://a.test{CITED}")
+    async with (
+        serving({"a.test:80": answer}) as resolve,
+        prober_for(settings_for(resolve)) as prober,
+    ):
+        found = await prober.probe_sibling(f"http://a.test{CITED}")
     assert found.verdict is Verdict.SUSPECT
     assert found.note == "soft 404: an invented path is led to the same page"
 
 
+async def test_a_suspicion_is_compared_as_well() -> None:
+    """What is led to the front page like any invented path is no page of its own."""
+
+    def answer(request: Request) -> Steps:
+        return [reply() if request.path == "/" else moved("/")]
+
+    async with (
+        serving({"a.test:80": answer}) as resolve,
+        prober_for(settings_for(resolve)) as prober,
+    ):
+        found = await prober.probe_sibling(f"http://a.test{CITED}")
+    assert found.verdict is Verdict.SUSPECT
+    assert found.note.startswith("soft 404")
+
+
 async def test_a_front_page_is_not_compared() -> None:
     """A site that answers all with its front page has a front page."""
-    async with serving({"a.test:80": always(reply())}) as resolve:
-        async with prober_for(settings_for(resolve)) as prober:
-            found = await prober.probe_sibling("http://a.test/")
+    async with (
+        serving({"a.test:80": always(reply())}) as resolve,
+        prober_for(settings_for(resolve)) as prober,
+    ):
+        found = await prober.probe_sibling("http://a.test/")
     assert found.verdict is Verdict.OK
 
 
@@ -122,6 +143,7 @@ def test_what_is_invented_stands_beside_the_cited(url: str, expected: str) -> No
     assert invented(url, random.Random(1)) == expected.replace("W", word)
 
 
+@settings(max_examples=25)
 @given(
     st.lists(
         st.sampled_from(["stone", "bridge", "river", "mill", "town", "valley", "market"]),

@@ -3,6 +3,8 @@
 import asyncio
 import ipaddress
 import socket
+import ssl
+from contextlib import suppress
 from dataclasses import replace
 
 import pytest
@@ -10,9 +12,11 @@ import pytest
 from core.addresses import Address
 from core.errors import ConfigError
 from core.settings import EgressSettings, LinksSettings, Settings
+from links.asking.certificates import refusal_of
 from links.asking.names import Names
 from links.asking.prober import Prober
 from links.asking.requests import user_agent
+from links.asking.troubles import Trouble
 from links.findings import Verdict
 from links.status import Code
 from tests.links.behaviours.servers import (
@@ -145,6 +149,19 @@ async def test_a_machine_without_a_way_there_holds_nothing_against_a_link() -> N
     assert found.code == Code.OUR_NETWORK
 
 
+@pytest.mark.parametrize(
+    ("words", "trouble"),
+    [
+        ("[SSL] tlsv13 alert certificate required (_ssl.c:2580)", Trouble.WANTS_CERTIFICATE),
+        ("[SSL] tlsv1 alert no application protocol (_ssl.c:1006)", Trouble.OTHER_PROTOCOL),
+        ("[SSL: SSLV3_ALERT_HANDSHAKE_FAILURE] sslv3 alert handshake failure", None),
+    ],
+)
+def test_what_a_server_minds_about_us_is_told_apart(words: str, trouble: Trouble | None) -> None:
+    """A host that wants a certificate of ours, or another protocol, is there."""
+    assert refusal_of(ssl.SSLError(1, words)) is trouble
+
+
 async def test_blocked_hosts_are_not_asked() -> None:
     """``[egress] block`` and a way through another proxy keep a host from being asked."""
     seen: list[Request] = []
@@ -176,9 +193,11 @@ async def test_a_name_that_does_not_exist_is_gone_for_the_whole_host() -> None:
 async def test_what_is_sent_is_a_browser_s_request_with_an_honest_name() -> None:
     """Headers of a browser, whom to ask, and nothing that tells where somebody came from."""
     seen: list[Request] = []
-    async with serving({"a.test:80": recording(seen, always(reply(404)))}) as resolve:
-        async with prober_for(settings_for(resolve)) as prober:
-            await prober.probe("http://a.test/x?y=1")
+    async with (
+        serving({"a.test:80": recording(seen, always(reply(404)))}) as resolve,
+        prober_for(settings_for(resolve)) as prober,
+    ):
+        await prober.probe("http://a.test/x?y=1")
     assert [request.method for request in seen] == ["HEAD", "GET"]
     for request in seen:
         assert request.path == "/x?y=1"
@@ -195,10 +214,12 @@ async def test_cookies_end_with_the_look() -> None:
     """What one look was given is not shown by the next."""
     seen: list[Request] = []
     answering = always(reply(Set_Cookie="who=you; Path=/"))
-    async with serving({"a.test:80": recording(seen, answering)}) as resolve:
-        async with prober_for(settings_for(resolve)) as prober:
-            await prober.probe("http://a.test/1")
-            await prober.probe("http://a.test/2")
+    async with (
+        serving({"a.test:80": recording(seen, answering)}) as resolve,
+        prober_for(settings_for(resolve)) as prober,
+    ):
+        await prober.probe("http://a.test/1")
+        await prober.probe("http://a.test/2")
     assert all("cookie" not in request.headers for request in seen)
 
 
@@ -241,10 +262,12 @@ async def test_turns_are_taken_before_each_request_and_do_not_cost_time() -> Non
             await asyncio.sleep(0.4)
 
     servers = {"a.test:80": always(moved("http://b.test/page")), "b.test:80": always(reply())}
-    async with serving(servers) as resolve:
-        async with prober_for(settings_for(resolve, timeout_s=2.4), turns=Turns()) as prober:
-            found = await prober.probe("http://a.test/page")
-            await prober.probe("http://a.test/page", get_only=True)
+    async with (
+        serving(servers) as resolve,
+        prober_for(settings_for(resolve, timeout_s=2.4), turns=Turns()) as prober,
+    ):
+        found = await prober.probe("http://a.test/page")
+        await prober.probe("http://a.test/page", get_only=True)
     assert found.verdict is Verdict.OK
     assert taken == ["a.test", "b.test"] * 2
 
@@ -261,6 +284,52 @@ async def test_a_mistake_of_ours_is_held_against_no_link(caplog: pytest.LogCaptu
     assert found.verdict is Verdict.UNDECIDED
     assert found.note == "fault: ours: ZeroDivisionError"
     assert "this is a bug" in caplog.text
+
+
+async def test_a_name_server_that_is_slower_than_head_may_be_is_waited_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A name whose servers keep silent is failing, although HEAD had no time to learn that."""
+    monkeypatch.setattr("links.asking.names.LOOKUP_S", 1.0)
+    async with naming({"a.test": Records(silent=True)}) as server:
+        settings = Settings(links=LinksSettings(timeout_s=2.4))
+        names = Names(nameservers=[server.endpoint], hosts={})
+        prober = Prober(settings, is_own=lambda _: False, names=names)
+        found = await prober.probe("http://a.test/")
+        hasty = Prober(
+            Settings(links=LinksSettings(timeout_s=0.2)), is_own=lambda _: False, names=names
+        )
+        unfinished = await hasty.probe("http://b.test/")
+    assert (found.verdict, found.note) == (Verdict.FAILING, "dns: time-out")
+    assert unfinished.verdict in (Verdict.UNDECIDED, Verdict.GONE)
+
+
+async def test_no_more_of_a_body_is_taken_than_its_beginning() -> None:
+    """A server that sends for ever gets rid of a little, and is hung up on."""
+    sent = 0
+    over = asyncio.Event()
+
+    async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal sent
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n<title>Bridge</title>")
+        with suppress(OSError):
+            while True:
+                writer.write(b"x" * 65_536)
+                await writer.drain()
+                sent += 65_536
+        writer.transport.abort()
+        over.set()
+
+    server = await asyncio.start_server(handle, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    async with prober_for(settings_for({"a.test:80": f"127.0.0.1:{port}"})) as prober:
+        found = await prober.probe("http://a.test/", get_only=True)
+    async with asyncio.timeout(30):
+        await over.wait()
+    server.close()
+    assert found.verdict is Verdict.OK
+    assert sent < 32 << 20  # what the kernel's buffers take on both sides
 
 
 async def test_ending_a_look_leaves_nothing_open() -> None:

@@ -176,75 +176,75 @@ def test_states_follow_marks_and_come_back(store: Store) -> None:
         assert all(TODAY <= day < TODAY + WATCHED_AGAIN_DAYS for day in again.scalars())
 
 
-def test_what_expired_is_taken_back(store: Store) -> None:
+def test_what_expired_is_taken_back(sqlite_store: Store) -> None:
     """Nobody has to lift it."""
     clock = HandClock()
-    with store.writing() as rows:
+    with sqlite_store.writing() as rows:
         ids = watch(rows, f"{SITE}/")
-    put(store, mark(MarkKind.NEVER, "example.org", expires=int((NOW + DAY).timestamp())))
-    settle(store, clock)
-    assert states(store, ids) == [State.EXCLUDED]
+    put(sqlite_store, mark(MarkKind.NEVER, "example.org", expires=int((NOW + DAY).timestamp())))
+    settle(sqlite_store, clock)
+    assert states(sqlite_store, ids) == [State.EXCLUDED]
 
     clock.moment = NOW + DAY
-    settle(store, clock)
-    assert states(store, ids) == [State.UNKNOWN]
-    with store.reading() as rows:
+    settle(sqlite_store, clock)
+    assert states(sqlite_store, ids) == [State.UNKNOWN]
+    with sqlite_store.reading() as rows:
         assert pending(rows, clock.moment) == []
 
 
 def test_settling_goes_on_where_it_was_broken_off(
-    store: Store, monkeypatch: pytest.MonkeyPatch
+    sqlite_store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What was done stays, and the rest is done next time."""
     monkeypatch.setattr(marking, "MOST", 2)
     clock = HandClock()
-    with store.writing() as rows:
+    with sqlite_store.writing() as rows:
         ids = watch(rows, *(f"{SITE}/{n}" for n in range(5)))
-    put(store, mark(MarkKind.PERMALIVE, "example.org"))
+    put(sqlite_store, mark(MarkKind.PERMALIVE, "example.org"))
 
     def stop(count: int) -> None:
         if count >= 4:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        settle(store, clock, told=stop)
-    assert states(store, ids).count(State.PERMALIVE) == 4
-    assert settle(store, clock).changed == {State.PERMALIVE: 1}
-    assert set(states(store, ids)) == {State.PERMALIVE}
+        settle(sqlite_store, clock, told=stop)
+    assert states(sqlite_store, ids).count(State.PERMALIVE) == 4
+    assert settle(sqlite_store, clock).changed == {State.PERMALIVE: 1}
+    assert set(states(sqlite_store, ids)) == {State.PERMALIVE}
 
 
-def test_a_dry_run_tells_how_many_and_changes_nothing(store: Store) -> None:
+def test_a_dry_run_tells_how_many_and_changes_nothing(sqlite_store: Store) -> None:
     """Of making, of replacing and of lifting."""
     clock = HandClock()
-    with store.writing() as rows:
+    with sqlite_store.writing() as rows:
         ids = watch(rows, f"{SITE}/a", f"{SITE}/b")
     new = mark(MarkKind.PERMALIVE, "example.org")
-    assert foresee(store, [new], (), clock).changed == {State.PERMALIVE: 2}
-    assert states(store, ids) == [State.DEAD, State.DEAD]
+    assert foresee(sqlite_store, [new], (), clock).changed == {State.PERMALIVE: 2}
+    assert states(sqlite_store, ids) == [State.DEAD, State.DEAD]
 
-    (there,) = put(store, new)
-    settle(store, clock)
+    (there,) = put(sqlite_store, new)
+    settle(sqlite_store, clock)
     other = mark(MarkKind.NEVER, "*.example.org")
-    assert foresee(store, [other], (), clock).changed == {State.EXCLUDED: 2}
-    assert foresee(store, [], [there.id], clock).changed == {State.UNKNOWN: 2}
-    assert states(store, ids) == [State.PERMALIVE, State.PERMALIVE]
+    assert foresee(sqlite_store, [other], (), clock).changed == {State.EXCLUDED: 2}
+    assert foresee(sqlite_store, [], [there.id], clock).changed == {State.UNKNOWN: 2}
+    assert states(sqlite_store, ids) == [State.PERMALIVE, State.PERMALIVE]
 
 
-def test_a_mark_replaces_the_one_with_the_same_pattern(store: Store) -> None:
+def test_a_mark_replaces_the_one_with_the_same_pattern(sqlite_store: Store) -> None:
     """However it is spelled; both stay in the book, with who did what and when."""
-    put(store, mark(MarkKind.PERMALIVE, "example.org"))
-    put(store, mark(MarkKind.NEVER, "org,example,", actor="other", moment=77))
-    with store.reading() as rows:
+    put(sqlite_store, mark(MarkKind.PERMALIVE, "example.org"))
+    put(sqlite_store, mark(MarkKind.NEVER, "org,example,", actor="other", moment=77))
+    with sqlite_store.reading() as rows:
         old, new = read_marks(rows)
 
     assert (old.kind, old.lifted, old.lifted_by) == (MarkKind.PERMALIVE, 77, "other")
     assert (new.kind, new.lifted) == (MarkKind.NEVER, None)
 
 
-def test_only_what_stands_can_be_lifted(store: Store) -> None:
+def test_only_what_stands_can_be_lifted(sqlite_store: Store) -> None:
     """By number or pattern; a name that fits nothing lifts nothing at all."""
-    first, second = put(store, mark(MarkKind.NEVER, "a.org"), mark(MarkKind.NEVER, "b.org"))
-    with store.writing() as rows:
+    first, second = put(sqlite_store, mark(MarkKind.NEVER, "a.org"), mark(MarkKind.NEVER, "b.org"))
+    with sqlite_store.writing() as rows:
         with pytest.raises(InputError):
             named_marks(rows, ["a.org", "c.org"])
         assert [each.id for each in named_marks(rows, [f"#{first.id}"])] == [first.id]

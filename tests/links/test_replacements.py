@@ -1,5 +1,7 @@
 """One replacement for an unreachable URL: what may be one, when it is shown, how it ends."""
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 
 import pytest
@@ -87,14 +89,14 @@ def test_there_is_one_place(store: Store) -> None:
     assert last.address == f"{NEW}/3"
 
 
-def test_anybody_removes_what_anybody_proposed(store: Store) -> None:
+def test_anybody_removes_what_anybody_proposed(sqlite_store: Store) -> None:
     """And what is not there is not removed (W17)."""
-    with store.writing() as rows:
+    with sqlite_store.writing() as rows:
         (url_id,) = watch(rows, OLD)
         propose(rows, OLD, NEW, ONE, NOW)
         remove(rows, OLD, TWO, NOW)
-    assert proposed(store, url_id) is None
-    with pytest.raises(NeedlessError), store.writing() as rows:
+    assert proposed(sqlite_store, url_id) is None
+    with pytest.raises(NeedlessError), sqlite_store.writing() as rows:
         remove(rows, OLD, TWO, NOW + DAY)
 
 
@@ -172,13 +174,13 @@ def test_a_copy_in_an_archive_goes_to_the_copies(sqlite_store: Store) -> None:
     assert proposed(sqlite_store, url_id) is None
 
 
-def test_proposals_are_limited_and_counted_apart(store: Store) -> None:
+def test_proposals_are_limited_and_counted_apart(sqlite_store: Store) -> None:
     """One a minute; removing costs none of it."""
-    with store.writing() as rows:
+    with sqlite_store.writing() as rows:
         watch(rows, OLD, f"{OLD}/2")
         propose(rows, OLD, NEW, ONE, NOW)
         remove(rows, OLD, ONE, NOW)
-    with pytest.raises(TooOftenError), store.writing() as rows:
+    with pytest.raises(TooOftenError), sqlite_store.writing() as rows:
         propose(rows, f"{OLD}/2", NEW, ONE, NOW + timedelta(seconds=30))
 
 
@@ -202,9 +204,9 @@ def test_what_waits_is_tested_first_and_what_works_each_month(store: Store) -> N
         assert sorted(due(RETEST_DAYS)) == sorted(ids)
 
 
-def test_a_test_of_what_was_removed_meanwhile_counts_for_nothing(store: Store) -> None:
+def test_a_test_of_what_was_removed_meanwhile_counts_for_nothing(sqlite_store: Store) -> None:
     """Nor does it count for what was proposed in its place."""
-    with store.writing() as rows:
+    with sqlite_store.writing() as rows:
         (url_id,) = watch(rows, OLD)
         propose(rows, OLD, NEW, ONE, NOW)
         (waiting,) = replacements_to_test(rows, TODAY, 9)
@@ -212,7 +214,7 @@ def test_a_test_of_what_was_removed_meanwhile_counts_for_nothing(store: Store) -
         assert book_test(rows, waiting, found(Verdict.OK), TODAY) is None
         propose(rows, OLD, f"{NEW}/2", TWO, NOW)
         assert book_test(rows, waiting, found(Verdict.OK), TODAY) is None
-    after = proposed(store, url_id)
+    after = proposed(sqlite_store, url_id)
 
     assert after is not None
     assert after.stage is Stage.WAITING
@@ -267,3 +269,27 @@ def test_whatever_the_looks_say(looks: list[tuple[Look, int]]) -> None:
             assert day - since < PATIENCE_DAYS
         if test is Look.BAD:
             assert stage is Stage.FAILED
+
+
+def test_of_proposals_at_the_same_moment_one_is_kept(store: Store) -> None:
+    """The others are told that the place is taken, whatever the database."""
+    with store.writing() as rows:
+        (url_id,) = watch(rows, OLD)
+    begin = threading.Barrier(6)
+
+    def try_it(number: int) -> bool:
+        begin.wait(timeout=60)
+        try:
+            with store.writing() as rows:
+                propose(rows, OLD, f"{NEW}/{number}", bytes([number]) * 16, NOW)
+        except TakenError:
+            return False
+        return True
+
+    with ThreadPoolExecutor(6) as pool:
+        outcomes = list(pool.map(try_it, range(6)))
+
+    assert outcomes.count(True) == 1
+    kept = proposed(store, url_id)
+    assert kept is not None
+    assert kept.address == f"{NEW}/{outcomes.index(True)}"

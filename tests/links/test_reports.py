@@ -10,8 +10,9 @@ from sqlalchemy import func, select
 
 from core.errors import InputError
 from core.layout import Layout
+from core.url_patterns import parse_pattern
 from links.limits import Act, TooOftenError, forget_acts, limits_of
-from links.observed import NotObservedError
+from links.observed import NotObservedError, matching
 from links.reporters import Reporters, open_reporters
 from links.reports import (
     MOST_AT_ONCE,
@@ -56,9 +57,9 @@ def test_a_report_is_shown_and_changes_nothing_else(store: Store) -> None:
     assert after == before
 
 
-def test_only_what_is_watched_can_be_reported(store: Store) -> None:
+def test_only_what_is_watched_can_be_reported(sqlite_store: Store) -> None:
     """Neither an unknown URL nor a pattern that hits nothing makes a row of any kind (W18)."""
-    with store.writing() as rows:
+    with sqlite_store.writing() as rows:
         watch(rows, f"{SITE}/a")
     for what, is_pattern in (
         (f"{SITE}/other", False),
@@ -66,9 +67,9 @@ def test_only_what_is_watched_can_be_reported(store: Store) -> None:
         ("www.example.org/other/", True),
         ("co.uk", True),
     ):
-        with pytest.raises(NotObservedError), store.writing() as rows:
+        with pytest.raises(NotObservedError), sqlite_store.writing() as rows:
             report(rows, [what], reporter(), NOW, is_pattern=is_pattern)
-    with store.reading() as rows:
+    with sqlite_store.reading() as rows:
         assert rows.execute(select(func.count()).select_from(urls)).scalar_one() == 1
         assert rows.execute(select(actors)).all() == []
 
@@ -105,9 +106,25 @@ def test_a_domain_with_a_path_means_what_is_watched_below_it(store: Store) -> No
     assert set(said) == set(ids)
 
 
-def test_a_domain_alone_means_all_below_it(store: Store) -> None:
+def test_what_is_named_is_found_among_many_alike(sqlite_store: Store) -> None:
+    """One URL among a thousand that begin with it, at one port, with one scheme."""
+    alike = [f"{SITE}/{n}" for n in range(1000, 3000)]
+    with sqlite_store.writing() as rows:
+        watch(rows, *alike, "http://www.example.org:81/1", f"{SITE}/1", "http://www.example.org/1")
+
+        def named(pattern: str) -> list[str]:
+            return [each.url for each in matching(rows, parse_pattern(pattern), limit=9)]
+
+        assert named(f"{SITE}/1") == [f"{SITE}/1"]
+        assert sorted(named("=www.example.org/1")) == ["http://www.example.org/1", f"{SITE}/1"]
+        assert named("www.example.org:81/") == ["http://www.example.org:81/1"]
+        assert named("http://www.example.org/*") == ["http://www.example.org/1"]
+        assert len(named("www.example.org/1")) == 9
+
+
+def test_a_domain_alone_means_all_below_it(sqlite_store: Store) -> None:
     """Hosts below it too, and no host that merely ends alike."""
-    with store.writing() as rows:
+    with sqlite_store.writing() as rows:
         watch(rows, "https://example.org/1", "https://a.b.example.org/2", "https://notexample.org/")
         done = report(rows, ["example.org"], reporter(), NOW, is_pattern=True)
 
@@ -153,9 +170,9 @@ def test_six_months_end_a_report_whether_anybody_cleans_up_or_not(store: Store) 
         assert [expire_reports(rows, over, limit=1) for _ in range(3)] == [1, 1, 0]
 
 
-def test_a_regular_good_answer_ends_a_report(store: Store) -> None:
+def test_a_regular_good_answer_ends_a_report(sqlite_store: Store) -> None:
     """Of that URL, and of no other (W14)."""
-    with store.writing() as rows:
+    with sqlite_store.writing() as rows:
         ids = watch(rows, f"{SITE}/a", f"{SITE}/b", *(f"{SITE}/{n}" for n in range(6)))[:2]
         report(rows, [f"{SITE}/a"], reporter(1), NOW)
         report(rows, [f"{SITE}/b"], reporter(1), NOW + MINUTE)
@@ -164,9 +181,9 @@ def test_a_regular_good_answer_ends_a_report(store: Store) -> None:
         assert set(reachable(rows, ids, TODAY)) == {ids[1]}
 
 
-def test_anybody_may_withdraw_at_any_time(store: Store) -> None:
+def test_anybody_may_withdraw_at_any_time(sqlite_store: Store) -> None:
     """All reports about the URL go; once they are gone there is nothing left to withdraw (W14)."""
-    with store.writing() as rows:
+    with sqlite_store.writing() as rows:
         (url_id,) = watch(rows, f"{SITE}/a", *(f"{SITE}/{n}" for n in range(6)))[:1]
         for number in (1, 2):
             report(rows, [f"{SITE}/a"], reporter(number), NOW)
@@ -174,17 +191,17 @@ def test_anybody_may_withdraw_at_any_time(store: Store) -> None:
 
         assert (done.reports, done.presumption) == (2, False)
         assert reachable(rows, [url_id], TODAY) == {}
-    with pytest.raises(NeedlessError), store.writing() as rows:
+    with pytest.raises(NeedlessError), sqlite_store.writing() as rows:
         withdraw(rows, [f"{SITE}/a"], reporter(4), NOW)
 
 
 @pytest.mark.parametrize(("watched", "reported"), [(1, 1), (2, 1), (3, 2), (4, 2), (5, 3)])
 def test_half_of_a_domain_makes_the_whole_presumed(
-    watched: int, reported: int, store: Store
+    watched: int, reported: int, sqlite_store: Store
 ) -> None:
     """Not before half is reached, then for six months, and for later URLs of it too (W16)."""
     named = [f"https://{'www.' * (n % 2)}example.org/{n}" for n in range(watched)]
-    with store.writing() as rows:
+    with sqlite_store.writing() as rows:
         ids = watch(rows, *named)
         watch(rows, "https://other.example/")
         done = [report(rows, [named[n]], reporter(n), NOW).presumed for n in range(reported)]
@@ -232,13 +249,13 @@ def test_one_reporter_reports_once_a_minute(store: Store) -> None:
     assert day == 3
 
 
-def test_withdrawing_does_not_make_room_for_the_next_report(store: Store) -> None:
+def test_withdrawing_does_not_make_room_for_the_next_report(sqlite_store: Store) -> None:
     """The minute is counted from what was said, not from what is left of it."""
-    with store.writing() as rows:
+    with sqlite_store.writing() as rows:
         watch(rows, f"{SITE}/a")
         report(rows, [f"{SITE}/a"], reporter(), NOW)
         withdraw(rows, [f"{SITE}/a"], reporter(), NOW)
-    with pytest.raises(TooOftenError), store.writing() as rows:
+    with pytest.raises(TooOftenError), sqlite_store.writing() as rows:
         report(rows, [f"{SITE}/a"], reporter(), NOW + timedelta(seconds=2))
 
 
@@ -268,9 +285,9 @@ def test_a_clock_that_was_wrong_stops_nobody(sqlite_store: Store) -> None:
         report(rows, [f"{SITE}/a"], reporter(), NOW)
 
 
-def test_who_said_something_is_forgotten_after_a_day(store: Store) -> None:
+def test_who_said_something_is_forgotten_after_a_day(sqlite_store: Store) -> None:
     """Nothing is kept that no limit asks for."""
-    with store.writing() as rows:
+    with sqlite_store.writing() as rows:
         watch(rows, f"{SITE}/a")
         report(rows, [f"{SITE}/a"], reporter(), NOW)
         assert forget_acts(rows, NOW + DAY) == 0

@@ -133,6 +133,12 @@ def test_any_good_look_resets_at_once(preset: Preset, state: State, how: How) ->
     assert new == _ALIVE
 
 
+def test_a_living_link_that_works_stays_the_same_object() -> None:
+    """Nothing is to be written then; nearly all looks are such."""
+    for how in (How.HEAD, How.GET, How.BROWSER):
+        assert after(_ALIVE, _found(Verdict.OK, how), 7, DEFAULT, browser=True) is _ALIVE
+
+
 @pytest.mark.parametrize("state", _OPEN)
 def test_who_is_refused_is_blocked_and_never_dead(state: State) -> None:
     """It answers, but not to us: all failures are forgotten."""
@@ -436,6 +442,15 @@ def test_a_trusted_tag_makes_the_first_failure_the_last() -> None:
     assert (
         after(untagged, _found(Verdict.FAILING), 5, _TRUSTING, browser=False).state is State.DYING
     )
+
+
+def test_an_inferred_failure_does_not_bear_a_tag_out() -> None:
+    """The failure must be the link's own."""
+    tagged = after(_ALIVE, _TAG, 3, _TRUSTING, browser=False)
+    guess = _found(Verdict.GONE, How.INFERRED, wide=True)
+    guessed = after(tagged, guess, 4, _TRUSTING, browser=False)
+    assert guessed.state is State.DYING
+    assert after(guessed, _found(Verdict.GONE), 5, _TRUSTING, browser=False).state is State.DEAD
 
 
 def test_a_trusted_tag_ends_always_alive() -> None:

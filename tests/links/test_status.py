@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from links.false_status import plausible
 from links.findings import Verdict
 from links.status import (
     REEXAMINED,
@@ -11,7 +12,6 @@ from links.status import (
     Code,
     of_http,
     outward,
-    plausible,
     verdict_of,
     words_of,
 )

@@ -23,7 +23,7 @@ from tests.playback.test_saying import FREE
 
 pytestmark = [pytest.mark.playback, pytest.mark.browser]
 
-DEAD, FINE = "https://gone.example.net/a/page?x=1", "https://fine.example.net/"
+DEAD, FINE = "https://gone.bridges.org/a/page?x=1", "https://fine.bridges.org/"
 
 
 @dataclass

@@ -104,7 +104,7 @@ def parse_wiki(text: str) -> WikiName:
     except InputError:
         found = None
     if found is None or text != text.strip():
-        raise InputError(noop("Name the wiki in dbname, like dewiki@WMF."))
+        raise InputError(noop("Name the wiki (dbname) like this: dewiki@WMF."))
     return WikiName(found.dbname, found.farm)
 
 

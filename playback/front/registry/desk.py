@@ -28,7 +28,7 @@ from playback.front.registry.formats import scoped
 from playback.front.registry.listing import listed
 from playback.front.registry.noting import note_request
 from playback.front.registry.reading import Reading
-from playback.front.registry.searching import PatternFound, PatternQuestion, find
+from playback.front.registry.searching import PatternFound, PatternQuestion, find, kept_out
 from playback.front.registry.source import Source
 from playback.front.registry.voice import Voice
 
@@ -93,6 +93,15 @@ class Desk:
         captures = self._own.newest([identity])
         return found[0], replace(found[1], capture=captures.get(identity, ""))
 
+    def spam(self, identity: str, wiki: WikiName) -> tuple[Link, Uses] | None:
+        """A URL that a spam list of the wiki names, and its pages; None when none does.
+
+        Raises:
+            NoRegistryError: there is none.
+        """
+        with self._store().snapshot() as reader:
+            return Reading(reader, self.day).spam(identity, wiki)
+
     def uses(self, url_id: int, wiki: WikiName, *, farm_wide: bool) -> Uses | None:
         """Pages of the wiki, or of its farm, that have the URL.
 
@@ -125,6 +134,15 @@ class Desk:
             for use in found.uses
         ]
         return replace(found, uses=tuple(uses))
+
+    def kept_out(self, question: PatternQuestion) -> list[str]:
+        """Entries of the wiki's exclusion list that keep links out of the answer (X06, X10).
+
+        Raises:
+            NoRegistryError: there is none.
+        """
+        with self._store().reading() as connection:
+            return kept_out(connection, question, day=self.day)
 
     def ping(self, question: PageQuestion) -> None:
         """Note that somebody asks for the pages, and that their links be read again (W22).

@@ -23,7 +23,7 @@ from playback.front.registry.answers import (
     Scope,
     WikiName,
 )
-from playback.front.registry.words import ago, cause_of, hint_of, lasting, standing_of
+from playback.front.registry.words import ago, cause_of, hint_of, lasting, service_name, standing_of
 
 Data = dict[str, Any]
 
@@ -108,6 +108,7 @@ def _link(link: Link, today: int, origin: str) -> Data:
         "copies": [
             {
                 "service": copy.service,
+                "name": service_name(copy.service),
                 "address": copy.address or None,
                 "timestamp": copy.timestamp or None,
             }

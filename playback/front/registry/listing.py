@@ -35,8 +35,8 @@ def listed(
     found: list[ListedPage] = []
     name = WikiName(row.name.dbname, row.name.farm)
     for _ in range(ROUNDS):
-        last = _last_of_round(connection, row.id, after)
-        query = _counted(kind, row.id, after, last).limit(LIST_SIZE + 1 - len(found))
+        last = connection.scalar(last_of_round(row.id, after))
+        query = counted(kind, row.id, after, last).limit(LIST_SIZE + 1 - len(found))
         found += [
             ListedPage(
                 PageRef(
@@ -54,19 +54,18 @@ def listed(
     return Listed(tuple(found), after, is_whole=False)
 
 
-def _last_of_round(connection: Connection, wiki_id: int, after: int) -> int | None:
+def last_of_round(wiki_id: int, after: int) -> Select[Any]:
     """The number of the last page that is looked through; None when all the rest is."""
-    query = (
+    return (
         select(pages.c.page_id)
         .where(pages.c.wiki_id == wiki_id, pages.c.page_id > after)
         .order_by(pages.c.page_id)
         .offset(LOOKED_AT - 1)
         .limit(1)
     )
-    return connection.execute(query).scalar()
 
 
-def _counted(kind: ListKind, wiki_id: int, after: int, last: int | None) -> Select[Any]:
+def counted(kind: ListKind, wiki_id: int, after: int, last: int | None) -> Select[Any]:
     """Pages with what puts them on the list, and how many of those."""
     query = select(pages.c.page_id, pages.c.title, pages.c.namespace, func.count().label("links"))
     if kind is ListKind.SPAM:

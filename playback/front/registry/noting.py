@@ -25,7 +25,7 @@ def note_request(store: Store, question: PageQuestion, day: int) -> None:
         wiki = Reading(connection, day).wiki(question.wiki)
         if wiki is None:
             return
-        new = list(connection.execute(_unnoted(question, wiki.id, day)).scalars())
+        new = list(connection.execute(unnoted(question, wiki.id, day)).scalars())
     if new:
         stale = {"is_stale": True} if question.is_ping else {}
         with store.writing() as connection:
@@ -34,7 +34,8 @@ def note_request(store: Store, question: PageQuestion, day: int) -> None:
             )
 
 
-def _unnoted(question: PageQuestion, wiki_id: int, day: int) -> Select[tuple[int]]:
+def unnoted(question: PageQuestion, wiki_id: int, day: int) -> Select[tuple[int]]:
+    """The rows of those pages that something is to be noted of."""
     named: ColumnElement[bool] = or_(
         pages.c.page_id.in_(question.page_ids), pages.c.title.in_(spellings(question.titles))
     )

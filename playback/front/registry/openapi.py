@@ -90,7 +90,12 @@ _SCHEMAS: dict[str, _Schema] = {
             ),
             "copies": _list(
                 _object(
-                    {"service": _TEXT, "address": _or_null(_TEXT), "timestamp": _or_null(_TEXT)}
+                    {
+                        "service": _TEXT,
+                        "name": _TEXT,
+                        "address": _or_null(_TEXT),
+                        "timestamp": _or_null(_TEXT),
+                    }
                 )
             ),
             "own_copy": _or_null({**_TEXT, "description": "The copy in this archive."}),

@@ -85,6 +85,10 @@ class People:
             "page": (form.title or form.curid, self._page_asked),
         }
         asked = next((name for name, (text, _) in asks.items() if text.strip()), "")
+        if not asked and "scope" in request.query_params:  # the button was pressed on empty fields
+            return self._rendered(
+                form, 400, error=translate("Give the name or the number of a page.")
+            )
         if not asked:
             return self._told(request, form, self._empty, "page")
         return self._told(request, form, asks[asked][1], asked)
@@ -94,13 +98,14 @@ class People:
         form = read_form(request.query_params, self._stamp(request))
         return self._told(request, form, self._list_told, "list")
 
-    def page_told(self, question: PageQuestion, answer: Answer) -> Response:
+    def page_told(self, request: Request, question: PageQuestion, answer: Answer) -> Response:
         """The answer to a program's question as people see it (W68)."""
         form = Form(
             dbname=str(question.wiki),
             curid=str(question.page_ids[0]) if question.page_ids else "",
             title=question.titles[0] if question.titles else "",
             scope=question.scope.value,
+            stamp=self._stamp(request),
         )
         address = without_language(spoken.get().path)
         return self._rendered(form, answer=answer, address=address)
@@ -143,6 +148,9 @@ class People:
         if found is not None and wiki is not None:
             uses = self._desk.uses(found[0], wiki, farm_wide=form.farm)
         link = found[1] if found else None
+        spam = self._desk.spam(identity, wiki) if link is None and wiki is not None else None
+        if spam is not None:
+            link, uses = spam
         return self._rendered(form, normal=identity, link=link, uses=uses, wiki=wiki)
 
     def _pattern_told(self, request: Request, form: Form) -> Response:
@@ -159,7 +167,10 @@ class People:
         found = self._desk.search(question)
         further = {**_filled(form), "stamp": form.stamp, "after": found.after}
         return self._rendered(
-            form, found=found, more=_address(FORM_PATH, further) if found.after else ""
+            form,
+            found=found,
+            warnings=self._desk.kept_out(question),
+            more=_address(FORM_PATH, further) if found.after else "",
         )
 
     def _list_told(self, request: Request, form: Form) -> Response:
@@ -205,7 +216,7 @@ class People:
     ) -> Response:
         nothing: dict[str, object] = {
             "answer": None, "error": "", "wait_s": 0, "is_away": False, "is_prefilled": False,
-            "normal": "", "link": None, "uses": None, "wiki": None, "found": None, "more": "",
+            "normal": "", "link": None, "uses": None, "wiki": None, "found": None, "warnings": (), "more": "",
             "listed": None, "kind": None, "is_first": True,
         }  # fmt: skip
         values = {**nothing, **self._helpers(), **values}

@@ -127,7 +127,7 @@ class Programs:
         answer = self._desk.answer(question)
         if parse_flag(request.query_params.get("fragment", "")):
             return self._written(question, answer, Format.HTML)
-        response = self._people.page_told(question, answer)
+        response = self._people.page_told(request, question, answer)
         response.background = BackgroundTask(self._desk.note, question)
         return response
 

@@ -9,7 +9,7 @@ from enum import IntEnum
 from typing import TypeVar
 from urllib.parse import quote
 
-from sqlalchemy import func, select
+from sqlalchemy import Integer, func, select
 
 from links.books.looking import (
     PageFacts,
@@ -30,7 +30,7 @@ from links.sorting import Warned, sort_link
 from links.stages import Stage
 from links.states import State
 from links.status import Code, outward
-from links.store.schema import observations, urls
+from links.store.schema import observations, pages, spam_hits, urls
 from links.store.statements import Reader, Statement, batches, many, one
 from playback.addresses import is_web_url
 from playback.front.registry.answers import (
@@ -75,6 +75,13 @@ _WARNINGS = {
 _Kind = TypeVar("_Kind", bound=IntEnum)
 
 URL_BY_KEY = Statement(select(urls.c.id).where(urls.c.key == one("key")))
+SPAM_BY_KEY = Statement(
+    select(*(spam_hits.c.list, spam_hits.c.line, pages.c.page_id, pages.c.title, pages.c.namespace))
+    .join(pages, pages.c.id == spam_hits.c.page)
+    .where(spam_hits.c.key == one("key"), spam_hits.c.wiki_id == one("wiki"))
+    .order_by(spam_hits.c.page)
+    .limit(one("most", Integer()))
+)
 _last = (
     select(observations.c.url_id, func.max(observations.c.moment).label("moment"))
     .where(observations.c.url_id.in_(many("ids")))
@@ -125,6 +132,26 @@ class Reading:
         number = rows[0][0]
         found = self.links([number]).get(number)
         return (number, found) if found is not None and found.url == identity else None
+
+    def spam(self, identity: str, name: WikiName) -> tuple[Link, Uses] | None:
+        """A URL that a spam list of the wiki or its farm names, and its pages; None when none does.
+
+        Such URLs are not among those that are watched (W52).
+        """
+        wiki = self.wiki(name)
+        if wiki is None:
+            return None
+        asked = {"key": key_of(identity), "wiki": wiki.id, "most": MOST_USES + 1}
+        rows = SPAM_BY_KEY.rows(self._reader, asked)
+        if not rows:
+            return None
+        refs = tuple(
+            PageRef(name, row[2], row[3], row[4], address_of(wiki, row[3]))
+            for row in rows[:MOST_USES]
+        )
+        hits = (SpamHit(rows[0][0], rows[0][1]),)
+        link = Link(identity, State.EXCLUDED, spam=hits)
+        return link, Uses(refs, len(rows) > MOST_USES, is_farm_wide=False)
 
     def links(self, ids: Sequence[int]) -> dict[int, Link]:
         """URLs by their rows' numbers."""

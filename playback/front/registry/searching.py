@@ -1,9 +1,11 @@
 """Questions by pattern, put to link search (`links.link_search`) and told as answers have it."""
 
+import json
 from dataclasses import dataclass
 
 from sqlalchemy import Connection
 
+from links.exclusion import exclusions_of
 from links.link_patterns import LinkPattern
 from links.link_search import STATES, FoundLink, Wanted, search_links
 from playback.front.registry.answers import Group, Link, PageRef, WikiName
@@ -79,6 +81,15 @@ def find(connection: Connection, question: PatternQuestion, *, day: int) -> Patt
         if each.url_id in links
     )
     return PatternFound(uses, found.after)
+
+
+def kept_out(connection: Connection, question: PatternQuestion, *, day: int) -> list[str]:
+    """Entries of the wiki's exclusion list that keep links out of the answer (X06, X10)."""
+    wiki = Reading(connection, day).wiki(question.wiki) if question.wiki is not None else None
+    if wiki is None:
+        return []
+    exclusions = exclusions_of(json.loads(wiki.settings or "{}"))
+    return [entry.text for entry in exclusions.meeting(question.pattern)]
 
 
 def _use(link: Link, found: FoundLink, *, is_told: bool) -> FoundUse:

@@ -7,6 +7,7 @@ moment something happened.
 from typing import NamedTuple
 
 from core.urls import UrlFault
+from links.archives.services import SERVICES
 from links.states import State
 from links.status import Code
 from playback.front.languages import noop, number, translate
@@ -163,6 +164,12 @@ def cause_of(link: Link) -> str:
         return translate(_BY_STATE[link.state])
     text = _CAUSES.get(link.code) or _BY_STATE.get(link.state, "")  # type: ignore[call-overload]
     return translate(text) if text else ""
+
+
+def service_name(service: str) -> str:
+    """What people call an archive."""
+    known = SERVICES.get(service)
+    return known.title if known is not None else service
 
 
 def hint_of(note: Note) -> str:

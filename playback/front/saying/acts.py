@@ -16,6 +16,7 @@ from core.clock import Clock
 from core.errors import TransientError
 from core.urls import fetch_key, identity_key
 from links.days import day_of
+from links.limits import forget_acts
 from links.locator import split
 from links.marks import LiveMarks
 from links.observed import Observed, find_observed
@@ -95,6 +96,7 @@ class Acts:
         self._writers = threading.BoundedSemaphore(_WRITERS)
         self._reporters: Reporters | None = None
         self._marks: tuple[Store, LiveMarks] | None = None
+        self._forgot_day = -1
 
     @property
     def reporters(self) -> Reporters:
@@ -147,6 +149,7 @@ class Acts:
         is_pattern = reach is not Reach.URL
         # What is decided by other tables is read before the writer's turn is taken.
         around = self._surroundings(store) if act is Act.REPLACE else None
+        self._forget(store)
         with self._writing(store) as rows:
             if act is Act.REPORT:
                 report(rows, named, reporter, now, is_pattern=is_pattern, limits=limits)
@@ -156,6 +159,15 @@ class Acts:
                 propose(rows, url, address, reporter, now, around)
             else:
                 remove(rows, url, reporter, now, limits)
+
+    def _forget(self, store: Store) -> None:
+        """Once a day: whose minute is over long ago is nobody's business any more."""
+        day = day_of(self._clock.now())
+        with self._lock:
+            is_due, self._forgot_day = self._forgot_day != day, day
+        if is_due:
+            with self._writing(store) as rows:
+                forget_acts(rows, self._clock.now())
 
     @contextmanager
     def _writing(self, store: Store) -> Iterator[Connection]:

@@ -15,7 +15,10 @@ def say_path(url: str, act: str = "") -> str:
     return f"{here(path)}?{urlencode({'url': url})}"
 
 
-def say_addresses(registry: LinkRegistry | None) -> Callable[[str], str]:
-    """Gives the address for a URL; empty where readers have no voice."""
+def say_addresses(registry: LinkRegistry | None, origin: str) -> Callable[[str], str]:
+    """Gives the address for a URL; empty where readers have no voice.
+
+    It is whole, since lists of links also stand on pages of other sites; without an `origin` it is not.
+    """
     has_voice = registry is not None and registry.voice is not None
-    return say_path if has_voice else lambda _url: ""
+    return (lambda url: origin + say_path(url)) if has_voice else lambda _url: ""

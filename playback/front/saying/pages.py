@@ -18,6 +18,7 @@ from starlette.routing import BaseRoute, Route
 
 from core.errors import BadUrlError, InputError, TransientError, UnavailableError
 from core.urls import UrlFault
+from links.archives.copies import LockedError
 from links.days import date_of
 from links.limits import TooOftenError
 from links.observed import NotObservedError
@@ -57,6 +58,7 @@ _NEEDLESS = {
     Act.REMOVE: noop("No replacement is proposed: there is nothing to remove."),
 }
 _TAKEN = noop("Another replacement is there already. If it is wrong, remove it first.")
+_LOCKED = noop("That page changes all the time, so no copy of it is chosen by hand.")
 _BAD_URL = noop("That is no address that can be opened.")
 _BAD_INPUT = noop("That is not possible: it means too much at once. Choose less.")
 _OTHER_SITE = noop("This came from a page of another site, so nothing was done.")
@@ -140,6 +142,8 @@ class SayingPages:
         said = None
         try:
             said = self._found(request, wanted.url)
+            if said.observed is None:
+                raise NotObservedError("")
             addresses = neighbourhood(self._door.address_of(request))
             now = self._means.clock.now().timestamp()
             tokens = Tokens(self._acts.reporters)
@@ -196,6 +200,8 @@ class SayingPages:
                 code, text = 409, translate(_TAKEN)
             case RefusedAddressError():
                 text = translate(_REFUSED[error.reason])
+            case LockedError():
+                code, text = 409, translate(_LOCKED)
             case BadUrlError():
                 known = error.reason in set(UrlFault)
                 text = translate(FAULTS[UrlFault(error.reason)] if known else _BAD_URL)

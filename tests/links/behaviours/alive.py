@@ -3,7 +3,7 @@
 import gzip
 import zlib
 
-from links.findings import Verdict
+from links.findings import Hop, Verdict
 from tests.links.behaviours.servers import (
     PAGE,
     Answering,
@@ -165,7 +165,7 @@ FRAMING = (
     one("chunks-without-an-end", OK, rawly(CHUNKED + _chunks(PAGE)), get_only=True),
     one("chunks-announced-and-not-sent", OK, rawly(CHUNKED + PAGE), get_only=True),
     one(
-        "body-then-silence", OK, rawly(reply(length=99_999), Deed.KEEP), timeout_s=3, get_only=True
+        "body-then-silence", OK, rawly(reply(length=99_999), Deed.KEEP), timeout_s=2, get_only=True
     ),
     one("kept-alive-then-silence", OK, rawly(reply(), Deed.KEEP)),
     one("body-without-end", OK, rawly(reply(length=None), PAGE * 50, Deed.ENDLESS), get_only=True),
@@ -175,7 +175,7 @@ FRAMING = (
         rawly(reply(body=b"<p>", length=None), b"a" * 65_536, Deed.ENDLESS),
         get_only=True,
     ),
-    one("body-drips", OK, rawly(reply(length=99_999), b"x", Deed.DRIP), timeout_s=3, get_only=True),
+    one("body-drips", OK, rawly(reply(length=99_999), b"x", Deed.DRIP), timeout_s=2, get_only=True),
     one("head-drips-in-time", OK, rawly(*(bytes([byte]) for byte in reply()))),
     one("reset-after-the-head", OK, rawly(reply(length=99_999), Deed.RESET), facts={"http": 200}),
     one("reset-within-the-body", OK, rawly(reply(body=PAGE * 20, length=999_999), Deed.RESET)),
@@ -226,13 +226,14 @@ MOVES = (
     one("moved-by-upper-case", OK, paths({CITED: moved("HTTP://SITE.TEST/new"), "/new": reply()})),
     one("moved-ten-times", OK, paths({CITED: moved("/1")} | {f"/{n}": moved(f"/{n + 1}") for n in range(1, 10)} | {"/10": reply()})),
     one("moved-by-a-page-that-renews-itself", OK, paths({CITED: reply(body=b"<meta http-equiv=refresh content='0; url=/new'>"), "/new": reply()}), get_only=True, facts={"final_url": "http://site.test/new"}),
+    one("moved-by-a-refresh-header", OK, paths({CITED: reply(Refresh="0; url=/new"), "/new": reply()}), facts={"final_url": "http://site.test/new"}),
     one("renews-itself-each-minute", OK, always(reply(body=b"<meta http-equiv='refresh' content='60'>" + PAGE)), get_only=True, facts={"hops": ()}),
     one("moved-from-root-to-language", OK, paths({"/": moved("/en/"), "/en/": reply()}), url="http://site.test/"),
     one("moved-from-index-to-root", OK, paths({"/index.php": moved("/"), "/": reply()}), url="http://site.test/index.php"),
     Behaviour("moved-to-another-host", OK, {"site.test:80": always(moved("http://other.test/cited/page.html", 301)), "other.test:80": always(reply())}, facts={"code": 8}),
     Behaviour("moved-by-a-shortener", OK, {"bit.ly:80": always(moved("http://site.test/")), "site.test:80": always(reply())}, url="http://bit.ly/3xYz"),
     Behaviour("moved-to-https", OK, {"site.test:80": always(moved("https://site.test" + CITED, 301)), "site.test:443": always(reply())}, facts={"code": 63}),
-    Behaviour("answers-https-alone", OK, {"site.test:443": always(reply())}, note="scheme", facts={"code": 63}),
+    Behaviour("answers-https-alone", OK, {"site.test:443": always(reply())}, note="scheme: https alone", facts={"code": 63, "hops": (Hop(0, "https://site.test" + CITED),)}),
     Behaviour("speaks-no-tls-though-https", OK, {"site.test:443": always(reply()), "site.test:80": always(reply())}, url="https://site.test" + CITED, tls="none", note="scheme", facts={"code": 63}),
     Behaviour("page-about-errors", OK, {"site.test:80": always(reply(body=PAGE.replace(b"The old bridge", b"404 Not Found - how to fix it")))}, url="http://site.test/blog/fix-404-not-found", get_only=True),
     Behaviour("page-about-parked-cars", OK, {"site.test:80": always(reply(body=PAGE.replace(b"The old bridge", b"Parked cars for sale")))}, get_only=True),

@@ -10,19 +10,6 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 
 from tests.proxy.tls_origins import NOW, make_issuer, server_context, write_leaf
 
-KINDS = (
-    *(
-        "good",
-        "expired",
-        "not-yet-valid",
-        "self-signed",
-        "wrong-host",
-        "unknown-issuer",
-        "weak-key",
-    ),
-    *("old-protocol", "sni", "client-optional"),
-)
-
 
 class Certificates:
     """An authority that the prober trusts, and contexts of every kind for ``site.test``."""
@@ -56,8 +43,9 @@ class Certificates:
                 context.maximum_version = ssl.TLSVersion.TLSv1
         if kind == "sni":
             context.sni_callback = _wants_name(host)
-        if kind == "client-optional":
-            context.verify_mode = ssl.CERT_OPTIONAL
+        if kind.startswith("client"):
+            wants = ssl.CERT_OPTIONAL if kind == "client-optional" else ssl.CERT_REQUIRED
+            context.verify_mode = wants
             context.load_verify_locations(self.ca_file)
         return context
 

@@ -33,7 +33,7 @@ GONE = (
     one("gone-404-in-json", Verdict.GONE, always(reply(404, JSON, mime="application/json"))),
     one("gone-404-although-head-is-fine-without-length", Verdict.GONE, head(reply(length=None), get=reply(404))),
     one("gone-404-and-then-reset", Verdict.GONE, rawly(reply(404, ERROR, length=9_999), Deed.RESET)),
-    one("gone-404-and-then-silence", Verdict.GONE, rawly(reply(404, ERROR, length=9_999), Deed.HANG), timeout_s=3, get_only=True),
+    one("gone-404-and-then-silence", Verdict.GONE, rawly(reply(404, ERROR, length=9_999), Deed.HANG), timeout_s=2, get_only=True),
     one("gone-404-of-lf-lines", Verdict.GONE, rawly(reply(404).replace(b"\r\n", b"\n"))),
     one("gone-404-with-retry-after", Verdict.GONE, always(reply(404, Retry_After="60"))),
     one("gone-after-a-redirect", Verdict.GONE, paths({CITED: moved("/new", 301)})),
@@ -55,11 +55,14 @@ def _new_cookies(request: Request) -> Steps:
 TEMPORARY = (
     *(one(f"fails-{status}", Verdict.FAILING, always(reply(status, b"<h1>Error</h1>")))
       for status in (400, 408, 414, 431, 500, 501, 502, 503, 504, 505, 508, 520, 521, 522, 523, 525, 526, 530)),
+    one("fails-503-with-a-captcha-in-a-form", Verdict.FAILING, always(reply(503, b"<h1>Down</h1><form class=g-recaptcha>"))),
+    one("fails-503-through-cloudflare", Verdict.FAILING, always(reply(503, b"<h1>Down</h1><script src=/cdn-cgi/challenge-platform/scripts/jsd/main.js>", Server="cloudflare"))),
+    one("fails-530-of-cloudflare's", Verdict.FAILING, always(reply(530, b"<div id=cf-error-details>Error 1016: Origin DNS error</div>", Server="cloudflare"))),
     one("fails-503-with-a-wish-of-garbage", Verdict.FAILING, always(reply(503, b"", Retry_After="when it is done"))),
     one("fails-503-with-a-negative-wish", Verdict.FAILING, always(reply(503, b"", Retry_After="-5"))),
-    one("hangs", Verdict.FAILING, rawly(Deed.HANG), note="answer: time-out", timeout_s=2),
-    one("hangs-within-the-status-line", Verdict.FAILING, rawly(b"HTTP/1.1 2", Deed.HANG), note="answer: time-out", timeout_s=2),
-    one("drips-a-head-for-ever", Verdict.FAILING, rawly(b"H", Deed.HANG), timeout_s=2),
+    one("hangs", Verdict.FAILING, rawly(Deed.HANG), note="answer: time-out", timeout_s=0.8),
+    one("hangs-within-the-status-line", Verdict.FAILING, rawly(b"HTTP/1.1 2", Deed.HANG), note="answer: time-out", timeout_s=0.8),
+    one("drips-a-head-for-ever", Verdict.FAILING, rawly(b"H", Deed.HANG), timeout_s=0.8),
     one("resets-at-once", Verdict.FAILING, rawly(Deed.RESET), note="answer: "),
     one("closes-without-a-word", Verdict.FAILING, rawly(), note="answer: none"),
     one("answers-as-ssh", Verdict.FAILING, rawly(b"SSH-2.0-OpenSSH_9.2\r\n"), note="answer: not HTTP"),
@@ -78,7 +81,7 @@ TEMPORARY = (
 )  # fmt: skip
 
 _PX = b"<script>window._pxAppId='PXabc'</script><div id=px-captcha></div>"
-_MOMENT = b"<html><head><title>Just a moment...</title></head><body><script>window._cf_chl_opt={}</script>"
+_MOMENT = b"<html><head><title>Just a moment...</title></head><body><script>window._cf_chl_opt={cvId:3}</script>"
 
 REFUSED = (
     *(one(f"refuses-{status}", Verdict.REFUSED, always(reply(status, b"<h1>No</h1>")))
@@ -96,6 +99,7 @@ REFUSED = (
     one("challenge-ddos-guard", Verdict.REFUSED, always(reply(403, b"<title>DDOS-GUARD</title>", Server="ddos-guard")), note="challenge: ddos-guard"),
     one("challenge-aws-waf-202", Verdict.REFUSED, always(reply(202, b"", x_amzn_waf_action="challenge")), note="challenge: aws-waf"),
     one("challenge-aws-waf-405", Verdict.REFUSED, always(reply(405, b"", x_amzn_waf_action="captcha")), note="challenge: aws-waf"),
+    one("wants-our-certificate-in-words", Verdict.REFUSED, always(reply(400, b"<title>400 No required SSL certificate was sent</title>")), note="challenge: wants a certificate"),
     one("led-to-a-login", Verdict.REFUSED, paths({CITED: moved("/login?next=x"), "/login?next=x": reply()}), note="redirect: login"),
     one("led-to-a-wordpress-login", Verdict.REFUSED, paths({CITED: moved("/wp-login.php"), "/wp-login.php": reply()}), note="redirect: login"),
     Behaviour("led-to-another-host's-login", Verdict.REFUSED, {"site.test:80": always(moved("http://accounts.other.test/v3/x")), "accounts.other.test:80": always(reply())}, note="redirect: login"),
@@ -137,6 +141,11 @@ SUSPECT = (
     Behaviour("led-to-a-parker", Verdict.SUSPECT, {"site.test:80": always(moved("http://www.hugedomains.com/domain_profile.cfm?d=site")), "www.hugedomains.com:80": always(reply())}, note="redirect: parked"),
     one("sells-its-domain", Verdict.SUSPECT, always(reply(body=_SALE)), get_only=True, note="page: parked"),
     one("titled-404", Verdict.SUSPECT, always(reply(body=ERROR)), get_only=True, note="page: says not found"),
+    one("titled-as-suspended", Verdict.SUSPECT, _answers_anything(b"Account Suspended"), get_only=True, note="page: stands in"),
+    one("titled-as-a-server's-first-page", Verdict.SUSPECT, _answers_anything(b"Apache2 Debian Default Page: It works"), get_only=True, note="page: stands in"),
+    one("led-to-a-suspended-page", Verdict.SUSPECT, paths({CITED: moved("/cgi-sys/suspendedpage.cgi"), "/cgi-sys/suspendedpage.cgi": reply()}), note="redirect: error page"),
+    one("plain-text-not-found", Verdict.SUSPECT, always(reply(body=b"404 page not found\n", mime="text/plain")), get_only=True, note="page: says"),
+    Behaviour("speaks-http-2-alone", Verdict.SUSPECT, {"site.test:443": rawly(b"\x15\x03\x03\x00\x02\x02\x78")}, url="https://site.test" + CITED, tls="none", note="tls: another protocol"),
     one("titled-not-found-in-german", Verdict.SUSPECT, _answers_anything(b"Seite nicht gefunden"), get_only=True, note="page: says"),
     one("titled-not-found-in-french", Verdict.SUSPECT, _answers_anything(b"Page introuvable"), get_only=True, note="page: says"),
     one("titled-not-found-in-russian", Verdict.SUSPECT, _answers_anything("Страница не найдена".encode()), get_only=True, note="page: says"),

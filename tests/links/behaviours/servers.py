@@ -166,7 +166,8 @@ async def _answer(
 ) -> None:
     data = await reader.readexactly(1)
     if data == b"\x16":  # the hello of TLS to a server that does not speak it
-        writer.write(reply(400, b"Bad request"))
+        for step in answering(Request("HELLO", "/", {})):
+            writer.write(step if isinstance(step, bytes) else b"")
         return
     data += await reader.readuntil(b"\r\n\r\n")
     lines = data.decode("latin-1").split("\r\n")

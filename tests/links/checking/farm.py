@@ -204,8 +204,11 @@ class Days:
 class Decided:
     """Marks by host."""
 
-    def __init__(self, states: dict[str, State] | None = None) -> None:
+    def __init__(
+        self, states: dict[str, State] | None = None, settings: dict[str, str] | None = None
+    ) -> None:
         self.states = states or {}
+        self.settings = settings or {}
 
     def current(self) -> "Decided":
         """Itself."""
@@ -214,6 +217,14 @@ class Decided:
     def state_of(self, url: str) -> State | None:
         """What a test says."""
         return self.states.get(url.split("/")[2])
+
+    def setting(self, _url: str, key: str) -> str | None:
+        """The same for every URL."""
+        return self.settings.get(key)
+
+    def refuses(self, _url: str) -> str:
+        """Nothing is refused."""
+        return ""
 
 
 @dataclass

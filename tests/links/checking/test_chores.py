@@ -9,11 +9,13 @@ from sqlalchemy import insert, select
 from links.checking.chores import Chores
 from links.checking.parts import Part
 from links.locator import bucket_of
+from links.marking import put_marks
+from links.marks import Mark, MarkKind
 from links.states import State
 from links.store.schema import replacements, urls
 from links.store.store import Store
 from tests.links.checking.farm import Days, Farm, checking, farming
-from tests.links.checking.rows import watch
+from tests.links.checking.rows import row_of, watch
 
 
 @pytest.fixture
@@ -75,6 +77,23 @@ async def test_the_registry_is_cleared_once_a_day(sqlite_store: Store, farm: Far
     assert gone_now.urls == 1
     with sqlite_store.reading() as rows:
         assert rows.execute(select(urls.c.id)).all() == []
+
+
+async def test_marks_that_have_expired_are_taken_back(sqlite_store: Store, farm: Farm) -> None:
+    """Once a day; their links are watched again (B10)."""
+    days = Days()
+    ids = watch(sqlite_store, ["http://kept.example/"], state=int(State.PERMALIVE), due_day=None)
+    over = int(days.now().timestamp()) - 1
+    mark = Mark(0, MarkKind.PERMALIVE, "kept.example", "because", "operator", 1, expires=over)
+    with sqlite_store.writing() as rows:
+        put_marks(rows, [mark])
+
+    async with checking(sqlite_store, farm, [], days=days) as checker:
+        await Chores(checker.means, Part(1, 1), keep_days=100_000).forget()
+
+    row = row_of(sqlite_store, ids["http://kept.example/"])
+    assert row.state == State.UNKNOWN
+    assert row.due_day is not None
 
 
 async def test_a_stop_ends_the_chores(sqlite_store: Store, farm: Farm) -> None:

@@ -171,6 +171,28 @@ async def test_a_host_that_wants_to_be_left_alone_is_put_off(
     assert {row.state for row in rows} == {State.UNKNOWN}
 
 
+async def test_a_url_that_came_too_soon_is_asked_again_in_the_pass(
+    sqlite_store: Store, farm: Farm
+) -> None:
+    """A 429 slows its host down; the URL that got it is looked at all the same, and booked once."""
+    days = Days()
+    answers = iter([429])
+
+    def hurried(_method: str, _path: str) -> Reply:
+        return Reply(next(answers, 200), "<title>A page</title>There is something here.")
+
+    farm.hosts["hurried.example"] = hurried
+    ids = watch(
+        sqlite_store, [f"http://hurried.example/{number}" for number in range(2)], day=days.day
+    )
+
+    async with checking(sqlite_store, farm, ["hurried.example"], days=days) as checker:
+        tally = await checker.check()
+
+    assert (tally.kept, tally.states) == (2, {State.ALIVE: 2})
+    assert all(row_of(sqlite_store, id_).state == State.ALIVE for id_ in ids.values())
+
+
 async def test_a_host_of_many_urls_is_read_on_by_itself(sqlite_store: Store, farm: Farm) -> None:
     """However few of them are held at a time, and whatever else is due."""
     days = Days()

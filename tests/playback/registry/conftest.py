@@ -1,5 +1,6 @@
 """A registry with one page, and the front that shows it."""
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,13 +11,24 @@ from links.store.store import open_store
 from tests.playback.registry.shelf import Front, Given, Shelf, open_front
 
 
+@pytest.fixture(scope="session")
+def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The file of a filled registry, of which tests get copies: making one takes a while."""
+    layout = Layout(tmp_path_factory.mktemp("filled"))
+    opened = open_store(layout)
+    Shelf(opened).fill()
+    opened.close()
+    return layout.links_db
+
+
 @pytest.fixture
-def shelf(tmp_path: Path) -> Iterator[Shelf]:
+def shelf(filled: Path, tmp_path: Path) -> Iterator[Shelf]:
     """A registry with one page: a dead link, one that works, and one that is none."""
-    opened = open_store(Layout(tmp_path))
-    found = Shelf(opened, tmp_path)
-    found.fill()
-    yield found
+    layout = Layout(tmp_path)
+    layout.links_db.parent.mkdir(parents=True)
+    shutil.copyfile(filled, layout.links_db)
+    opened = open_store(layout)
+    yield Shelf(opened, tmp_path)
     opened.close()
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import json
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -89,6 +90,13 @@ class Shelf:
                 changed = update(wikis).where(wikis.c.id == found.id)
                 rows.execute(changed.values(pages_url=pages_url))
             return found.id
+
+    def settings(self, settings: dict[str, Any], name: str = WIKI) -> None:
+        """What the wiki sets."""
+        number = self.wiki(name)
+        with self.store.writing() as rows:
+            changed = update(wikis).where(wikis.c.id == number)
+            rows.execute(changed.values(settings=json.dumps(settings)))
 
     def page(
         self, page_id: int, title: str, *links: str, wiki: str = WIKI, day: int = TODAY - 3

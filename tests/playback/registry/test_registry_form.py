@@ -4,10 +4,10 @@ import html
 import re
 from ipaddress import ip_address
 from pathlib import Path
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote, urlencode, urlsplit
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from core.errors import TransientError
@@ -121,6 +121,7 @@ def test_what_is_on_no_watched_page_is_not_known(front: Front) -> None:
         ("pattern=*.de&status=odd", "no such filter"),
         ("title=a%01b&dbname=dewiki", "control characters"),
         ("title=Foo", "Name the wiki"),
+        ("dbname=dewiki&title=&curid=&scope=problems", "name or the number of a page"),
         ("curid=x&dbname=dewiki", "whole number"),
         ("url=https://a.de/&dbname=de wiki", "Name the wiki"),
     ],
@@ -130,7 +131,7 @@ def test_a_mistake_is_explained_and_the_form_stays_filled_in(
 ) -> None:
     """Nobody has to type it all again."""
     answer = front.get(f"/links?{query}&stamp={front.stamp()}")
-    name = query.partition("=")[0]
+    name = query.partition("=")[0].replace("dbname", "page-wiki")
 
     assert answer.status_code == 400
     assert 'role="alert"' in answer.text
@@ -172,6 +173,16 @@ def test_a_pattern_without_a_wiki_names_no_pages(front: Front) -> None:
     assert "Foo bar" not in text
 
 
+def test_a_search_says_what_the_wiki_keeps_out(shelf: Shelf, front: Front) -> None:
+    """And how it is found nevertheless; a search that meets no such entry says nothing (X06, X10)."""
+    shelf.settings({"excluded_domains": ["doi.org"]})
+    met = told(front, "pattern=*.doi.org&dbname=dewiki")
+    other = told(front, "pattern=*.de&dbname=dewiki")
+
+    assert 'insource:"doi.org"' in html.unescape(met)
+    assert "on purpose" not in other
+
+
 def test_a_long_answer_goes_on(shelf: Shelf, front: Front) -> None:
     """To the next part, each address once, and the way carries what the form sent."""
     wanted = {f"https://viele.de/{number:03}" for number in range(120)}
@@ -185,6 +196,18 @@ def test_a_long_answer_goes_on(shelf: Shelf, front: Front) -> None:
 
     assert len(found) == len(wanted)
     assert set(found) == wanted
+
+
+def test_a_blocked_address_is_told_to_its_own_wiki(shelf: Shelf, front: Front) -> None:
+    """With its list and its pages; other wikis' blocks are nobody else's business (W06, W52)."""
+    shelf.spam(shelf.page(5, "Werbung"), "https://spam.top/buy")
+    own = told(front, "url=https://spam.top/buy&dbname=dewiki")
+    other = told(front, "url=https://spam.top/buy&dbname=frwiki")
+
+    assert "Blocked as spam by MediaWiki:Spam-blacklist, line 7" in own
+    assert "Werbung" in own
+    assert 'href="https://spam.top' not in own
+    assert "spam-blacklist" not in other.lower()
 
 
 def test_other_pages_are_told_for_one_wiki_or_its_farm(shelf: Shelf, front: Front) -> None:
@@ -276,3 +299,37 @@ def test_a_registry_that_is_away_keeps_the_form(tmp_path: Path) -> None:
     assert answer.status_code == 503
     assert fields_of(answer.text)["title"] == "Foo"
     assert "cannot be read at the moment" in answer.text
+
+
+NAMES = (
+    "url", "pattern", "dbname", "title", "titles", "curid", "pageid", "namespace", "status",
+    "scope", "farm", "with", "after", "stamp", "lang", "format", "ping", "fragment",
+)  # fmt: skip
+PATHS = (
+    "/links", "/links/list", "/links/api/page", "/links/api/list", "/externalLinkProblem",
+    "/externalLinkInfo", "/de/links",
+)  # fmt: skip
+VALUES = st.one_of(
+    st.text(max_size=30),
+    st.sampled_from(
+        ["dewiki@WMF", "1", "*.de", DEAD, "Foo bar", "spam", "all", "-1", "%", "\x00", "٣"]
+    ),
+)
+
+
+@settings(
+    max_examples=150,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+@given(
+    path=st.sampled_from(PATHS), query=st.dictionaries(st.sampled_from(NAMES), VALUES, max_size=5)
+)
+def test_no_question_is_too_odd(path: str, query: dict[str, str], front: Front) -> None:
+    """Whatever is asked: an answer, a reason, or patience; never a fault of ours."""
+    front.clock.seconds += 3_600
+    query = {name: value if name != "stamp" else front.stamp() for name, value in query.items()}
+    answer = front.get(f"{path}?{urlencode(query)}")
+
+    assert answer.status_code in (200, 204, 400)
+    assert "<script" not in answer.text

@@ -58,9 +58,12 @@ def reading(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     shelf.state("https://casino.de/", State.USURPED, code=83)
     store.close()
     access = Access(rates=MANY, form_rates=MANY)
-    with closing(builder), closing(OpenedWhenAsked(builder.layout)) as source:
-        with serving(builder, links=LinkRegistry(source, access)) as served:
-            yield served
+    with (
+        closing(builder),
+        closing(OpenedWhenAsked(builder.layout)) as source,
+        serving(builder, links=LinkRegistry(source, access)) as served,
+    ):
+        yield served
 
 
 def stamped(served: Served, name: str) -> str:
@@ -138,3 +141,29 @@ async def test_no_page_of_it_runs_what_stands_in_a_url(reading: Served, screen: 
     assert html.unescape(HOSTILE) in text
     assert await screen.value("document.title") != "taken"
     assert await screen.value("document.scripts.length") == 0
+
+
+def test_the_running_server_believes_no_header_of_a_stranger(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    """Not even on loopback, where the server's own library would (W23)."""
+    builder = CollectionBuilder(tmp_path_factory.mktemp("throttled") / "collection")
+    open_store(builder.layout).close()
+    slow = Rates(Rate(0.001, 3), Rate(0.001, 3), Rate(1, 100))
+    with (
+        closing(builder),
+        closing(OpenedWhenAsked(builder.layout)) as source,
+        serving(builder, links=LinkRegistry(source, Access(rates=slow))) as served,
+    ):
+        codes = [
+            served.get(
+                "/links/api/page?dbname=dewiki&curid=1",
+                headers={
+                    "X-Forwarded-For": f"203.0.{number}.1",
+                    "Forwarded": f"for=10.0.{number}.1",
+                },
+            ).status
+            for number in range(5)
+        ]
+
+    assert codes == [200, 200, 200, 429, 429]

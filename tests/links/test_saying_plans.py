@@ -1,0 +1,102 @@
+"""What people say costs the same in a large registry: every statement on the way is explained."""
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import Any
+
+from sqlalchemy import Connection, event, insert
+
+from core.url_patterns import parse_pattern
+from links.findings import Finding, How, Verdict
+from links.limits import forget_acts
+from links.observed import hosts_of
+from links.replacements import (
+    book_test,
+    propose,
+    remove,
+    replacements_of,
+    replacements_to_test,
+)
+from links.reports import expire_reports, reachable, report, withdraw
+from links.store.schema import hosts
+from links.store.store import Store
+from tests.links.books.test_plans import _scans_on_postgresql, _scans_on_sqlite
+from tests.links.saying import NOW, TODAY, watch
+
+SITE = "https://www.example.org"
+SMALL = {"link_marks", "link_acts"}  # a row a mark; a row a day and kind
+ONE, TWO = b"1" * 16, b"2" * 16
+Asked = list[tuple[str, Any]]
+
+
+@contextmanager
+def noting(connection: Connection) -> Iterator[Asked]:
+    """What the database is asked within the block."""
+    asked: Asked = []
+
+    def note(
+        _connection: object, _cursor: object, text: str, given: Any, _context: object, many: bool
+    ) -> None:
+        asked.append((text, given[0] if many and given else given))
+
+    event.listen(connection, "before_cursor_execute", note)
+    try:
+        yield asked
+    finally:
+        event.remove(connection, "before_cursor_execute", note)
+
+
+def scans(connection: Connection, asked: Asked) -> set[str]:
+    """The tables that one of the statements reads as a whole, with that statement."""
+    explain = _scans_on_sqlite if connection.dialect.name == "sqlite" else _scans_on_postgresql
+    found = set()
+    for text, given in asked:
+        if re.match(r"(?:SELECT|INSERT|UPDATE|DELETE)\b", text):
+            found |= {f"{table}: {text}" for table in explain(connection, text, given)}
+    return {each for each in found if each.partition(":")[0] not in SMALL}
+
+
+def test_nothing_that_is_said_reads_a_table_as_a_whole(store: Store) -> None:
+    """Reports, withdrawals, proposals, their tests, and what is shown of them."""
+    with store.writing() as rows:
+        ids = watch(rows, *(f"{SITE}/a/{n}" for n in range(30)))
+        rows.execute(
+            insert(hosts),
+            [
+                {"name": f"h{n}.net", "domain_index": f"net.h{n}.", "surt": f"net,h{n}",
+                 "domain": f"h{n}.net", "bucket": n}
+                for n in range(200)
+            ],
+        )  # fmt: skip
+        with noting(rows) as asked:
+            report(rows, [f"{SITE}/a/1"], ONE, NOW)
+            report(rows, ["www.example.org/a/"], TWO, NOW, is_pattern=True)
+            report(rows, ["example.org"], ONE, NOW + timedelta(minutes=2), is_pattern=True)
+            reachable(rows, ids, TODAY)
+            withdraw(rows, [f"{SITE}/a/1"], ONE, NOW)
+            withdraw(rows, ["=www.example.org"], TWO, NOW, is_pattern=True)
+            expire_reports(rows, TODAY, limit=9)
+            propose(rows, f"{SITE}/a/1", "https://new.example.net/", ONE, NOW)
+            (waiting,) = replacements_to_test(rows, TODAY, 9)
+            book_test(rows, waiting, Finding(1, Verdict.OK, How.GET), TODAY)
+            replacements_to_test(rows, TODAY + 40, 9)
+            replacements_of(rows, ids)
+            remove(rows, f"{SITE}/a/1", ONE, NOW)
+            forget_acts(rows, NOW + timedelta(days=9))
+        assert scans(rows, asked) == set()
+        assert len(asked) > 40
+
+
+def test_a_walk_through_all_hosts_is_told_from_a_question(store: Store) -> None:
+    """Only operators' marks may look through all hosts; the test above would see it."""
+    with store.writing() as rows:
+        watch(rows, f"{SITE}/")
+        pattern = parse_pattern("example.org")
+        with noting(rows) as narrow:
+            assert len(list(hosts_of(rows, pattern, wide=False))) == 1
+        assert scans(rows, narrow) == set()
+        assert len(list(hosts_of(rows, pattern))) == 1
+        assert list(hosts_of(rows, parse_pattern("org"), wide=False)) == []
+        assert len(list(hosts_of(rows, parse_pattern("org")))) == 1

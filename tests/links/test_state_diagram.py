@@ -1,0 +1,34 @@
+"""The diagram of docs/link-states.md draws what the rules do, and all of it."""
+
+from itertools import product
+
+from links.findings import Finding, How, Verdict
+from links.presets import IABOT
+from links.states import MARKS, Standing, State, after
+from links.status import Code
+from scripts.link_states import edges, page
+
+_RIPE = {State.DYING: Standing(State.DYING, 9, 0, 90), State.DEAD: Standing(State.DEAD, 9, 0, 90)}
+
+
+def _led() -> set[tuple[State, State]]:
+    """From which state to which any look by checker or browser leads."""
+    led = set()
+    for state, verdict, how in product(State, Verdict, (How.GET, How.BROWSER)):
+        for standing in (Standing(state), _RIPE.get(state, Standing(state))):
+            new = after(standing, Finding(Code.FINE, verdict, how), 99, IABOT, browser=False)
+            led.add((state, new.state))
+    return {(source, target) for source, target in led if source is not target}
+
+
+def test_every_change_of_state_is_drawn_and_no_other() -> None:
+    """The edges are those that `after` follows."""
+    assert {(source, target) for source, target, _ in edges()} == _led()
+
+
+def test_marks_are_drawn_as_peoples() -> None:
+    """No look leads to what people decide."""
+    drawn = page()
+    for mark in MARKS:
+        assert f"[*] --> {mark.name}: people" in drawn
+    assert not {target for _, target, _ in edges()} & MARKS
