@@ -1,9 +1,10 @@
 """Write the migration from the registry's last one to `links.store.schema`: what has changed there.
 
     python -m scripts.migration "Keep the length of a body"
+    python -m scripts.migration --first     # before the first release: writes the first step anew
 
 Look at what it wrote: a library finds tables, columns and indexes, but knows nothing of what lies in
-them. Then raise `links.store.upgrading.HEAD`.
+them, and nothing of indexes on expressions. The test of the steps says what is missing. Then raise `links.store.upgrading.HEAD`.
 """
 
 import argparse
@@ -35,22 +36,35 @@ def upgrade() -> None:  # noqa: PLR0915
 '''
 
 
-def main() -> None:
-    """Write it."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("text", help="what it does, as a sentence without its stop")
-    arguments = parser.parse_args()
-    before = steps().get_current_head()
-    revision = f"{int(before or 0) + 1:04}"
+def _everything() -> ops.UpgradeOps:
+    made: list[ops.MigrateOperation] = []
+    for table in sorted(metadata.tables.values(), key=lambda table: table.name):
+        made.append(ops.CreateTableOp.from_table(table))
+        indexes = sorted(table.indexes, key=lambda index: str(index.name))
+        made += [ops.CreateIndexOp.from_index(index) for index in indexes]
+    return ops.UpgradeOps(made)
+
+
+def _changes_since(before: str) -> ops.UpgradeOps:
     engine = create_engine("sqlite://")
     with engine.begin() as connection:
-        if before:
-            bring_up_to_date(connection, "memory", to=before)
+        bring_up_to_date(connection, "memory", to=before)
         options = {"version_table": VERSION_TABLE, "compare_type": False}
         found = produce_migrations(MigrationContext.configure(connection, opts=options), metadata)
     engine.dispose()
-    upgrade = found.upgrade_ops
-    assert isinstance(upgrade, ops.UpgradeOps)
+    assert isinstance(found.upgrade_ops, ops.UpgradeOps)
+    return found.upgrade_ops
+
+
+def main() -> None:
+    """Write it."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("text", nargs="?", default="The first tables", help="what it does")
+    parser.add_argument("--first", action="store_true", help="write the first step anew")
+    arguments = parser.parse_args()
+    before = None if arguments.first else steps().get_current_head()
+    revision = f"{int(before or 0) + 1:04}"
+    upgrade = _changes_since(before) if before else _everything()
     if upgrade.is_empty():
         sys.exit("Nothing has changed.")
     body = render_python_code(upgrade, migration_context=None)

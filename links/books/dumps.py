@@ -3,6 +3,7 @@
     JSON lines   {"wiki": "dewiki@WMF", "page_id": 7, "title": "Foo", "namespace": 0, "url": "…"},
                  or "urls" with all of a page's
     TSV          wiki, page id, title, namespace, URL; without the wiki when one is given
+    SQL          a dump of MediaWiki's table externallinks, as Wikimedia publishes it
     MediaWiki    el_from, el_to, or el_from, el_to_domain_index, el_to_path, as its command line client
                  writes them: with backslash escapes, and NULL
 
@@ -21,8 +22,9 @@ from io import BufferedIOBase, BufferedReader
 from typing import Any, NamedTuple, cast
 
 from core.errors import InputError
+from links.books.sqldumps import BEGINNINGS, SqlDump, unescaped
 
-LINE_LIMIT_BYTES = 8 << 20  # a JSON line may hold all URLs of a page
+LINE_LIMIT_BYTES = 16 << 20  # an INSERT holds many rows, a JSON line all URLs of a page
 _GZIP = b"\x1f\x8b"
 _NAMES = {
     "wiki": "wiki",
@@ -40,8 +42,6 @@ _NAMES = {
     "el_to_domain_index": "index",
     "el_to_path": "path",
 }
-_ESCAPES = {"n": "\n", "t": "\t", "0": "\0", "r": "\r", "b": "\b", "Z": "\x1a"}
-_ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 _INDEX = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*:(?://)?)([^/@:]*)(:\d*)?(?:@(.*))?", re.DOTALL)
 
 
@@ -147,6 +147,7 @@ class _Counted:
 
 def _rows(stream: Any, *, one_wiki: bool) -> Iterator[LinkRow | BadLine]:
     columns: list[str] | None = None
+    sql: SqlDump | None = None
     for number, line in _lines(stream):
         if line is None:
             yield BadLine(number, f"it is longer than {LINE_LIMIT_BYTES:,} bytes")
@@ -156,6 +157,11 @@ def _rows(stream: Any, *, one_wiki: bool) -> Iterator[LinkRow | BadLine]:
         try:
             if line.startswith("{"):
                 yield from _json_rows(line)
+                continue
+            if sql is None and columns is None and line.startswith(BEGINNINGS):
+                sql = SqlDump()
+            if sql is not None:
+                yield from map(_link_of, sql.rows(line))
                 continue
             cells = line.split("\t")
             if columns is None:
@@ -208,10 +214,25 @@ def _tsv_row(columns: list[str], cells: list[str]) -> LinkRow:
     if len(cells) != len(columns):
         raise ValueError(f"it has {len(cells)} columns, not {len(columns)}")
     values = dict(zip(columns, cells, strict=True))
-    if "index" in values:
-        url = url_of_index(_unescaped(values["index"]), _unescaped(values.get("path", "")))
-    else:
-        url = _unescaped(values["url"]) if len(columns) == 2 else values["url"]
+    for name in ("index", "path", *(("url",) if len(columns) == 2 else ())):
+        if name in values:
+            values[name] = "" if values[name] in ("NULL", "\\N") else unescaped(values[name])
+    return _row_of(values)
+
+
+def _link_of(row: dict[str, str]) -> LinkRow:
+    """The link that a row of MediaWiki's table is."""
+    values = {_NAMES.get(name, ""): value for name, value in row.items()}
+    if "page" not in values or not ("url" in values or "index" in values):
+        raise ValueError(
+            "its table is not externallinks: it has no el_from with el_to or its parts"
+        )
+    return _row_of(values)
+
+
+def _row_of(values: dict[str, str]) -> LinkRow:
+    is_parted = "index" in values
+    url = url_of_index(values["index"], values.get("path", "")) if is_parted else values["url"]
     return LinkRow(
         values.get("wiki", "").strip(),
         _number(values["page"]),
@@ -219,12 +240,6 @@ def _tsv_row(columns: list[str], cells: list[str]) -> LinkRow:
         _number(values.get("namespace") or "0"),
         url,
     )
-
-
-def _unescaped(cell: str) -> str:
-    if cell in ("NULL", "\\N"):
-        return ""
-    return _ESCAPED.sub(lambda found: _ESCAPES.get(found[1], found[1]), cell)
 
 
 def _json_rows(line: str) -> Iterator[LinkRow]:

@@ -23,7 +23,7 @@ from sqlalchemy import (
 )
 
 from links.books import pages as page_book
-from links.books.pages import PageRow, find_pages, number_of, page_of
+from links.books.pages import PageRow, find_pages, number_of, page_of, plain_title
 from links.books.urls import COLUMNS, UrlRow, full, row_of, urls_by_id
 from links.books.wikis import Wiki
 from links.states import State
@@ -285,9 +285,9 @@ def pages_by_title(reader: Reader, wiki_id: int, titles: Iterable[str]) -> dict[
 
     After a move two pages may have one title until both were seen again; the one seen last has it.
     """
-    asked = {title: " ".join(title.replace("_", " ").split()) for title in titles}
+    asked = {title: plain_title(title) for title in titles}
     rows: dict[str, PageRow] = {}
-    for batch in batches(set(asked.values())):
+    for batch in batches(set(filter(None, asked.values()))):
         for found in BY_TITLE.rows(reader, {"wiki": wiki_id, "titles": batch}):
             rows[found[4]] = page_of(found)
     return {title: rows[kept] for title, kept in asked.items() if kept in rows}

@@ -191,7 +191,7 @@ def page_of(found: Sequence[Any]) -> PageRow:
 def find_pages(reader: Reader, wiki_id: int, page_ids: Iterable[int]) -> dict[int, PageRow]:
     """Those of the wiki's pages that the registry knows, by the wiki's ids."""
     rows: dict[int, PageRow] = {}
-    for batch in batches(set(page_ids)):
+    for batch in batches(_ids(page_ids)):
         for found in FIND.rows(reader, {"wiki": wiki_id, "ids": batch}):
             rows[found[2]] = page_of(found)
     return rows
@@ -264,7 +264,7 @@ def mark_stale(connection: Connection, wiki_id: int, page_ids: Iterable[int]) ->
     """Let the URLs of these pages be read again; how many of them are known."""
     return sum(
         MARK_STALE.run(connection, {"wiki": wiki_id, "ids": batch})
-        for batch in batches(sorted(set(page_ids)))
+        for batch in batches(_ids(page_ids))
     )
 
 
@@ -275,7 +275,7 @@ def ask_for(connection: Connection, wiki_id: int, page_ids: Iterable[int], *, da
     """
     return sum(
         ASK.run(connection, {"wiki": wiki_id, "ids": batch, "day": day})
-        for batch in batches(sorted(set(page_ids)))
+        for batch in batches(_ids(page_ids))
     )
 
 
@@ -296,7 +296,7 @@ def drop_pages(connection: Connection, wiki_id: int, page_ids: Iterable[int], *,
     was known of them.
     """
     _lock(connection, wiki_id)
-    numbers = [number_of(wiki_id, page_id) for page_id in set(page_ids)]
+    numbers = [number_of(wiki_id, page_id) for page_id in _ids(page_ids)]
     return forget_pages(connection, wiki_id, numbers, day=day)
 
 
@@ -318,6 +318,22 @@ def next_stale(reader: Reader, wiki_id: int, *, limit: int) -> list[PageRow]:
     if len(found) < limit:
         found += LISTED_LONG_AGO.rows(reader, {**asked, "most": limit - len(found)})
     return [page_of(row) for row in found]
+
+
+def _ids(page_ids: Iterable[int]) -> list[int]:
+    """Those of the numbers that a page may have, in order, each once."""
+    return sorted({page_id for page_id in page_ids if 0 < page_id <= MAX_PAGE_ID})
+
+
+def plain_title(text: str) -> str:
+    r"""A title as it is kept; empty when the text can be none.
+
+    >>> plain_title("Foo_bar "), plain_title("Foo\x00")
+    ('Foo bar', '')
+    """
+    title = " ".join(text.replace("_", " ").split())
+    is_title = len(title) <= MAX_TITLE_LENGTH and _NO_TITLE.search(title) is None
+    return title if is_title else ""
 
 
 def _lock(connection: Connection, wiki_id: int) -> None:
@@ -370,8 +386,8 @@ def check_name(name: PageName) -> str:
     Raises:
         InputError: it is none, or the id is none.
     """
-    title = " ".join(name.title.replace("_", " ").split())
-    is_kept = len(title) <= MAX_TITLE_LENGTH and _NO_TITLE.search(title) is None
+    title = plain_title(name.title)
+    is_kept = bool(title) or not name.title.strip("_ ")
     is_number = 0 < name.page_id <= MAX_PAGE_ID and abs(name.namespace) < 1 << 31
     if not is_kept or not is_number:
         raise InputError(

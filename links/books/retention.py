@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 from datetime import date
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, Delete, Select, Table, delete, exists, func, select, tuple_
+from sqlalchemy import Connection, Delete, Select, Table, delete, exists, func, or_, select, tuple_
 
 from links.books.pages import LOCK_WIKI, forget_pages
 from links.books.wikis import all_wikis
@@ -61,18 +61,13 @@ class Purged(NamedTuple):
     reports: int = 0
 
 
-def _unused(query: Any) -> Any:
-    """Of URLs: touched by nobody for long, and on no page.
+def _unused(query: Any, *had: Any) -> Any:
+    """Of URLs: touched by nobody for long, and of no page, nor was it lately.
 
     A scalar question, since PostgreSQL makes a join of EXISTS, and reads all references for it.
     """
-    on_a_page = (
-        select(refs.c.page)
-        .where(refs.c.url_id == urls.c.id, refs.c.gone_day.is_(None))
-        .limit(1)
-        .scalar_subquery()
-    )
-    return query.where(urls.c.touched_day <= one("before"), on_a_page.is_(None))
+    of_a_page = select(refs.c.page).where(refs.c.url_id == urls.c.id, *had).limit(1)
+    return query.where(urls.c.touched_day <= one("before"), of_a_page.scalar_subquery().is_(None))
 
 
 def _oldest(table: Table, *conditions: Any) -> Statement:
@@ -147,7 +142,12 @@ COUNT_PAGES = Statement(
 COUNT_LINKS = Statement(
     select(func.count()).select_from(refs).where(refs.c.gone_day <= one("before"))
 )
-COUNT_URLS = Statement(_unused(select(func.count()).select_from(urls)))
+COUNT_URLS = Statement(
+    _unused(
+        select(func.count()).select_from(urls),
+        or_(refs.c.gone_day.is_(None), refs.c.gone_day > one("before")),
+    )
+)
 COUNT_OBSERVATIONS = Statement(
     select(func.count()).select_from(observations).where(observations.c.moment < one("before"))
 )

@@ -22,7 +22,7 @@ from sqlalchemy import Connection, Engine, QueuePool, create_engine, event
 from sqlalchemy.exc import DBAPIError, DisconnectionError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
-from core.errors import TransientError
+from core.errors import TransientError, WeboidError
 from core.index_url import IndexAddress, parse_index_url
 from core.layout import Layout
 from links.store.statements import Snapshot
@@ -96,21 +96,16 @@ class Store:
         """
         with self._mapped():
             held = self._held()
+            driver: Any = held.connection.driver_connection
             try:
-                driver: Any = held.connection.driver_connection
                 if not self.is_shared:
                     driver.execute("BEGIN")  # PostgreSQL's driver begins by itself
                 yield Snapshot(driver, self.engine.dialect)
                 driver.rollback()
-            except BaseException:
-                held.invalidate()
-                held.close()
-                self._let_go()  # those that wait beside it are no better
+            except BaseException as error:
+                self._end_badly(held, error)
                 raise
-            if len(self._idle) < _IDLE:
-                self._idle.append(held)
-            else:
-                held.close()
+            self._keep(held)
 
     def close(self) -> None:
         """Let go of the database."""
@@ -128,6 +123,23 @@ class Store:
             held.close()
             return self._reader.connect()
         return held
+
+    def _keep(self, held: Connection) -> None:
+        if len(self._idle) < _IDLE:
+            self._idle.append(held)
+        else:
+            held.close()
+
+    def _end_badly(self, held: Connection, error: BaseException) -> None:
+        """Keep the connection when the fault is the asker's; else let go of all."""
+        driver: Any = held.connection.driver_connection
+        if isinstance(error, WeboidError):
+            driver.rollback()
+            self._keep(held)
+            return
+        held.invalidate()
+        held.close()
+        self._let_go()  # those that wait beside it are no better
 
     def _let_go(self) -> None:
         while self._idle:

@@ -3,10 +3,13 @@
 from collections.abc import Iterator
 from pathlib import Path
 
+import psycopg
 import pytest
 
 from core.layout import Layout
+from links.store.schema import metadata
 from links.store.store import Store, open_store
+from links.store.upgrading import HEAD
 from tests.services.postgres import PostgresServer
 
 
@@ -18,12 +21,54 @@ def sqlite_store(tmp_path: Path) -> Iterator[Store]:
     store.close()
 
 
+class SharedRegistry:
+    """A registry on PostgreSQL that tests have after each other, emptied in between.
+
+    A database has hundreds of files, which take longer to remove than most tests run.
+    """
+
+    def __init__(self, server: PostgresServer, folder: Path) -> None:
+        self._server = server
+        self._folder = folder
+        self._template = ""
+        self._url = ""
+
+    def empty(self) -> str:
+        """The URL of an empty registry; of another one when the last test spoiled it."""
+        if not self._template:
+            url = self._server.database()
+            open_store(Layout(self._folder), url).close()
+            self._template = url.rpartition("/")[2]
+        if not self._url or not self._is_emptied():
+            self._url = self._server.database(like=self._template)
+        return self._url
+
+    def _is_emptied(self) -> bool:
+        tables = [name for name in metadata.tables if name != "link_farms"]
+        numbered = [name for name in tables if "id" in metadata.tables[name].columns]
+        with psycopg.connect(self._url) as client:
+            client.execute("SET search_path = weboid; SET lock_timeout = '5s'")
+            try:
+                version = client.execute("SELECT version_num FROM link_version").fetchone()
+                client.execute("SELECT * FROM link_externallinks LIMIT 0")
+                client.execute(";".join(f"DELETE FROM {name}" for name in tables).encode())
+                client.execute("DELETE FROM link_farms WHERE id > 1")
+                farms = client.execute("SELECT count(*) FROM link_farms").fetchone()
+                for name in numbered:
+                    sequence = f"pg_get_serial_sequence('{name}', 'id')"
+                    client.execute(f"SELECT setval({sequence}, 1, false)".encode())
+            except psycopg.Error:
+                client.rollback()
+                return False
+        return version == (HEAD,) and farms == (2,)
+
+
 @pytest.fixture(scope="session")
-def shared_registry(postgres: PostgresServer, tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A database with the registry's tables, of which others are copies: its name."""
-    url = postgres.database()
-    open_store(Layout(tmp_path_factory.mktemp("shared")), url).close()
-    return url.rpartition("/")[2]
+def shared_registry(
+    postgres: PostgresServer, tmp_path_factory: pytest.TempPathFactory
+) -> SharedRegistry:
+    """The registry that tests on PostgreSQL have after each other."""
+    return SharedRegistry(postgres, tmp_path_factory.mktemp("shared"))
 
 
 @pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.slow)])
@@ -31,8 +76,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
     """An empty registry, on either database."""
     url = ""
     if request.param == "postgresql":
-        server: PostgresServer = request.getfixturevalue("postgres")
-        url = server.database(like=request.getfixturevalue("shared_registry"))
+        url = request.getfixturevalue("shared_registry").empty()
     opened = open_store(Layout(tmp_path), url)
     yield opened
     opened.close()

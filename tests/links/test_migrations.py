@@ -15,7 +15,7 @@ from core.errors import CollectionVersionError
 from core.layout import Layout
 from links.store.schema import farms, hosts, metadata
 from links.store.store import Store, open_store
-from links.store.upgrading import HEAD, bring_up_to_date, steps, version_of
+from links.store.upgrading import FOLDER, HEAD, bring_up_to_date, steps, version_of
 
 ROOT = Path(__file__).resolve().parents[2]
 _OPEN = """
@@ -96,7 +96,7 @@ def test_a_newer_registry_is_left_alone(store: Store) -> None:
     """The error says what to install, and nothing is changed."""
     with store.writing() as rows:
         rows.execute(text("UPDATE link_version SET version_num = '9999'"))
-        with pytest.raises(CollectionVersionError, match="9999.*install"):
+        with pytest.raises(CollectionVersionError, match=r"9999.*install"):
             bring_up_to_date(rows, store.where)
         assert version_of(rows) == "9999"
 
@@ -138,3 +138,9 @@ def test_programs_that_open_a_new_registry_at_once_all_succeed(
     with closing(open_store(Layout(tmp_path), url)) as store, store.reading() as rows:
         assert version_of(rows) == HEAD
         assert len(rows.execute(select(farms)).all()) == 2
+
+
+def test_an_installed_package_has_the_steps() -> None:
+    """They are found as packages, so a wheel holds them."""
+    for folder in (FOLDER, FOLDER / "versions"):
+        assert (folder / "__init__.py").is_file(), folder

@@ -62,7 +62,7 @@ def command(
                    or "urls": [...]
     tabs between   wiki, page id, title, namespace, URL; without wiki when --wiki says it
     MediaWiki's    el_from, el_to; or el_from, el_to_domain_index, el_to_path; with --wiki
-    externallinks  (a first line may name the columns, in any order)
+    externallinks  (a first line may name the columns, in any order), or its dump in SQL
 
     Files may be compressed by gzip. What the file says of a page is taken for all links of that page.
     A run that was interrupted goes on where it stopped when the same file is imported again.

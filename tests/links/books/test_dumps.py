@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from core.errors import InputError
 from links.books.dumps import LINE_LIMIT_BYTES, BadLine, LinkRow, read_links, url_of_index
+from links.books.sqldumps import SqlDump
 from links.locator import domain_index
 
 
@@ -151,3 +152,54 @@ def test_an_index_is_its_url(host: str, port: str, path: str) -> None:
     assert (
         url_of_index(f"https://{domain_index(host)}{port}", path) == f"https://{host}{port}{path}"
     )
+
+
+DUMP = """-- MariaDB dump 10.19
+/*!40101 SET NAMES utf8mb4 */;
+DROP TABLE IF EXISTS `externallinks`;
+CREATE TABLE `externallinks` (
+  `el_id` bigint(20) unsigned NOT NULL AUTO_INCREMENT,
+  `el_from` int(10) unsigned NOT NULL DEFAULT 0,
+  `el_to_domain_index` varbinary(255) NOT NULL DEFAULT '',
+  `el_to_path` blob DEFAULT NULL,
+  PRIMARY KEY (`el_id`),
+  KEY `el_from` (`el_from`)
+) ENGINE=InnoDB;
+INSERT INTO `externallinks` VALUES (1,7,'https://net.a.','/it\\'s,(x);'),(2,7,'http://org.b.www.:81',NULL);
+INSERT INTO `externallinks` VALUES (3,9,'https://net.c.','/'),(4,9,'https://net.d.','/
+-- Dump completed
+"""
+
+
+def test_a_published_dump_is_read() -> None:
+    """Quotes and brackets within values are theirs; what is cut off is named."""
+    found = _read(gzip.compress(DUMP.encode()), one_wiki=True)
+
+    assert found == [
+        LinkRow("", 7, "", 0, "https://a.net/it's,(x);"),
+        LinkRow("", 7, "", 0, "http://www.b.org:81"),
+        LinkRow("", 9, "", 0, "https://c.net/"),
+        BadLine(13, "it cannot be read from its character 85 on"),
+    ]
+
+
+def test_a_dump_of_another_table_is_told() -> None:
+    """Its rows are no links."""
+    found = _read(b"INSERT INTO `page` (`page_id`, `page_title`) VALUES (1,'A');\n", one_wiki=True)
+
+    assert [type(row) for row in found] == [BadLine]
+    assert "externallinks" in str(found[0])
+
+
+@given(st.lists(st.tuples(st.integers(1, 99), st.text()), min_size=1, max_size=5))
+def test_a_dumps_texts_are_read_as_they_were_written(rows: list[tuple[int, str]]) -> None:
+    """Whatever they hold, escaped as MySQL does."""
+    escapes = {"\\": "\\\\", "'": "\\'", "\n": "\\n", "\r": "\\r", "\0": "\\0", "\x1a": "\\Z"}
+    told = ",".join(
+        f"({number},'{''.join(escapes.get(char, char) for char in text)}')" for number, text in rows
+    )
+    dump = SqlDump()
+    dump.columns = ["el_from", "el_to"]
+
+    found = list(dump.rows(f"INSERT INTO `externallinks` VALUES {told};"))
+    assert [(int(row["el_from"]), row["el_to"]) for row in found] == rows

@@ -1,8 +1,11 @@
 """What is known of pages and URLs, in few questions."""
 
-import pytest
-from sqlalchemy import insert, update
+from typing import Any
 
+import pytest
+from sqlalchemy import Table, insert, update
+
+from core.errors import InputError
 from links.books.looking import (
     Copy,
     Quirk,
@@ -20,7 +23,7 @@ from links.books.looking import (
 )
 from links.books.pages import PageName, move_page, put_pages, touch_pages
 from links.books.urls import find_urls
-from links.books.wikis import Wiki, ensure_wiki, parse_wiki
+from links.books.wikis import Wiki, ensure_wiki, known_wiki, parse_wiki
 from links.states import State
 from links.store import schema
 from links.store.store import Store
@@ -30,7 +33,7 @@ URL, OTHER = "https://a.net/x", "https://b.net/y"
 
 
 def _fill_aside(store: Store, url_id: int, host_id: int, number: int) -> None:
-    rows = {
+    rows: dict[Table, dict[str, Any]] = {
         schema.url_quirks: {
             "url_id": url_id,
             "kind": 1,
@@ -197,3 +200,27 @@ def test_lists_go_on_where_they_ended(store: Store, wiki: Wiki, put: Putting) ->
         assert len(dead) == 5
         assert list_urls(reader, limit=2, after=dead[2].id, states=[State.DEAD]) == dead[3:]
         assert len(list_urls(reader, limit=99, host="h0.net")) == 6
+
+
+def test_questions_that_name_no_page_are_answered_with_none(store: Store, wiki: Wiki) -> None:
+    """Numbers that no page has, and texts that no database takes."""
+    numbers = [0, -1, 1 << 40, 1 << 63, 1 << 200]
+    titles = ["", "_", "a\0b", "\ud800", "x" * 100_000, "no such page"]
+    with store.snapshot() as reader:
+        assert page_facts(reader, wiki.id, numbers, day=5) == {}
+        assert pages_by_title(reader, wiki.id, titles) == {}
+
+
+def test_a_snapshot_is_as_good_after_an_error(store: Store, wiki: Wiki, put: Putting) -> None:
+    """The asker's mistake ends the snapshot, and costs no connection."""
+    put(7, URL, day=5)
+    for _ in range(10):
+        with pytest.raises(InputError), store.snapshot() as reader:
+            known_wiki(reader, parse_wiki("nowiki"))
+    with pytest.raises(ZeroDivisionError), store.snapshot():
+        raise ZeroDivisionError
+
+    put(7, OTHER, day=6)
+    with store.snapshot() as reader:
+        found = page_facts(reader, wiki.id, [7], day=6)[7]
+    assert [link.facts.row.url for link in found.links] == [OTHER]

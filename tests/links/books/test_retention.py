@@ -15,7 +15,7 @@ from links.store.store import Store
 from tests.links.books.conftest import Putting
 
 URL = "https://a.net/x"
-OF_URLS = {
+OF_URLS: dict[str, dict[str, Any]] = {
     "link_observations": {"moment": 2_000_000_000, "how": 1, "code": 1, "verdict": "ok"},
     "link_url_quirks": {"kind": 1, "first_day": 200, "last_day": 200},
     "link_copies": {"service": "wayback", "found_day": 1, "checked_day": 1},
@@ -66,6 +66,17 @@ def test_a_link_that_returns_in_time_keeps_its_history(store: Store, put: Puttin
 
     assert purge(store, day=260).urls == 0
     assert _url_id(store, URL) == before
+
+
+def test_a_link_that_just_went_stays_although_its_page_was_read_long_ago(
+    store: Store, put: Putting
+) -> None:
+    """A feeder may be slow: the day on which the link was found gone counts."""
+    put(7, URL, day=100)
+    put(7, day=300)
+
+    assert purge(store, day=300).urls == 0
+    assert purge(store, day=400).urls == 1
 
 
 def test_a_wiki_whose_feeder_stands_still_loses_nothing(

@@ -328,6 +328,12 @@ def upgrade() -> None:  # noqa: PLR0915
         sqlite_where=sa.text("state IN (3, 5, 8)"),
         postgresql_where=sa.text("state IN (3, 5, 8)"),
     )
+    op.create_index(
+        "link_urls_paths",
+        "link_urls",
+        ["host_id", sa.literal_column("substr(path, 1, 100)"), "id"],
+        unique=False,
+    )
     op.create_index("link_urls_touched", "link_urls", ["touched_day"], unique=False)
     op.create_table(
         "link_wikis",
@@ -340,7 +346,4 @@ def upgrade() -> None:  # noqa: PLR0915
         sa.Column("added_day", sa.Integer(), nullable=False),
         sa.PrimaryKeyConstraint("id"),
         sa.UniqueConstraint("farm_id", "dbname"),
-    )
-    op.create_index(
-        "link_urls_paths", "link_urls", ["host_id", sa.text("substr(path, 1, 100)"), "id"]
     )
