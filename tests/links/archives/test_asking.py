@@ -5,7 +5,7 @@ import gzip
 from datetime import UTC, datetime
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.settings import EgressSettings
@@ -208,6 +208,7 @@ def test_retry_after_is_read(text: str, seconds: float | None) -> None:
     assert retry_after(text, NOW) == seconds
 
 
+@settings(deadline=None)
 @given(st.text(max_size=60))
 def test_any_retry_after_is_survived(text: str) -> None:
     """It comes from the web."""

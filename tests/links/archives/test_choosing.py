@@ -3,7 +3,7 @@
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from links.archives.adapters import Copy
@@ -96,6 +96,7 @@ _COPIES = st.lists(
 )
 
 
+@settings(deadline=None)
 @given(
     _COPIES,
     st.none() | st.datetimes(timezones=st.just(UTC)),

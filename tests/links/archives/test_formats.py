@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from links.archives.formats import (
@@ -42,6 +42,7 @@ _LINES = st.text('<>;,="rel memento datetime 20150102030405 {}[]:\n', max_size=1
 
 
 @pytest.mark.parametrize("reader", READERS)
+@settings(deadline=None)
 @given(st.one_of(st.text(max_size=200), _LINES, _JSON.map(json.dumps)))
 def test_any_answer_is_read_or_refused(reader: Callable[[str], Any], text: str) -> None:
     """Nothing else is raised, and each copy that is read has a moment of 14 digits."""
@@ -59,6 +60,7 @@ _URLS = st.text("abc:/?=&%,;.~", min_size=1, max_size=30).map(lambda path: f"htt
 _STAMPS = st.datetimes().map(lambda when: when.strftime("%Y%m%d%H%M%S").rjust(14, "0"))
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(_URLS, _STAMPS), max_size=8))
 def test_a_timemap_is_read_as_it_was_written(copies: list[tuple[str, str]]) -> None:
     """In both forms: commas and semicolons stand in addresses and in dates."""

@@ -1,7 +1,7 @@
 """What archives' addresses mean. The forms are those of InternetArchiveBot's list and of the services."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.errors import InputError
@@ -292,6 +292,7 @@ _PATHS = st.text("abcXYZ019/?&=%~.-_:;,@!$'()*+#[]ü ", max_size=40)
 _STAMPS = st.datetimes().map(lambda when: when.strftime("%Y%m%d%H%M%S").rjust(14, "0"))
 
 
+@settings(deadline=None)
 @given(host=_HOSTS, path=_PATHS, stamp=_STAMPS, service=st.sampled_from(sorted(SERVICES)))
 def test_what_is_made_is_understood(host: str, path: str, stamp: str, service: str) -> None:
     """`make` and `recognise` are inverse, whatever the original."""
@@ -307,6 +308,7 @@ def test_what_is_made_is_understood(host: str, path: str, stamp: str, service: s
         assert not SERVICES[service].is_made
 
 
+@settings(deadline=None)
 @given(
     st.one_of(
         st.text(max_size=80),
@@ -327,6 +329,7 @@ def test_any_text_has_an_answer(text: str) -> None:
         assert found.moment is None or found.moment.tzinfo is not None
 
 
+@settings(deadline=None)
 @given(st.text("0123456789", min_size=14, max_size=14))
 def test_every_timestamp_is_a_moment(stamp: str) -> None:
     """Also one with a month 13, a day 31 of February, or zeros."""
