@@ -173,6 +173,7 @@ def row_of(url_id: int, finding: Finding, moment: int) -> dict[str, object]:
         "http": finding.http if finding.http is not None and 0 <= finding.http <= 999 else None,
         "final_url": storable(finding.final_url[:_FINAL_LIMIT]),
         "note": storable(finding.note[:_NOTE_LIMIT]),
+        "similarity": finding.similarity,
     }
 
 

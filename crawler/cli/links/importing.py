@@ -55,7 +55,7 @@ def command(
     database_url: str,
     as_json: bool,
 ) -> int:
-    r"""Bring in the links of wikis from FILE, or from standard input.
+    """Bring in the links of wikis from FILE, or from standard input.
 
     \b
     JSON lines     {"wiki": "dewiki@WMF", "page_id": 7, "title": "Foo", "url": "https://..."}
@@ -66,7 +66,7 @@ def command(
 
     Files may be compressed by gzip. What the file says of a page is taken for all links of that page.
     A run that was interrupted goes on where it stopped when the same file is imported again.
-    """
+    """  # noqa: D301 a sign for click
     wiki = None if wiki_name is None else parse_wiki(wiki_name)
     with ExitStack() as stack:
         store = stack.enter_context(opened_registry(collection, database_url, make=not dry_run))

@@ -26,7 +26,7 @@ _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 )
 @click.argument("file", metavar="FILE|-")
 def command(*, known: Path, file: str) -> int:
-    r"""Write the interwiki links in FILE as URLs, which `weboid links import` reads.
+    """Write the interwiki links in FILE as URLs, which `weboid links import` reads.
 
     MAP is the wiki's answer to api.php?action=query&meta=siteinfo&siprop=interwikimap&format=json.
     FILE has iwl_from, iwl_prefix and iwl_title between tabs, as MediaWiki's table of interwiki links.
@@ -35,7 +35,7 @@ def command(*, known: Path, file: str) -> int:
     \b
     weboid links interwiki map.json iwlinks.tsv > iwlinks.jsonl
     cat externallinks.tsv iwlinks.jsonl | weboid links import - --wiki dewiki
-    """
+    """  # noqa: D301 a sign for click
     try:
         prefixes = read_interwikis(known.read_bytes())
     except OSError as error:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import click
 
 from core.clock import SystemClock
 from core.errors import InputError
+from core.timestamps import warc_date
 from core.urls import fetch_key, identity_key
 from crawler.cli.exits import Exit
 from crawler.cli.links.listing import day_text, url_facts_of
@@ -16,6 +18,7 @@ from crawler.cli.links.opening import opened_registry
 from crawler.cli.options import collection_option, database_option, json_option
 from crawler.cli.tables import clean
 from links.books.looking import Quirk, UrlFacts, Use, url_facts, uses_anywhere
+from links.books.looks import Look, latest_looks
 from links.books.urls import find_urls
 from links.books.wikis import all_wikis
 from links.days import date_of, day_of
@@ -48,8 +51,9 @@ def command(*, url: str, limit: int, collection: Path, database_url: str, as_jso
             )
         facts = url_facts(reader, [found.id], day=today)[found.id]
         uses = uses_anywhere(reader, found.id, limit=limit)
+        looks = latest_looks(reader, found.id)
         names = {wiki.id: str(wiki.name) for wiki in all_wikis(reader)}
-    document = _document(facts, uses, names)
+    document = {**_document(facts, uses, names), "looks": list(map(_look, looks))}
     if as_json:
         click.echo(json.dumps(document, ensure_ascii=False))
     else:
@@ -104,6 +108,19 @@ def _document(facts: UrlFacts, uses: list[Use], names: dict[int, str]) -> dict[s
     }
 
 
+def _look(look: Look) -> dict[str, Any]:
+    return {
+        "moment": warc_date(datetime.fromtimestamp(look.moment, UTC)),
+        "how": look.how.name.lower(),
+        "verdict": look.verdict,
+        "code": look.code,
+        "http": look.http,
+        "final_url": look.final_url or None,
+        "note": look.note,
+        "similarity": look.similarity,
+    }
+
+
 def _quirk(quirk: Quirk, kinds: type[UrlQuirk] | type[HostQuirk]) -> dict[str, Any]:
     return {
         "kind": kinds(quirk.kind).name.lower().replace("_", "-"),
@@ -115,7 +132,8 @@ def _quirk(quirk: Quirk, kinds: type[UrlQuirk] | type[HostQuirk]) -> dict[str, A
 
 def _lines(document: dict[str, Any]) -> Iterator[str]:
     yield clean(document["url"])
-    fails = f", {document['fails']} failures in a row" if document["fails"] else ""
+    count = document["fails"]
+    fails = f", {count} failure{'s' * (count > 1)} in a row" if count else ""
     yield f"  {document['state']}{fails}"
     yield (
         f"  known since {document['added']}, looked at {_or(document['checked'], 'never')}, "
@@ -124,6 +142,7 @@ def _lines(document: dict[str, Any]) -> Iterator[str]:
     if document["mime"]:
         yield f"  {clean(document['mime'])}, {document['kib']} KiB"
     yield from _part("History", (_run_line(run) for run in document["history"]))
+    yield from _part("Looks", map(_look_line, document["looks"]))
     quirks = [*document["quirks"], *({**each, "of": "host"} for each in document["host_quirks"])]
     yield from _part("Quirks", map(_quirk_line, quirks))
     yield from _part("Copies", map(_copy_line, document["copies"]))
@@ -145,6 +164,17 @@ def _part(head: str, lines: Any) -> Iterator[str]:
 def _run_line(run: dict[str, Any]) -> str:
     days = run["first"] if run["first"] == run["last"] else f"{run['first']} to {run['last']}"
     return f"{days}: {run['says']} ({run['code']})"
+
+
+def _look_line(look: dict[str, Any]) -> str:
+    facts = [
+        f"{look['how']}: {look['verdict']}",
+        f"HTTP {look['http']}" if look["http"] is not None else "",
+        clean(look["note"]),
+        f"ended at {clean(look['final_url'])}" if look["final_url"] else "",
+        f"{look['similarity']} % of the copy's text" if look["similarity"] is not None else "",
+    ]
+    return f"{look['moment'][:16].replace('T', ' ')}  {', '.join(filter(None, facts))}"
 
 
 def _quirk_line(quirk: dict[str, Any]) -> str:
