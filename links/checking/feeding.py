@@ -21,6 +21,7 @@ from links.checking.desk import Desk
 from links.checking.due import START, URGENT_DAY, DueUrl, Place
 from links.checking.parts import Part
 from links.checking.quirk_rows import quirks_of
+from links.checking.siblings import is_beside, is_by_get
 from links.quirks import HostQuirk
 from links.states import State, may_infer
 from links.timetable import Added, Timetable
@@ -73,11 +74,13 @@ class Candidate:
 
     Attributes:
         url: the URL.
-        get_only: its host answers HEAD badly, or somebody said so.
+        get_only: its host answers HEAD badly, somebody said so, or it is its turn.
+        is_beside: an invented page beside it is asked for, too, when it looks well.
     """
 
     url: DueUrl
     get_only: bool
+    is_beside: bool = False
 
 
 Table = Timetable[Candidate]
@@ -86,10 +89,18 @@ Table = Timetable[Candidate]
 class Feed:
     """What is due in a part up to a day, given to a timetable."""
 
-    def __init__(  # the parts of a pass
-        self, desk: Desk, table: Table, part: Part, *, marks: Marks, window: int, host_room: int
+    def __init__(  # noqa: PLR0913 - the parts of a pass
+        self,
+        desk: Desk,
+        table: Table,
+        part: Part,
+        *,
+        marks: Marks,
+        window: int,
+        host_room: int,
+        closer: bool,
     ) -> None:
-        """Read windows of so many URLs; of a host hold so many at a time."""
+        """Read windows of so many URLs; of a host hold so many at a time; some looks go closer."""
         self.in_hand: dict[int, dict[int, DueUrl]] = {}  # by host's and URL's row
         self._desk = desk
         self._table = table
@@ -97,6 +108,7 @@ class Feed:
         self._marks = marks
         self._window = window
         self._host_room = host_room
+        self._closer = closer
         self._horizon = 0
         self._today = 0
         self._after: dict[bool, Place | None] = {True: None, False: None}  # by whether new alone
@@ -234,8 +246,11 @@ class Feed:
 
     def _add(self, url: DueUrl, quirks: frozenset[HostQuirk], method: str | None) -> None:
         inferable = may_infer(url.standing) and HostQuirk.UNVERIFIABLE not in quirks
-        get_only = HostQuirk.GET_NEEDED in quirks if method is None else method == "get"
-        candidate = Candidate(url, get_only)
+        by_get = self._closer and is_by_get(url, self._today)
+        get_only = HostQuirk.GET_NEEDED in quirks or by_get
+        if method is not None:
+            get_only = method == "get"
+        candidate = Candidate(url, get_only, self._closer and is_beside(url, self._today))
         match self._table.add(url.id, url.host, candidate, inferable=inferable):
             case Added.TAKEN:
                 self.in_hand.setdefault(url.host_id, {})[url.id] = url

@@ -64,6 +64,7 @@ class Passing:
             marks=means.marks,
             window=min(room // 4, 2_000),
             host_room=plan.host_room,
+            closer=plan.closer,
         )
         self._keeper: Keeper | None = None
         self._active: set[asyncio.Task[None]] = set()
@@ -320,7 +321,7 @@ class Passing:
             with self._turns.look() as look:
                 try:
                     finding = await self._looks.probe(url.url, get_only=candidate.get_only)
-                    if wants_sibling(url, finding):
+                    if wants_sibling(url, finding, is_beside=candidate.is_beside):
                         finding = with_sibling(finding, await self._looks.probe_sibling(url.url))
                     return finding
                 except asyncio.CancelledError:

@@ -48,6 +48,7 @@ class Plan:
         limit: looks at most; None: all that is due.
         waiting: results that may wait for the database.
         host_room: URLs of a host that are held at the same time.
+        closer: now and then a look goes closer though nothing calls for it (`links.checking.siblings`).
     """
 
     rules: Rules
@@ -57,6 +58,7 @@ class Plan:
     limit: int | None = None
     waiting: int = 20_000
     host_room: int = 200
+    closer: bool = True
 
 
 @dataclass(slots=True)

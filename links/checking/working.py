@@ -58,6 +58,7 @@ def plan_of(settings: LinksSettings, part: Part, *, limit: int | None = None) ->
         connections=settings.connections,
         host_gap_s=settings.host_gap_s,
         limit=limit,
+        closer=settings.closer,
     )
 
 

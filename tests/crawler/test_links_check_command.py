@@ -73,7 +73,7 @@ def store(tmp_path: Path) -> Iterator[Store]:
 @pytest.fixture
 def profile(farm: Farm, tmp_path: Path) -> Path:
     """A profile in which the names lead to the farm."""
-    lines = ["[links]", "host_gap_s = 0.01", 'contact = "https://example.org/"']
+    lines = ["[links]", "host_gap_s = 0.01", "closer = false", 'contact = "https://example.org/"']
     lines += ["[egress]", 'allow = ["127.0.0.0/8"]', "[egress.resolve]"]
     lines += [f'"{name}" = "127.0.0.1:{farm.port}"' for name in NAMES]
     path = tmp_path / "profile.toml"

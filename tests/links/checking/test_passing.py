@@ -1,12 +1,15 @@
 """Passes over a small web: real registry, real names, real servers."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
 
+from links.checking.due import DueUrl
+from links.checking.siblings import is_beside, is_by_get
 from links.findings import How
-from links.states import State
+from links.states import Standing, State
 from links.store.store import Store
 from tests.links.checking.farm import (
     Days,
@@ -329,3 +332,37 @@ async def test_an_outage_of_two_weeks_kills_nothing(sqlite_store: Store, farm: F
         await checker.check()
 
     assert {row_of(sqlite_store, id_).state for id_ in ids.values()} == {State.ALIVE}
+
+
+def _soft(_method: str, _path: str) -> Reply:
+    """Whatever is asked for, the same page, with a good status."""
+    return Reply(200, "<title>Shop</title><p>Our catalogue has moved. Look around in our new shop.")
+
+
+async def test_a_links_first_look_goes_closer(sqlite_store: Store, farm: Farm) -> None:
+    """By GET, and beside an invented page: one that shows the same for anything awaits the browser."""
+    days = Days()
+    farm.hosts["soft.example"] = _soft
+    urls = [f"http://{name}.example/dir/page.html" for name in ("soft", "fine")]
+    ids = watch(sqlite_store, urls, day=days.day)
+
+    async with checking(
+        sqlite_store, farm, ["soft.example", "fine.example"], days=days, closer=True
+    ) as checker:
+        await checker.check()
+
+    awaits = [row_of(sqlite_store, ids[url]).opinion_day is not None for url in urls]
+    assert awaits == [True, False]
+    assert {each.method for each in farm.asked} == {"GET"}
+
+
+@pytest.mark.parametrize(("each", "goes"), [(4, is_by_get), (16, is_beside)], ids=["get", "beside"])
+def test_about_so_many_looks_go_closer(each: int, goes: Callable[[DueUrl, int], bool]) -> None:
+    """With seven or eight days between looks every link has its turn."""
+    url = DueUrl(1, bytes(16), 1, "a.example", "http://a.example/", 0, Standing(), is_new=False)
+    looks = [replace(url, key=bytes([first]) * 16) for first in range(0, 256, 5)]
+
+    turns = [sum(goes(look, day) for day in range(0, 7 * 64, 7)) for look in looks]
+
+    assert set(turns) == {64 // each}
+    assert goes(replace(url, is_new=True), 1)
