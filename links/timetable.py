@@ -82,7 +82,6 @@ class _Host(Generic[P]):
         "busy",
         "calm",
         "code",
-        "gap",
         "name",
         "queue",
         "ready",
@@ -95,7 +94,6 @@ class _Host(Generic[P]):
         self.busy: int | None = None  # the URL that it is being asked for
         self.ready = -math.inf  # when it may be asked next
         self.away = False  # its URLs are handed back
-        self.gap = 0.0  # its own
         self.backoff = 0.0
         self.calm = 0  # answers since that were no 429
         self.code = -1  # the last whole-host failure
@@ -244,7 +242,7 @@ class Timetable(Generic[P]):
         self._now = now
         self._asked -= 1
         host.busy = None
-        gap = max(self._gap_s, host.gap)
+        gap = self._gap_s
         again = False
         if finding is not None:
             self._learn(host, turn.url_id, finding)
@@ -259,13 +257,6 @@ class Timetable(Generic[P]):
             self._held.remove(turn.url_id)
         self._place(host)
         return not again
-
-    def slow(self, host: str, gap_s: float) -> None:
-        """The host asks for a gap of its own (Crawl-delay): the larger of the two holds.
-
-        Say so whenever one of its URLs is added: a host without URLs is forgotten after its gap.
-        """
-        self._known(host).gap = gap_s
 
     def put_off(self, host: str, until: float, now: float) -> None:
         """Leave the host alone until that moment; beyond the patience its URLs are handed back."""

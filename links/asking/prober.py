@@ -6,7 +6,7 @@ more of a body than its beginning. Nothing that a server does raises. What is as
 what it means in `links.asking.judging`.
 
 robots.txt is not obeyed: whether a page is there is asked as a reader's browser would ask, and nothing
-is kept of it. Its Crawl-delay is the checker's matter.
+is kept of it.
 """
 
 import logging

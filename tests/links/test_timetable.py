@@ -84,17 +84,6 @@ def test_a_host_without_urls_keeps_its_gap() -> None:
     assert table.next(3.0) == 6.0
 
 
-def test_a_host_may_ask_for_a_larger_gap() -> None:
-    """Crawl-delay; a smaller one than ours changes nothing."""
-    table = _table({"a.test": 3})
-    table.slow("a.test", 20.0)
-    _asked(table, 0.0)
-    assert table.next(0.0) == 20.0
-    table.slow("a.test", 0.1)
-    _asked(table, 20.0)
-    assert table.next(20.0) == 26.0
-
-
 def test_a_host_that_is_asked_too_often_is_asked_half_as_often() -> None:
     """429 doubles the gap, up to a minute; good answers in a row shorten it."""
     table = _table({"a.test": 60})
