@@ -58,9 +58,9 @@ def scans(connection: Connection, asked: Asked) -> set[str]:
     return {each for each in found if each.partition(":")[0] not in SMALL}
 
 
-def test_nothing_that_is_said_reads_a_table_as_a_whole(store: Store) -> None:
+def test_nothing_that_is_said_reads_a_table_as_a_whole(unknown_store: Store) -> None:
     """Reports, withdrawals, proposals, their tests, and what is shown of them."""
-    with store.writing() as rows:
+    with unknown_store.writing() as rows:
         ids = watch(rows, *(f"{SITE}/a/{n}" for n in range(30)))
         rows.execute(
             insert(hosts),
@@ -89,9 +89,9 @@ def test_nothing_that_is_said_reads_a_table_as_a_whole(store: Store) -> None:
         assert len(asked) > 40
 
 
-def test_a_walk_through_all_hosts_is_told_from_a_question(store: Store) -> None:
+def test_a_walk_through_all_hosts_is_told_from_a_question(unknown_store: Store) -> None:
     """Only operators' marks may look through all hosts; the test above would see it."""
-    with store.writing() as rows:
+    with unknown_store.writing() as rows:
         watch(rows, f"{SITE}/")
         pattern = parse_pattern("example.org")
         with noting(rows) as narrow:

@@ -18,7 +18,7 @@ from render.cdp import CdpConnection, CommandError
 from render.executable import find_browser
 from render.process import NOBODY, BrowserHome, BrowserProcess, privilege_prefix
 
-_PATIENCE_S = 20.0
+_PATIENCE_S = 60.0
 
 
 class Tab:

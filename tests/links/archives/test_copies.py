@@ -369,6 +369,7 @@ def test_every_statement_runs_on_postgresql(database_url: str, tmp_path: Path) -
             assert last_search(rows, url.id) == (DAY, Outcome.TROUBLE, "")
             assert [each.url for each in without_copy(rows, DAY + 1, 10, living=True)] == [A, B]
             assert added_day(rows, url.id) is None
+            assert lock(rows, url, is_locked=False, is_admin=True) > 0
             assert ArchiveCopies().keep(rows, url, TODAY.address, NOW) == "archive-today"
             assert drop(rows, url.id, "archive-today")
     finally:

@@ -91,9 +91,9 @@ def _scans(connection: Connection, statement: Statement) -> list[str]:
 PAGED = {"looking.ALL_URLS"}
 
 
-def test_every_statement_uses_an_index(store: Store) -> None:
+def test_every_statement_uses_an_index(unknown_store: Store) -> None:
     """On the way to a row no table is read that grows with the web."""
-    with store.writing() as connection:
+    with unknown_store.writing() as connection:
         scans = {
             name: found
             for name, statement in STATEMENTS.items()
