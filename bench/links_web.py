@@ -102,7 +102,6 @@ class Host:
         base: what a look finds when nothing is the matter.
         flaky: the part of looks that fail for nothing.
         limit_s: asked sooner than so many seconds after the last time, it says 429; 0: never.
-        delay_s: its Crawl-delay.
         episodes: what happens to it.
         asked: when the last request to it ended, in seconds.
     """
@@ -111,7 +110,6 @@ class Host:
     base: Sight = FINE
     flaky: float = 0.0
     limit_s: float = 0.0
-    delay_s: float = 0.0
     episodes: list[Episode] = field(default_factory=list)
     asked: float = -math.inf
 
@@ -199,7 +197,6 @@ def _host(rng: random.Random, number: int) -> Host:
         (0.06, _bot_refusing),
         (0.03, _challenging),
         (0.03, _rate_limiting),
-        (0.02, _delaying),
         (0.06, _dying),
     )
     drawn = rng.random()
@@ -247,10 +244,6 @@ def _challenging(rng: random.Random, host: Host) -> None:
 
 def _rate_limiting(rng: random.Random, host: Host) -> None:
     host.limit_s = rng.uniform(4.0, 40.0)
-
-
-def _delaying(rng: random.Random, host: Host) -> None:
-    host.delay_s = rng.choice((10.0, 20.0, 30.0))
 
 
 def _dying(rng: random.Random, host: Host) -> None:

@@ -27,7 +27,7 @@ from heapq import heappop, heappush
 from multiprocessing import get_context
 
 from bench import report
-from bench.links_web import DAYS, FINE, SLOW_DOWN, TOO_MANY, Host, Link, Sight, web
+from bench.links_web import DAYS, FINE, SLOW_DOWN, TOO_MANY, Link, Sight, web
 from links.findings import Finding
 from links.locator import bucket_of
 from links.presets import PRESETS, Preset
@@ -156,8 +156,6 @@ class Year:
             inferable = plain[number] or may_infer(standings[number])
             if table.add(number, host.name, link, inferable=inferable) is Added.HOST_FULL:
                 self._left.append(number)
-            elif host.delay_s:
-                table.slow(host.name, host.delay_s)
 
     def _start(self, now: float, day: int) -> float:
         """Begin all looks that may begin; the moment to try again."""
@@ -181,7 +179,7 @@ class Year:
         self._tally.requests += 1
         gap = now - host.asked
         if gap < _LONG_S:
-            self._note_gap(host, gap)
+            self._note_gap(gap)
         if self._plain[turn.url_id]:
             sight = FINE
         elif gap < host.limit_s:
@@ -190,11 +188,11 @@ class Year:
             sight = turn.payload.sight(now / DAY_S)
         heappush(self._running, (now + sight.seconds, turn, sight))
 
-    def _note_gap(self, host: Host, gap: float) -> None:
+    def _note_gap(self, gap: float) -> None:
         tally = self._tally
         if gap < tally.smallest_gap_s:
             tally.smallest_gap_s = gap
-        kept = gap / max(GAP_S, host.delay_s)
+        kept = gap / GAP_S
         if kept < tally.gap_kept:
             tally.gap_kept = kept
 

@@ -12,7 +12,6 @@ from links.store.store import Store, open_store
 from links.store.upgrading import HEAD
 from tests.services.postgres import PostgresServer
 
-
 _FARMS = "SELECT id, name, address, internal FROM weboid.link_farms ORDER BY id"
 
 

@@ -39,7 +39,7 @@ def test_everything_that_is_gone_is_found_within_four_weeks(
 
 
 def test_no_host_is_asked_closer_than_allowed_in_a_year(tally: Tally) -> None:
-    """Its own delay where it has one, ours otherwise."""
+    """Whoever it is, and whatever it answers."""
     assert tally.gap_kept >= 1 - 1e-9
     assert tally.smallest_gap_s >= GAP_S - 1e-6
 

@@ -12,6 +12,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import click
+import uvloop
 
 from core.clock import SystemClock
 from core.errors import InputError, UnavailableError
@@ -124,8 +125,8 @@ def command(
         show = CheckShow(as_json=as_json)
         with show:
             if urls:
-                return asyncio.run(_check_named(store, _find(store, urls), order, show))
-            return asyncio.run(_check_due(store, order, show))
+                return uvloop.run(_check_named(store, _find(store, urls), order, show))
+            return uvloop.run(_check_due(store, order, show))
 
 
 @contextmanager
