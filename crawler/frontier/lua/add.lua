@@ -75,7 +75,7 @@ local function known(i, id, lane)
     r.host = host_of(i)
     moved(job, nil, QUEUED)
     write_record(r)
-    enqueue(i, id, r.host, lane)
+    if r.strayed then come_back(r, now) else enqueue(i, id, r.host, lane) end
     requeued = requeued + 1
   elseif lane < r.lane then
     move_up(r, lane)

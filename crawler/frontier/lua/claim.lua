@@ -77,32 +77,37 @@ local function waits_here(r, host, lane)
   return r and r.state == QUEUED and r.lane == lane and r.host == host
 end
 
+local function listed(r, host, lane)
+  return waits_here(r, host, lane) and not r.strayed
+end
+
 -- The next item of a lane, taken out of its queue; nil when too many dead entries were in the way.
 local function pull(host, slot, lane)
   local front, queue = front_key(host, lane), queue_key(host, lane)
   while looked < AT_ONCE do
     looked = looked + 1
-    local id
+    local r
     if slot[FRONT + lane] > 0 then
       local first = call('ZRANGE', front, 0, 0, 'WITHSCORES')
       if #first == 0 then broken('the front of a lane is missing') end
-      id = first[1]
       local head = call('LINDEX', queue, 0)
       local other = head and read_record(head)
-      if head and not waits_here(other, host, lane) then
+      if head and not listed(other, host, lane) then
         call('LPOP', queue)
-        id = nil
       elseif head and other.number < tonumber(first[2]) then
-        id = call('LPOP', queue)
+        call('LPOP', queue)
+        r = other
       else
-        call('ZREM', front, id)
+        call('ZREM', front, first[1])
+        r = read_record(first[1])
         slot[FRONT + lane] = slot[FRONT + lane] - 1
       end
     else
-      id = call('LPOP', queue)
+      local id = call('LPOP', queue)
       if not id then broken('a lane that items wait in is missing') end
+      r = read_record(id)
+      if not listed(r, host, lane) then r = nil end
     end
-    local r = id and read_record(id)
     if waits_here(r, host, lane) then return r end
   end
   return nil

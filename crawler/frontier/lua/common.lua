@@ -72,7 +72,8 @@ local function pack_head(state, lane, host, number, added, token, attempts, fail
 end
 
 -- The record of an item, nil when there is none. `ended`, `place`, `outcome`, `memo`, `due` have
--- their defaults until something is known.
+-- their defaults until something is known; `strayed` is true when it once
+-- left an entry of a list behind (see below), else nil.
 local function read_raw(id, raw)
   local mark, host, number, added, token, attempts, failures, job, length =
     struct.unpack(HEAD, raw)
@@ -84,8 +85,8 @@ local function read_raw(id, raw)
     ended = 0, place = 0, outcome = '', memo = '', due = 0,
   }
   if #raw > HEAD_SIZE + length then
-    record.ended, record.place, record.outcome, record.memo, record.due =
-      unpack(unpack_message(string.sub(raw, HEAD_SIZE + length + 1)), 1, 5)
+    record.ended, record.place, record.outcome, record.memo, record.due, record.strayed =
+      unpack(unpack_message(string.sub(raw, HEAD_SIZE + length + 1)), 1, 6)
   end
   return record
 end
@@ -98,8 +99,8 @@ end
 local function write_record(r)
   local raw = pack_head(r.state, r.lane, r.host, r.number, r.added, r.token, r.attempts,
     r.failures, r.job, r.body) .. r.body
-  if r.ended ~= 0 or r.due ~= 0 or r.memo ~= '' then
-    raw = raw .. pack_message({ r.ended, r.place, r.outcome, r.memo, r.due })
+  if r.ended ~= 0 or r.due ~= 0 or r.memo ~= '' or r.strayed then
+    raw = raw .. pack_message({ r.ended, r.place, r.outcome, r.memo, r.due, r.strayed })
   end
   call('HSET', shard_of(r.id), r.id, raw)
 end
@@ -200,7 +201,8 @@ end
 -- A host's lane is a list, to whose end new items go, and a sorted set before it, the front: items
 -- that came back, by number; in random order all items. Entries are hints; the record decides: an
 -- item waits where its record says, and is counted once. What moved away leaves
--- its entry in the list behind, which is dropped when it is met or when nothing waits any more.
+-- its entry in the list behind, which is dropped when it is met or when nothing waits any more; the
+-- item waits in fronts from then on, or the entry would give it back the place that it had.
 
 -- The length of a number in bits: what hosts with long queues are found by, since it changes seldom.
 local function bits(number)
@@ -256,8 +258,11 @@ end
 -- Take the record's item, which waits, out of its lane.
 local function take_out(r, now)
   local slot = slot_of(r.host)
-  if slot[FRONT + r.lane] > 0 then
-    slot[FRONT + r.lane] = slot[FRONT + r.lane] - call('ZREM', front_key(r.host, r.lane), r.id)
+  local front = slot[FRONT + r.lane]
+  if front > 0 and call('ZREM', front_key(r.host, r.lane), r.id) == 1 then
+    slot[FRONT + r.lane] = front - 1
+  else
+    r.strayed = true
   end
   fewer(r.host, slot, r.lane)
   settle(r.host, slot, now)

@@ -11,6 +11,7 @@ from tests.crawler.frontier.conftest import OpenFrontier
 from tests.crawler.frontier.support import (
     A1,
     A2,
+    A3,
     ALL_THAT_ENDED,
     B1,
     DAY,
@@ -21,6 +22,7 @@ from tests.crawler.frontier.support import (
     claimed_urls,
     state_of,
     visit,
+    work_off,
 )
 
 
@@ -213,6 +215,32 @@ def test_a_skipped_item_can_be_queued_again(frontier: Frontier, now: datetime) -
     assert frontier.add([A1], now=now, again=ALL_THAT_ENDED) == AddResult(requeued=1)
     assert claim_one(frontier, now).attempts == 1
     assert frontier.counts()[ItemState.SKIPPED] == 0
+
+
+def test_a_discarded_item_that_is_queued_again_is_the_last_one(
+    frontier: Frontier, now: datetime
+) -> None:
+    """It comes after those that were queued meanwhile, not in the place that it had."""
+    frontier.add([A1, A2, A3], now=now)
+    frontier.discard([A1.url], now=now, reason="not wanted")
+    frontier.add([A1], now=now, again=ALL_THAT_ENDED)
+
+    assert work_off(frontier, now) == [A2.url, A3.url, A1.url]
+
+
+@pytest.mark.parametrize("due", [False, True])
+def test_an_item_that_comes_back_to_the_lane_it_left_is_the_last_one(
+    frontier: Frontier, now: datetime, due: bool
+) -> None:
+    """Be it queued again or due, it comes after those that waited in the lane all the time."""
+    high = [NewItem(each.url, Lane.HIGH) for each in (A1, A2, A3)]
+    frontier.add(high, now=now)
+    frontier.add([NewItem(A1.url, Lane.NOW)], now=now, again=ALL_THAT_ENDED)
+    assert visit(frontier, now, due=now + MINUTE if due else None).url == A1.url
+    if not due:
+        frontier.add(high[:1], now=now, again=ALL_THAT_ENDED)
+
+    assert work_off(frontier, now + MINUTE) == [A2.url, A3.url, A1.url]
 
 
 def test_a_released_item_may_have_to_wait(frontier: Frontier, now: datetime) -> None:
