@@ -16,6 +16,7 @@ from links.locator import key_of
 from links.status import Code, verdict_of
 
 DAYS = 365
+APART_DAYS = 14.0  # between two outages of a host, or of a host and one of its links
 FOR_EVER = 10_000.0
 _MIX = 0x9E3779B97F4A7C15
 _MASK = (1 << 64) - 1
@@ -222,7 +223,7 @@ def _outages(rng: random.Random, host: Host) -> None:
     for _ in range(rng.randint(1, 4)):
         days = rng.choice((rng.uniform(1, 24) / 24, rng.uniform(1, 5), rng.uniform(5, 12)))
         host.episodes.append(Episode(start, start + days, rng.choice(_OUTAGES)))
-        start += days + rng.uniform(14, 90)
+        start += days + rng.uniform(APART_DAYS, 90)
 
 
 def _flaky_with_outages(rng: random.Random, host: Host) -> None:
@@ -264,6 +265,12 @@ def _link(rng: random.Random, host: Host, number: int) -> Link:
         link.moved_on = rng.uniform(0, DAYS)
     elif drawn < 0.11:  # away for a while, by itself, without being called gone
         start = rng.uniform(0, DAYS)
-        away = rng.choice((BROKEN, DOWN, TIMEOUT))
-        link.episodes.append(Episode(start, start + rng.uniform(0.1, 12), away))
+        away = Episode(start, start + rng.uniform(0.1, 12), rng.choice((BROKEN, DOWN, TIMEOUT)))
+        if all(_apart(away, each) for each in host.episodes):
+            link.episodes.append(away)
     return link
+
+
+def _apart(one: Episode, other: Episode) -> bool:
+    """Whether two weeks lie between them: together they would be an outage longer than any we judge."""
+    return one.end + APART_DAYS <= other.start or other.end + APART_DAYS <= one.start

@@ -72,7 +72,14 @@ class Preset:
     seldom_days: int = 28
 
 
-DEFAULT = Preset("default", Toll(3, 9), Toll(5, 18), 2, needs_get=True, needs_browser=True)
+DEFAULT = Preset(
+    "default",
+    *(Toll(3, 9), Toll(5, 18), 2),
+    needs_get=True,
+    needs_browser=True,
+    # A host that answers 429 more often than not is asked often enough to be found gone in four weeks.
+    undecided_days=2,
+)
 # As written (B09): three failures three days apart are six days, so it is mostly the fourth that is
 # at least nine days after the first. Nothing is spread, nobody is asked for a second opinion.
 IABOT = Preset(
