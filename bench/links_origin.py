@@ -2,7 +2,7 @@
 
 ``python -m bench.links_origin DELAY_S`` prints its ports as a line of JSON and serves until its input
 ends: HTTP on all of 127.0.0.0/8, and a name server that gives each ``nN.test`` an address there.
-Answers come after a delay, as they do from far away, so that connections stay open side by side.
+Answers come after a delay drawn about it, as they do from far away, so that connections stay open side by side.
 
     /fine/N   200 with type and length
     /get/N    405 to HEAD, the page to GET
@@ -13,14 +13,18 @@ Answers come after a delay, as they do from far away, so that connections stay o
 
 import asyncio
 import json
+import random
 import struct
 import sys
 from typing import cast
+
+import uvloop
 
 PAGE = b"<!doctype html><title>A page</title><h1>A page</h1>" + b"<p>Words of a page.</p>" * 80
 _FINE = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: %d\r\n\r\n" % len(PAGE)
 _ERROR = b"Content-Type: text/html\r\nContent-Length: 0\r\n\r\n"
 _OCTETS = 250
+_RNG = random.Random(1)
 
 
 class Stats:
@@ -58,8 +62,9 @@ class Host(asyncio.Protocol):
         if path == b"/stats":
             self._send(json.dumps({"most": self._stats.most, "open": self._stats.open}).encode())
             return
-        loop = asyncio.get_running_loop()
-        loop.call_later(self._delay_s, self._answer, method, path)
+        # Hosts are not all equally far away; answers in step would come in waves, with nothing between.
+        delay_s = self._delay_s * _RNG.uniform(0.2, 1.8)
+        asyncio.get_running_loop().call_later(delay_s, self._answer, method, path)
 
     def _answer(self, method: bytes, path: bytes) -> None:
         kind = path.split(b"/")[1]
@@ -121,4 +126,4 @@ async def _serve(delay_s: float) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(_serve(float(sys.argv[1])))
+    uvloop.run(_serve(float(sys.argv[1])))
