@@ -284,3 +284,29 @@ def test_sigint_ends_a_watching_check_gracefully(
         by_key = {row.key: row.id for row in rows.execute(urls.select())}
     assert {by_key[locate(f"http://{each.host}/x").key] for each in farm.asked} == looked
     assert _run(tmp_path, profile, "check").exit_code == Exit.OK
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("check", "--dry-run"),
+        ("check", "--limit", "1"),
+        ("passes",),
+        ("confirm", "--no-visit"),
+        ("confirm", "--dry-run"),
+        ("ls", "--limit", "1"),
+    ],
+    ids=" ".join,
+)
+def test_a_registry_in_a_database_needs_no_collection(
+    arguments: tuple[str, ...], database_url: str, tmp_path: Path
+) -> None:
+    """A checker of a cluster has the database alone: no folder, no frontier, no dedup index."""
+    nowhere = tmp_path / "nowhere"
+    ran = CliRunner().invoke(
+        weboid, ["links", *arguments, "--database", database_url, "--collection", str(nowhere)]
+    )
+
+    assert ran.exit_code == 0, ran.output
+    assert not nowhere.exists()

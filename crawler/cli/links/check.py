@@ -21,16 +21,15 @@ from core.settings import LinksSettings, Settings
 from core.urls import fetch_key
 from crawler.cli.exits import Exit
 from crawler.cli.links.check_show import CheckShow, Lines
+from crawler.cli.links.opening import registry_settings
 from crawler.cli.options import (
     collection_option,
     database_option,
     json_option,
     profile_option,
-    shared_settings,
 )
 from crawler.cli.params import DURATION
 from crawler.cli.tables import clean, table, width
-from crawler.profiles import load_profile
 from crawler.stopping import Stop
 from links.checking import due
 from links.checking.chores import Chores
@@ -115,7 +114,7 @@ def command(
     SIGINT ends it when what was begun is noted; what was not looked at stays due. With a database
     that several machines share, give each of their checkers a --part. See docs/checking.md.
     """
-    settings = shared_settings(load_profile(profile), database_url=database_url)
+    settings = registry_settings(profile, database_url)
     if urls and (is_watch or dry_run or part != WHOLE):
         raise InputError("Named URLs are looked at once: leave out --watch, --dry-run and --part.")
     order = _Order(settings, part, limit, length, is_watch)

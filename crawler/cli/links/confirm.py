@@ -20,9 +20,11 @@ from core.urls import identity_key
 from crawler.archiving import Order, archive
 from crawler.cli.exits import Exit
 from crawler.cli.links.copies_seen import CopiesSeen
+from crawler.cli.links.opening import registry_settings
 from crawler.cli.options import (
     collection_option,
     database_option,
+    dedup_option,
     frontier_option,
     json_option,
     profile_option,
@@ -31,7 +33,6 @@ from crawler.cli.options import (
 )
 from crawler.cli.params import DURATION
 from crawler.events import Event, PageDone, PageSkipped
-from crawler.profiles import load_profile
 from crawler.running import Account
 from crawler.stopping import Stop
 from links.books.urls import find_urls
@@ -70,6 +71,7 @@ class _Gathered:
 @collection_option
 @frontier_option
 @database_option
+@dedup_option
 @profile_option
 @workers_option
 @json_option
@@ -83,6 +85,7 @@ def command(
     collection: Path,
     frontier_url: str,
     database_url: str,
+    dedup_url: str,
     profile: str,
     workers: int,
     as_json: bool,
@@ -93,9 +96,9 @@ def command(
     keeps the captures in the collection, and books what the browser saw: gone, refused, back again,
     another page than the copy, or in the hands of another owner.
     """
-    settings = shared_settings(
-        load_profile(profile), frontier_url=frontier_url, database_url=database_url, dedup_url=""
-    )
+    settings = registry_settings(profile, database_url)
+    if not (no_visit or dry_run):
+        settings = shared_settings(settings, frontier_url=frontier_url, dedup_url=dedup_url)
     layout = Layout(collection)
     with (
         closing(open_store(layout, settings.index.url)) as store,

@@ -7,7 +7,10 @@ from pathlib import Path
 
 from core.clock import SystemClock
 from core.layout import Layout
+from core.settings import Settings
+from crawler.cli.options import with_database
 from crawler.collection import open_collection, read_collection
+from crawler.profiles import load_profile
 from links.store.store import Store, open_store
 
 
@@ -21,13 +24,23 @@ def opened_registry(collection: Path, database_url: str, *, make: bool = False) 
         make: a collection that is not there yet is made.
 
     Raises:
-        UnavailableError: there is no collection.
+        UnavailableError: there is no collection, and no database was named.
         TransientError: the database does not answer.
     """
-    if make and not Layout(collection).marker.exists():
+    if make and not database_url and not Layout(collection).marker.exists():
         asyncio.run(_make_collection(collection))
-    with closing(open_store(read_collection(collection), database_url)) as store:
+    layout = Layout(collection) if database_url else read_collection(collection)
+    with closing(open_store(layout, database_url)) as store:
         yield store
+
+
+def registry_settings(profile: str, database_url: str) -> Settings:
+    """The profile, with the registry's database laid over it: a checker needs no more of a cluster.
+
+    Raises:
+        ConfigError: the profile is none, or the URL names no database.
+    """
+    return with_database(load_profile(profile), database_url)
 
 
 async def _make_collection(root: Path) -> None:

@@ -13,15 +13,14 @@ from core.layout import Layout
 from core.timestamps import warc_date
 from crawler.cli.exits import Exit
 from crawler.cli.links.check import opened
+from crawler.cli.links.opening import registry_settings
 from crawler.cli.options import (
     collection_option,
     database_option,
     json_option,
     profile_option,
-    shared_settings,
 )
 from crawler.cli.tables import table, width
-from crawler.profiles import load_profile
 from links.checking import due
 from links.checking.passes import PassRow, latest, longest_due, outlook
 from links.days import day_of
@@ -42,7 +41,7 @@ def command(*, limit: int, collection: Path, database_url: str, profile: str, as
     A pass over all URLs should not take longer than [links] pass_days. This counts all URLs, which
     takes a while when there are many millions.
     """
-    settings = shared_settings(load_profile(profile), database_url=database_url)
+    settings = registry_settings(profile, database_url)
     now = _CLOCK.now()
     with opened(Layout(collection), settings) as store, store.reading() as rows:
         found = latest(rows, limit=limit)
