@@ -13,6 +13,8 @@ from links.asking.names import Names, read_hosts
 from links.asking.troubles import NoAnswerError, Trouble
 from tests.links.name_server import ROOT, NameServer, Records, naming
 
+pytestmark = pytest.mark.slow  # servers of its own: seconds, not milliseconds
+
 ONE = Records(["192.0.2.1"])
 
 

@@ -24,6 +24,8 @@ from tests.links.behaviours.servers import (
     settings_for,
 )
 
+pytestmark = pytest.mark.slow  # servers of its own: seconds, not milliseconds
+
 CITED = "/articles/bridge.html"
 
 

@@ -32,6 +32,8 @@ from tests.links.behaviours.servers import (
 )
 from tests.links.name_server import NameServer, Records, naming
 
+pytestmark = pytest.mark.slow  # servers of its own: seconds, not milliseconds
+
 HERE = ("127.0.0.0/8", "::1/128")
 
 

@@ -23,6 +23,8 @@ from tests.links.behaviours.servers import (
     settings_for,
 )
 
+pytestmark = pytest.mark.slow  # servers of its own: seconds, not milliseconds
+
 HELD_AGAINST_A_LINK = (Verdict.GONE, Verdict.FAILING)
 
 

@@ -33,6 +33,8 @@ from tests.links.checking.rows import row_of
 from tests.links.checking.rows import watch as watch_urls
 from tests.services.postgres import PostgresServer
 
+pytestmark = pytest.mark.slow  # servers of its own: seconds, not milliseconds
+
 NAMES = [f"h{number}.example" for number in range(60)]
 
 

@@ -25,6 +25,8 @@ from tests.links.checking.farm import (
 )
 from tests.links.checking.rows import row_of, seen_of, watch
 
+pytestmark = pytest.mark.slow  # servers of its own: seconds, not milliseconds
+
 
 @pytest.fixture
 async def farm() -> AsyncIterator[Farm]:

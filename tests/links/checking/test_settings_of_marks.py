@@ -10,6 +10,8 @@ from links.store.store import Store
 from tests.links.checking.farm import Days, Decided, checking, farming
 from tests.links.checking.rows import row_of, watch
 
+pytestmark = pytest.mark.slow  # servers of its own: seconds, not milliseconds
+
 URL = "https://example.org/"
 
 

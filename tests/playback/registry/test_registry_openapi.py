@@ -17,6 +17,8 @@ from playback.front.registry.openapi import description
 from playback.front.registry.throttle import Rate, Rates
 from tests.playback.registry.shelf import Given, Shelf, open_front
 
+pytestmark = pytest.mark.slow  # servers of its own: seconds, not milliseconds
+
 PATH = "/links/api/openapi.json"
 MANY = Rates(Rate(1e6, 1e6), Rate(1e6, 1e6), Rate(1e6, 1e6))
 
