@@ -21,6 +21,7 @@ from core.settings import BrowserSettings, VisitSettings
 from render.browser import Browser
 from render.executable import find_browser
 from render.visit import Visit, VisitRequest, visit
+from tests.services.processes import arguments
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
 
@@ -65,7 +66,7 @@ def session(pid: int) -> list[psutil.Process]:
 
 
 def renderers(browser: Browser) -> list[psutil.Process]:
-    return [each for each in session(browser.pid) if "--type=renderer" in " ".join(each.cmdline())]
+    return [each for each in session(browser.pid) if "--type=renderer" in arguments(each)]
 
 
 async def until_gone(processes: list[psutil.Process]) -> list[psutil.Process]:

@@ -29,6 +29,7 @@ from render.process import (
     privilege_prefix,
     sweep_homes,
 )
+from tests.services.processes import arguments
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
 
@@ -69,7 +70,7 @@ def status(process: psutil.Process) -> dict[str, str]:
 
 
 def renderers(browser: Browser) -> list[psutil.Process]:
-    return [each for each in members(browser) if "--type=renderer" in " ".join(each.cmdline())]
+    return [each for each in members(browser) if "--type=renderer" in arguments(each)]
 
 
 @pytest.fixture
@@ -117,7 +118,7 @@ async def test_nothing_runs_as_root_or_can_become_it(browser: Browser) -> None:
 
 async def test_no_process_was_told_to_drop_its_guard(browser: Browser) -> None:
     """The switches that undo the sandbox or open a port are never passed."""
-    line = " ".join(" ".join(process.cmdline()) for process in members(browser))
+    line = " ".join(arguments(process) for process in members(browser))
 
     assert "--remote-debugging-pipe" in line
     for never in ("--no-sandbox", "--disable-web-security", "--remote-debugging-port"):
@@ -188,7 +189,7 @@ async def test_a_killed_browser_is_noticed_and_cleaned_up(
     """Its death is an event, and its orphans end with `close`."""
     browser = await launch(clock)
     # Debian's program is a shell script that starts the browser proper.
-    lines = {each: " ".join(each.cmdline()) for each in members(browser)}
+    lines = {each: arguments(each) for each in members(browser)}
     for process, line in lines.items():
         if "--remote-debugging-pipe" in line and "--type=" not in line and "/sh" not in line:
             process.send_signal(signal.SIGKILL)
@@ -232,7 +233,7 @@ async def test_a_stopped_browser_does_not_outlive_its_owner(scratch: Path) -> No
     """A process that is stopped sees no pipe close; it ends all the same."""
     owner, family = await start_owner()
     for process in family:
-        if "guardian" not in " ".join(process.cmdline()):
+        if "guardian" not in arguments(process):
             process.suspend()
     owner.kill()
     await owner.wait()
@@ -245,7 +246,7 @@ async def test_the_next_browser_sweeps_what_nobody_removed(scratch: Path) -> Non
     """When owner and guardian are killed together, the folder goes later, the browser at once."""
     owner, family = await start_owner()
     for process in family:
-        if "guardian" in " ".join(process.cmdline()):
+        if "guardian" in arguments(process):
             process.kill()
     owner.kill()
     await owner.wait()

@@ -18,6 +18,7 @@ from render.children import WORKER_LIMIT
 from render.identity import PageOptions
 from render.page import Page, open_page
 from render.visit import Visit
+from tests.services.processes import arguments
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
 
@@ -239,7 +240,7 @@ async def test_a_renderer_has_nothing_of_ours(browser: Browser, clock: SystemClo
         found = [
             Path(f"/proc/{each.pid}")
             for each in psutil.Process(browser.pid).children(recursive=True)
-            if "--type=renderer" in " ".join(each.cmdline())
+            if "--type=renderer" in arguments(each)
         ]
         statuses = [(each / "status").read_text() for each in found]
         roots = [listing(each / "root") for each in found]

@@ -1,7 +1,6 @@
 """What a visit says about the pages of a hostile web."""
 
 import asyncio
-import contextlib
 import io
 import os
 import signal
@@ -20,6 +19,7 @@ from core.settings import BrowserSettings, VisitSettings
 from render.browser import Browser
 from render.executable import find_browser
 from render.visit import Visit, VisitRequest, visit
+from tests.services.processes import arguments
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
 
@@ -278,12 +278,8 @@ async def test_a_hung_page_leaves_no_process_behind(look: Look, browser: Browser
 
 def renderers(browser: Browser) -> list[psutil.Process]:
     """The processes that pages run in."""
-    found = []
-    for child in psutil.Process(browser.pid).children(recursive=True):
-        with contextlib.suppress(psutil.NoSuchProcess):
-            if "--type=renderer" in " ".join(child.cmdline()):
-                found.append(child)
-    return found
+    family = psutil.Process(browser.pid).children(recursive=True)
+    return [each for each in family if "--type=renderer" in arguments(each)]
 
 
 async def test_dialogs_are_dismissed(look: Look, site: Any) -> None:
