@@ -20,6 +20,7 @@ from core.patterns import Patterns
 from core.redis_url import RedisUse, parse_redis_url
 from core.request_headers import check_headers
 from core.settings import (
+    LINK_MIRRORS,
     LINK_PRESETS,
     PICTURE_FORMATS,
     SCOPE_KINDS,
@@ -261,6 +262,9 @@ def _check_links(links: LinksSettings, source: str) -> None:
     if links.preset not in LINK_PRESETS:
         known = ", ".join(LINK_PRESETS)
         raise ConfigError(f"{where} preset must be one of {known}, not {links.preset!r}.")
+    if links.mirror not in LINK_MIRRORS:
+        known = ", ".join(LINK_MIRRORS)
+        raise ConfigError(f"{where} mirror must be one of {known}, not {links.mirror!r}.")
     if links.connections < 1 or links.timeout_s <= 0 or links.pass_days < 1:
         raise ConfigError(f"{where} connections, timeout_s and pass_days must be more than zero.")
     if links.reports_per_day < 1:

@@ -29,6 +29,7 @@ _PLAIN = re.compile(
     r"https?://([a-z0-9][a-z0-9-]*(?:\.[a-z0-9-]+)*\.[a-z][a-z0-9-]*)"
     r"((?:/(?!\()[A-Za-z0-9_~,;=+-][A-Za-z0-9_.~,;=+-]*)*)/?"
 )
+_PLAIN_WWW = re.compile(r"www\d*\.", re.ASCII)
 _QUERY_SESSIONS = tuple(
     re.compile(pattern + rb"(?=&|\Z)", re.IGNORECASE)
     for pattern in (
@@ -75,10 +76,11 @@ def replay_key(url: str) -> str:
         raise BadUrlError(f"{url[:200]!r} has no replay key: {error}.", reason="port") from error
 
 
-@lru_cache(maxsize=4096)
 def _front(host: str) -> str:
-    """The key of the host's root without its slash."""
-    return _key(f"http://{host}/".encode()).decode().removesuffix("/")
+    """The key of the host's root without its slash; of a host that `_PLAIN` takes."""
+    www = _PLAIN_WWW.match(host)
+    labels = host[www.end() :].split(".") if www is not None else host.split(".")
+    return ",".join(reversed(labels)) + ")"
 
 
 def _key(url: bytes) -> bytes:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from core.sheets import Sheet
 
 PICTURE_FORMATS = ("png", "jpeg", "webp")
+LINK_MIRRORS = ("never", "failed", "always")
 LINK_PRESETS = ("default", "iabot", "dewiki")
 SCOPE_KINDS = ("page", "prefix", "host", "domain", "any")
 
@@ -272,6 +273,9 @@ class LinksSettings:
         str, ...
     ] = ()  # who is asked for copies, the preferred first (docs/archives.md); empty: nobody
     archive_living: bool = False  # look for copies of living links, too, and have them taken
+    mirror: str = (
+        "never"  # "failed", "always": archives elsewhere keep what we could not visit, or all
+    )
     save_key_file: str = ""  # "key:secret" of Save Page Now; empty: it is not asked to take copies
 
 

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import IntEnum
 
-from sqlalchemy import Connection, Table, delete, select
-from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy import Connection, delete, select
 
 from core.errors import TransientError
 from links.days import day_of
 from links.store.schema import actors, acts
+from links.store.upserts import insert_into
 
 _DAY_S = 86_400
 _OLD_DAYS = 7  # counts of days that are over
@@ -105,7 +105,7 @@ def _wait_for_turn(
     row = {"reporter": reporter, "act": int(act), "moment": moment}
     # A moment that is yet to come was written by a clock that went wrong: it stops nobody.
     is_over = (actors.c.moment <= moment - gap_s) | (actors.c.moment > moment + gap_s)
-    upsert = _insert(connection, actors).values(row)
+    upsert = insert_into(connection, actors).values(row)
     written = connection.execute(
         upsert.on_conflict_do_update(
             index_elements=["reporter", "act"],
@@ -127,7 +127,7 @@ def _wait_for_turn(
 
 
 def _count_day(connection: Connection, act: Act, moment: int, day: int, a_day: int) -> None:
-    upsert = _insert(connection, acts).values(act=int(act), day=day, count=1)
+    upsert = insert_into(connection, acts).values(act=int(act), day=day, count=1)
     written = connection.execute(
         upsert.on_conflict_do_update(
             index_elements=["act", "day"],
@@ -142,10 +142,3 @@ def _count_day(connection: Connection, act: Act, moment: int, day: int, a_day: i
             retry_after_s=_DAY_S - moment % _DAY_S,
             is_everybodys=True,
         )
-
-
-def _insert(connection: Connection, table: Table) -> sqlite.Insert:
-    if connection.dialect.name == "postgresql":
-        # The two classes have what is used of them alike, but no base that has it.
-        return postgresql.insert(table)  # type: ignore[return-value]
-    return sqlite.insert(table)

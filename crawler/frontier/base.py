@@ -551,6 +551,14 @@ class Frontier(Protocol):
         """
         ...
 
+    def find_all(self, urls: Sequence[str]) -> list[ItemRecord | None]:
+        """What `find` says of each of the URLs, in their order; hundreds at once cost little more.
+
+        Raises:
+            BadUrlError: one of them is no web URL.
+        """
+        ...
+
     def blocks(self, *, now: datetime, limit: int = 100) -> Sequence[HostBlock]:
         """At most `limit` hosts that are blocked at `now`, the longest block first."""
         ...

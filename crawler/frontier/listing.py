@@ -1,7 +1,7 @@
 """What the SQLite frontier's books say about items: one, the first of a state, all of a state."""
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -25,6 +25,9 @@ LEFT JOIN due AS d ON d.seq = i.seq
 _BY_SEEN = (
     _RECORD.format(source="seen AS s JOIN items AS i ON i.seq = s.seq") + "WHERE s.identity = ?"
 )
+_BY_SEEN_MANY = _BY_SEEN.replace("SELECT ", "SELECT s.identity, ", 1).removesuffix("= ?")
+_LOG = "SELECT seq, ending, reason, worker, claimed_ms, ended_ms FROM attempts WHERE seq "
+_AT_ONCE = 500  # values of one question; SQLite takes 999 whichever way it was built
 _BY_SEQ = _RECORD.format(source="items AS i") + "WHERE i.seq = ?"
 _ENDED_CODES = {state: code for code, state in ENDED.items()}
 
@@ -54,7 +57,18 @@ _LOWEST = -(1 << 63)
 def find(db: sqlite3.Connection, identity: bytes) -> ItemRecord | None:
     """What the books say about the URL; None when it was never added."""
     row = db.execute(_BY_SEEN, (identity,)).fetchone()
-    return None if row is None else _record(db, row)
+    return None if row is None else _record(row, _logs(db, row[:1]).get(row[0], ()))
+
+
+def find_all(db: sqlite3.Connection, identities: Sequence[bytes]) -> dict[bytes, ItemRecord]:
+    """What the books say about those of the URLs that were added."""
+    found: dict[bytes, ItemRecord] = {}
+    for start in range(0, len(identities), _AT_ONCE):
+        part = identities[start : start + _AT_ONCE]
+        rows = db.execute(f"{_BY_SEEN_MANY} IN ({_marks(part)})", part).fetchall()
+        logs = _logs(db, [row[1] for row in rows])
+        found |= {row[0]: _record(row[1:], logs.get(row[1], ())) for row in rows}
+    return found
 
 
 def ls(
@@ -156,18 +170,28 @@ def _numbers(db: sqlite3.Connection, query: str, *values: int) -> list[int]:
 
 
 def _by_seq(db: sqlite3.Connection, seq: int) -> ItemRecord:
-    return _record(db, db.execute(_BY_SEQ, (seq,)).fetchone())
+    row = db.execute(_BY_SEQ, (seq,)).fetchone()
+    return _record(row, _logs(db, row[:1]).get(seq, ()))
 
 
-def _record(db: sqlite3.Connection, row: tuple[Any, ...]) -> ItemRecord:
-    seq, page_id, url, host, lane, hops, via, attempts, hops_off, memo, job, *rest = row
+def _logs(db: sqlite3.Connection, numbers: Sequence[int]) -> dict[int, list[Attempt]]:
+    """The attempts at items, oldest first."""
+    found: dict[int, list[Attempt]] = {}
+    query = f"{_LOG} IN ({_marks(numbers)}) ORDER BY seq, number"
+    for seq, ending, reason, worker, claimed_ms, ended_ms in db.execute(query, numbers):
+        attempt = Attempt(ending, reason, worker, to_moment(claimed_ms), to_moment(ended_ms))
+        found.setdefault(seq, []).append(attempt)
+    return found
+
+
+def _marks(values: Sequence[object]) -> str:
+    return ", ".join("?" * len(values))
+
+
+def _record(row: Sequence[Any], attempts_made: Iterable[Attempt]) -> ItemRecord:
+    _, page_id, url, host, lane, hops, via, attempts, hops_off, memo, job, *rest = row
     ended, added_ms, ended_ms, outcome, token, worker, lease_ms, begun_ms, due_ms = rest
     state = ENDED.get(ended) or (ItemState.QUEUED if token is None else ItemState.CLAIMED)
-    log = db.execute(
-        "SELECT ending, reason, worker, claimed_ms, ended_ms FROM attempts "
-        "WHERE seq = ? ORDER BY number",
-        (seq,),
-    )
     return ItemRecord(
         item=FrontierItem(
             id=str(UUID(bytes=page_id)),
@@ -187,10 +211,7 @@ def _record(db: sqlite3.Connection, row: tuple[Any, ...]) -> ItemRecord:
         ended_at=None if ended_ms is None else to_moment(ended_ms),
         outcome=outcome,
         due_at=None if due_ms is None else to_moment(due_ms),
-        attempts=tuple(
-            Attempt(ending, reason, worker, to_moment(claimed_ms), to_moment(ended_ms))
-            for ending, reason, worker, claimed_ms, ended_ms in log
-        ),
+        attempts=tuple(attempts_made),
         worker=worker or "",
         lease_until=None if lease_ms is None else to_moment(lease_ms),
         claimed_at=None if begun_ms is None else to_moment(begun_ms),

@@ -23,6 +23,7 @@ from crawler.frontier.server_clock import ServerClock
 
 # A script keeps everyone else waiting.
 AT_ONCE = 1_000
+FOUND_AT_ONCE = 250  # each with the log of its attempts
 _MINUTE_MS = 60_000
 
 T = TypeVar("T")
@@ -129,6 +130,15 @@ class RedisReports:
         """See `Frontier.find`."""
         said = self._store.ask("find", packing.identity_of(url))
         return None if said is None else self._record(unpack(said))
+
+    def find_all(self, urls: Sequence[str]) -> list[ItemRecord | None]:
+        """See `Frontier.find_all`."""
+        found: list[ItemRecord | None] = []
+        identities = [packing.identity_of(url) for url in urls]
+        for start in range(0, len(identities), FOUND_AT_ONCE):
+            said = self._store.ask("find_all", identities[start : start + FOUND_AT_ONCE])
+            found += [self._record(row) if row else None for row in unpack(said)]
+        return found
 
     def blocks(self, *, now: datetime, limit: int = 100) -> Sequence[HostBlock]:
         """See `Frontier.blocks`."""

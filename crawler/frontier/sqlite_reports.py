@@ -71,6 +71,13 @@ class SqliteReports:
         with self._store.reading() as db:
             return listing.find(db, identity)
 
+    def find_all(self, urls: Sequence[str]) -> list[ItemRecord | None]:
+        """See `Frontier.find_all`."""
+        identities = [books.identity_of(url) for url in urls]
+        with self._store.reading() as db:
+            found = listing.find_all(db, identities)
+        return [found.get(identity) for identity in identities]
+
     def blocks(self, *, now: datetime, limit: int = 100) -> Sequence[HostBlock]:
         """See `Frontier.blocks`."""
         with self._store.reading() as db:

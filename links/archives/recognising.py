@@ -13,7 +13,7 @@ address it is; what merely reads like an archive's is `services.OTHER`, which an
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cache
@@ -112,7 +112,7 @@ def recognise(text: str, *, own: Iterable[str] = ()) -> ArchiveUrl | None:
     >>> recognise("https://example.org/") is None
     True
     """
-    own = frozenset(map(_origin, own))
+    own = {_origin(each): _scheme(each) for each in own}
     found = _recognise_one(text, own)
     if found is None:
         return None
@@ -180,7 +180,7 @@ def is_same_page(one: str, other: str) -> bool:
         return False
 
 
-def _recognise_one(text: str, own: frozenset[str]) -> ArchiveUrl | None:
+def _recognise_one(text: str, own: Mapping[str, str]) -> ArchiveUrl | None:
     """What the address itself means, nothing followed."""
     try:
         url = fetch_key(text)
@@ -191,7 +191,7 @@ def _recognise_one(text: str, own: frozenset[str]) -> ArchiveUrl | None:
     rest = _REST.fullmatch(url)
     path = rest[1] if rest is not None else "/"
     if origin in own:
-        return _first(_own_service(origin), _own_forms(), path)
+        return _first(_own_service(own[origin], origin), _own_forms(), path)
     for service, forms in _by_host().get(host, ()):
         found = _first(service, forms, path)
         if found is not None:
@@ -314,8 +314,13 @@ def _origin(url: str) -> str:
     return authority_of(fetch_key(url, allow_single_label=True))
 
 
-def _own_service(origin: str) -> Service:
-    return Service(WEBOID, "Weboid", (origin,), f"https://{origin}/page/{{ts}}/{{url}}", ())
+def _scheme(url: str) -> str:
+    return fetch_key(url, allow_single_label=True).partition(":")[0]
+
+
+def _own_service(scheme: str, origin: str) -> Service:
+    """Ours, under the scheme that its operator named: nobody else need answer by https there."""
+    return Service(WEBOID, "Weboid", (origin,), f"{scheme}://{origin}/page/{{ts}}/{{url}}", ())
 
 
 def _other_service(origin: str) -> Service:

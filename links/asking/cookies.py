@@ -4,7 +4,7 @@ They live as long as the look at one URL, and go to the host that set them, or t
 domain that it names when that is its own. Nothing else is kept.
 """
 
-from links.asking.redirects import registrable
+from links.domains import registrable
 
 COOKIES = 30
 BYTES = 4_096  # one cookie, as browsers allow

@@ -27,11 +27,11 @@ from links.asking.judging import Trace, is_clear, is_useful, judge
 from links.asking.names import Names
 from links.asking.pages import page_of, simhash
 from links.asking.protocol import Turns
-from links.asking.redirects import warm_up
 from links.asking.requests import Requests
 from links.asking.siblings import Seen, invented, same_answer
 from links.asking.troubles import NoAnswerError, Trouble
 from links.asking.ways import Ways, target_of
+from links.domains import warm_up
 from links.findings import Finding, Hop, How, Verdict
 from links.status import Code
 

@@ -8,14 +8,12 @@ hands, to somebody who sells it (links.md 2.4, 2.5).
 import re
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import lru_cache
 from typing import Self
 from urllib.parse import parse_qsl, unquote, urljoin, urlsplit
 
-from publicsuffixlist import PublicSuffixList
-
 from core.errors import BadUrlError
 from core.urls import fetch_key, host_of
+from links.domains import registrable
 
 MAX_URL = 8_192  # of a Location; longer ones are cut off by servers, too
 
@@ -227,22 +225,6 @@ def is_root(url: str) -> bool:
 _TRACKING = frozenset(
     ("lang", "language", "hl", "locale", "utm_source", "utm_medium", "ref", "from")
 )
-
-
-@lru_cache(maxsize=8192)
-def registrable(host: str) -> str:
-    """The domain that somebody registered for the host, or the host itself."""
-    return _suffixes().privatesuffix(host) or host
-
-
-def warm_up() -> None:
-    """Read the list of public suffixes now: it takes a fraction of a second, once."""
-    _suffixes()
-
-
-@lru_cache(maxsize=1)
-def _suffixes() -> PublicSuffixList:
-    return PublicSuffixList()
 
 
 def _bare(url: str) -> str:

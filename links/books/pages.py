@@ -23,7 +23,7 @@ from links.books.urls import ensure_urls
 from links.exclusion import Changes, tally, tally_from, tally_text
 from links.sorting import Sort, Sorted
 from links.spam_hits import hits_of, write_hits
-from links.store.schema import invalid, pages, refs, spam_hits, wikis
+from links.store.schema import citations, invalid, pages, refs, spam_hits, wanted, wikis
 from links.store.statements import Reader, Statement, batches, many, one
 from links.store.upserts import insert_missing
 
@@ -78,6 +78,13 @@ class PageRow(NamedTuple):
     is_stale: bool
 
 
+class Ref(NamedTuple):
+    """A link of a page, by the registry's numbers for both."""
+
+    page: int
+    url_id: int
+
+
 class Put(NamedTuple):
     """What putting pages changed.
 
@@ -94,6 +101,22 @@ class Put(NamedTuple):
     added: int
     gone: int
     invalid: int
+
+
+class Written(NamedTuple):
+    """What putting pages changed, to the link.
+
+    Attributes:
+        put: in figures.
+        ids: of the URLs that the pages have, by their identity keys.
+        added: references that are new or back.
+        gone: references that are no more.
+    """
+
+    put: Put
+    ids: Mapping[str, int]
+    added: tuple[Ref, ...]
+    gone: tuple[Ref, ...]
 
 
 COLUMNS = (
@@ -121,6 +144,26 @@ MARK_STALE = Statement(
     .where(pages.c.wiki_id == one("wiki"), pages.c.page_id.in_(many("ids")))
     .values(is_stale=True),
     "ids",
+)
+CLEAR_STALE = Statement(
+    update(pages)
+    .where(pages.c.wiki_id == one("wiki"), pages.c.page_id.in_(many("ids")))
+    .values(is_stale=False),
+    "ids",
+)
+TITLED = Statement(
+    select(*COLUMNS).where(pages.c.wiki_id == one("wiki"), pages.c.title.in_(many("titles"))),
+    "titles",
+)
+UNTOUCHED = Statement(
+    select(*COLUMNS)
+    .where(
+        pages.c.wiki_id == one("wiki"),
+        pages.c.touched_day < one("before"),
+        pages.c.id > one("after"),
+    )
+    .order_by(pages.c.id)
+    .limit(one("most"))
 )
 ASK = Statement(
     update(pages)
@@ -160,7 +203,7 @@ SET_GONE = Statement(
 )
 FORGET = {
     table.name: Statement(delete(table).where(table.c.page.in_(many("pages"))), "pages")
-    for table in (refs, invalid, spam_hits)
+    for table in (refs, invalid, spam_hits, wanted, citations)
 }
 FORGET_PAGES = Statement(delete(pages).where(pages.c.id.in_(many("pages"))), "pages")
 INVALID = Statement(
@@ -214,17 +257,24 @@ def put_pages(connection: Connection, wiki_id: int, given: Iterable[PutPage], *,
     Raises:
         InputError: a page's id or title is none.
     """
+    return write_pages(connection, wiki_id, given, day=day).put
+
+
+def write_pages(
+    connection: Connection, wiki_id: int, given: Iterable[PutPage], *, day: int
+) -> Written:
+    """As `put_pages`; which links are new and which are gone comes back, too (A01)."""
     put = {each.name.page_id: each for each in given}
     _lock(connection, wiki_id)
     _write_names(connection, wiki_id, [each.name for each in put.values()], day, is_read=True)
-    wanted = {
+    identities = {
         number_of(wiki_id, page_id): {
             link.identity for link in each.links if link.sort is Sort.WATCHED
         }
         for page_id, each in put.items()
     }
-    ids = ensure_urls(connection, sorted(set().union(*wanted.values())), day=day)
-    lists = {page: {ids[identity] for identity in has} for page, has in wanted.items()}
+    ids = ensure_urls(connection, sorted(set().union(*identities.values())), day=day)
+    lists = {page: {ids[identity] for identity in has} for page, has in identities.items()}
     added, gone = _write_refs(connection, lists, day)
     by_number = {number_of(wiki_id, page_id): each.links for page_id, each in put.items()}
     refused = {
@@ -238,13 +288,14 @@ def put_pages(connection: Connection, wiki_id: int, given: Iterable[PutPage], *,
         page: tally(link.entry for link in links if link.entry) for page, links in by_number.items()
     }
     _write_tallies(connection, wiki_id, tallies, day)
-    return Put(
+    figures = Put(
         pages=len(put),
         urls=sum(map(len, lists.values())),
-        added=added,
-        gone=gone,
+        added=len(added),
+        gone=len(gone),
         invalid=sum(map(len, refused.values())),
     )
+    return Written(figures, ids, tuple(added), tuple(gone))
 
 
 def touch_pages(
@@ -266,6 +317,40 @@ def mark_stale(connection: Connection, wiki_id: int, page_ids: Iterable[int]) ->
         MARK_STALE.run(connection, {"wiki": wiki_id, "ids": batch})
         for batch in batches(_ids(page_ids))
     )
+
+
+def clear_stale(connection: Connection, wiki_id: int, page_ids: Iterable[int]) -> int:
+    """Let the URLs of these pages not be read again: they are observed no more (W36)."""
+    return sum(
+        CLEAR_STALE.run(connection, {"wiki": wiki_id, "ids": batch})
+        for batch in batches(_ids(page_ids))
+    )
+
+
+def find_titled(reader: Reader, wiki_id: int, titles: Iterable[str]) -> list[PageRow]:
+    """The wiki's pages that had these titles when they were last seen; several may have had one."""
+    wanted_titles = sorted({title for each in titles if (title := plain_title(each))})
+    return [
+        page_of(found)
+        for batch in batches(wanted_titles)
+        for found in TITLED.rows(reader, {"wiki": wiki_id, "titles": batch})
+    ]
+
+
+def untouched(
+    reader: Reader, wiki_id: int, *, before: int, after: int = 0, limit: int
+) -> list[PageRow]:
+    """Pages that the feeder did not see since before that day, in the order of their numbers.
+
+    Args:
+        reader: a connection or a snapshot.
+        wiki_id: whose.
+        before: the day.
+        after: the registry's number of the last that is known already.
+        limit: how many at most.
+    """
+    asked = {"wiki": wiki_id, "before": before, "after": after, "most": limit}
+    return [page_of(found) for found in UNTOUCHED.rows(reader, asked)]
 
 
 def ask_for(connection: Connection, wiki_id: int, page_ids: Iterable[int], *, day: int) -> int:
@@ -397,8 +482,10 @@ def check_name(name: PageName) -> str:
     return title
 
 
-def _write_refs(connection: Connection, lists: Mapping[int, set[int]], day: int) -> tuple[int, int]:
-    """Make the pages' references what the lists say; how many were added and how many went."""
+def _write_refs(
+    connection: Connection, lists: Mapping[int, set[int]], day: int
+) -> tuple[list[Ref], list[Ref]]:
+    """Make the pages' references what the lists say; those that were added and those that went."""
     there: dict[int, dict[int, int | None]] = defaultdict(dict)
     for batch in batches(lists):
         for page, url_id, gone_day in REFS.rows(connection, {"pages": batch}):
@@ -420,7 +507,12 @@ def _write_refs(connection: Connection, lists: Mapping[int, set[int]], day: int)
         connection.execute(insert(refs), new)
     SET_GONE.run(connection, back)
     SET_GONE.run(connection, gone)
-    return len(new) + len(back), len(gone)
+    added = [Ref(row["page"], row["url_id"]) for row in new]
+    return [*added, *map(_ref, back)], list(map(_ref, gone))
+
+
+def _ref(row: Mapping[str, Any]) -> Ref:
+    return Ref(row["of"], row["url"])
 
 
 def _write_invalid(

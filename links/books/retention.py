@@ -22,6 +22,7 @@ from links.days import date_of
 from links.quirks import GET_ONLY_DAYS, HOST_QUIRK_DAYS, URL_QUIRK_DAYS, HostQuirk
 from links.spam_hits import forget_hits
 from links.store.schema import (
+    citations,
     copies,
     copy_searches,
     host_quirks,
@@ -34,6 +35,7 @@ from links.store.schema import (
     reports,
     url_quirks,
     urls,
+    wanted,
 )
 from links.store.statements import Statement, batches, many, one
 from links.store.store import Store
@@ -46,7 +48,10 @@ BATCH = 200  # rows of one transaction: others wait for it
 _UNIX = date(1970, 1, 1)
 _WINDOW = 20_000  # candidates that are remembered at once
 _LONG_KEPT = (HostQuirk.GET_NEEDED, HostQuirk.PRESUMED_REACHABLE, HostQuirk.UNVERIFIABLE)
-_OF_URLS = (refs, observations, url_quirks, copies, copy_searches, reports, replacements)
+_OF_URLS = (
+    *(refs, observations, url_quirks, copies, copy_searches, reports, replacements),
+    *(wanted, citations),
+)
 
 
 class Purged(NamedTuple):

@@ -5,13 +5,12 @@ A URL is found by the digest of its identity key, whatever its length, and comes
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cache
 from typing import Any, NamedTuple
 
-from publicsuffixlist import PublicSuffixList
 from sqlalchemy import Connection, Select, bindparam, select, update
 
 from core.errors import InvariantError
+from links.domains import registrable
 from links.locator import SCHEMES, Locator, bucket_of, domain_index, key_of, split, surt_host
 from links.states import Proof, Standing, State
 from links.store.schema import hosts, urls
@@ -180,22 +179,6 @@ def first_look(key: bytes, day: int) -> int:
     return day + int.from_bytes(key[8:], "big") % FIRST_LOOKS_DAYS
 
 
-def registrable_domain(host: str) -> str:
-    """The domain that somebody has registered, which the host belongs to; else the host itself.
-
-    >>> registrable_domain("www.example.co.uk"), registrable_domain("192.0.2.1")
-    ('example.co.uk', '192.0.2.1')
-    """
-    if host.startswith("[") or host.rpartition(".")[2].isdigit():
-        return host
-    return _suffixes().privatesuffix(host) or host
-
-
-@cache
-def _suffixes() -> PublicSuffixList:
-    return PublicSuffixList()
-
-
 def _known(
     reader: Reader, wanted: Mapping[bytes, str], day: int
 ) -> tuple[dict[str, int], list[int]]:
@@ -250,7 +233,7 @@ def _ensure_hosts(connection: Connection, names: list[str]) -> dict[str, int]:
                 "name": name,
                 "domain_index": domain_index(name),
                 "surt": surt_host(name),
-                "domain": registrable_domain(name),
+                "domain": registrable(name),
                 "bucket": bucket_of(name),
             }
             for name in missing

@@ -32,6 +32,14 @@ class WikiName(NamedTuple):
     def __str__(self) -> str:
         return f"{self.dbname}@{self.farm}"
 
+    @property
+    def in_levels(self) -> str:
+        """What levels of copies are decided for, and stands in addresses: ``dewiki``, ``osmwiki.OSM``.
+
+        The default farm goes without saying; an ``@`` is no part of such a name.
+        """
+        return self.dbname if self.farm == DEFAULT_FARM else f"{self.dbname}.{self.farm}"
+
 
 class Farm(NamedTuple):
     """A farm.

@@ -24,6 +24,13 @@ link_invalid      URLs on pages that nobody can ask for, as they stand there (W4
 link_imports      how far an import of a file has come
 link_passes       passes over all URLs, to tell whether four weeks are enough (W38)
 link_leases       which checker has which part of the hosts
+link_feeds        how far a wiki's feeder has come, by kind of feed
+link_wanted       links that are to be archived: new ones wait here until their grace is over, and leave
+                  when the frontier has them, so that a crash between the two loses none
+link_citations    what a page's wikitext says of a link (B05)
+link_edits        edits that the bot made or would make, and what became of them (B14)
+link_edit_changes what each of them did to which link
+link_edit_turns   which run of the bot has a wiki, so that two never edit it at once
 
 Days are numbers (`links.days`); moments are whole seconds since 1970 UTC. A URL is found by its key
 (`links.locator.key_of`); texts of any length stand in no index.
@@ -394,5 +401,99 @@ leases = Table(
     Column("part", Text, primary_key=True),
     Column("holder", Text, nullable=False),
     Column("fence", BigInteger, nullable=False),
+    Column("until", BigInteger, nullable=False),
+)
+
+feeds = Table(
+    "link_feeds",
+    metadata,
+    Column("wiki_id", Integer, primary_key=True, autoincrement=False),
+    Column("kind", Text, primary_key=True),  # changes, stream, sweep, …
+    Column("cursor", Text, nullable=False, server_default=""),  # as the feed has it
+    Column("moment", BigInteger, nullable=False),  # when it last came that far
+    Column(
+        "trouble", Text, nullable=False, server_default=""
+    ),  # why it does not go on; empty: it does
+    sqlite_with_rowid=False,
+)
+
+wanted = Table(
+    "link_wanted",
+    metadata,
+    Column("page", BigInteger, primary_key=True, autoincrement=False),  # link_pages.id
+    Column("url_id", BigInteger, primary_key=True, autoincrement=False),
+    Column("since", BigInteger, nullable=False),
+    Column("due", BigInteger, nullable=False),  # the second look, or the next attempt to hand it on
+    Column("attempts", SmallInteger, nullable=False, server_default="0"),
+    Column("wiki_id", Integer, nullable=False),
+    Column("priority", SmallInteger, nullable=False),  # links.books.wanted.Priority
+    Index("link_wanted_due", "wiki_id", "priority", "due"),
+    Index("link_wanted_url", "url_id"),
+    sqlite_with_rowid=False,
+)
+
+citations = Table(
+    "link_citations",
+    metadata,
+    Column("page", BigInteger, primary_key=True, autoincrement=False),  # link_pages.id
+    Column("url_id", BigInteger, primary_key=True, autoincrement=False),
+    Column("way", Text, nullable=False),  # wiki.wikitext.citations.Way
+    Column("access_day", Integer),  # as written (B05)
+    Column("archive_url", Text, nullable=False, server_default=""),
+    Column("archive_timestamp", Text, nullable=False, server_default=""),
+    Column(
+        "facts", SmallInteger, nullable=False, server_default="0"
+    ),  # bits: said dead, paywall, …
+    Index("link_citations_url", "url_id"),
+    sqlite_with_rowid=False,
+)
+
+edits = Table(
+    "link_edits",
+    metadata,
+    Column("id", _Id, primary_key=True),
+    Column("wiki_id", Integer, nullable=False),
+    Column("page_id", BigInteger, nullable=False),  # the wiki's own
+    Column("kind", Text, nullable=False, server_default="page"),  # links.books.edits.EditKind
+    Column("job", Text, nullable=False),  # told in the summary
+    Column("moment", BigInteger, nullable=False),
+    Column("base_rev", BigInteger, nullable=False),
+    Column("rev", BigInteger),  # None: not made, or the wiki said that nothing changed
+    Column("digest", Text, nullable=False, server_default=""),  # SHA-1 of the text that was sent
+    Column("basis", LargeBinary(16)),  # of what was known when there was nothing to do
+    Column("state", SmallInteger, nullable=False),  # links.books.edits.EditState
+    Column("undone_rev", BigInteger),  # the revision that took it back
+    Column("undone_by", Text, nullable=False, server_default=""),
+    Column("note", Text, nullable=False, server_default=""),
+    Column("checked", BigInteger),  # when it was last looked whether it stands
+    Column(
+        "is_reported", Boolean, nullable=False, server_default=false()
+    ),  # whoever undid it was heard
+    Column("reviewed", BigInteger),  # when somebody said who was right
+    Column("reviewed_by", Text, nullable=False, server_default=""),
+    Index("link_edits_page", "wiki_id", "page_id"),
+    Index("link_edits_state", "wiki_id", "state", "moment"),
+)
+
+edit_changes = Table(
+    "link_edit_changes",
+    metadata,
+    Column("edit_id", BigInteger, primary_key=True, autoincrement=False),
+    Column("number", SmallInteger, primary_key=True, autoincrement=False),
+    Column("page", BigInteger, nullable=False),  # link_pages.id
+    Column("url_id", BigInteger, nullable=False),
+    Column("kind", Text, nullable=False),  # what was done to it
+    Column("before", Text, nullable=False),
+    Column("after", Text, nullable=False),
+    Column("is_undone", Boolean, nullable=False, server_default=false()),
+    Index("link_edit_changes_link", "page", "url_id"),
+    sqlite_with_rowid=False,
+)
+
+edit_turns = Table(
+    "link_edit_turns",
+    metadata,
+    Column("wiki_id", Integer, primary_key=True, autoincrement=False),
+    Column("holder", Text, nullable=False),  # a name that no other run has
     Column("until", BigInteger, nullable=False),
 )

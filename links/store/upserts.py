@@ -21,25 +21,22 @@ def upsert(
     if not rows:
         return
     changed = [name for name in rows[0] if name not in keys]
-    if connection.dialect.name == "postgresql":
-        put = postgresql.insert(table)
-        put = put.on_conflict_do_update(
-            index_elements=list(keys), set_={name: put.excluded[name] for name in changed}
-        )
-        connection.execute(put, rows)
-        return
-    lite = sqlite.insert(table)
-    lite = lite.on_conflict_do_update(
-        index_elements=list(keys), set_={name: lite.excluded[name] for name in changed}
+    put = insert_into(connection, table)
+    put = put.on_conflict_do_update(
+        index_elements=list(keys), set_={name: put.excluded[name] for name in changed}
     )
-    connection.execute(lite, rows)
+    connection.execute(put, rows)
 
 
 def insert_missing(connection: Connection, table: Table, rows: Sequence[dict[str, Any]]) -> None:
     """Put those rows that break no primary key and no unique constraint; the others stay as they are."""
-    if not rows:
-        return
+    if rows:
+        connection.execute(insert_into(connection, table).on_conflict_do_nothing(), rows)
+
+
+def insert_into(connection: Connection, table: Table) -> sqlite.Insert:
+    """An INSERT that knows what to do when a row is there, as the connection's database writes it."""
     if connection.dialect.name == "postgresql":
-        connection.execute(postgresql.insert(table).on_conflict_do_nothing(), rows)
-    else:
-        connection.execute(sqlite.insert(table).on_conflict_do_nothing(), rows)
+        # The two classes have what is used of them alike, but no base that has it.
+        return postgresql.insert(table)  # type: ignore[return-value]
+    return sqlite.insert(table)

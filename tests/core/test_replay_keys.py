@@ -193,6 +193,12 @@ def test_pieced_urls_have_the_key_that_the_library_computes(url: str) -> None:
     assert _ours(url) == _by_the_library(url)
 
 
+@given(st.from_regex(core.replay_keys._PLAIN, fullmatch=True))
+def test_the_short_way_gives_the_key_that_the_library_computes(url: str) -> None:
+    """Most URLs are plain, and are not taken apart."""
+    assert _ours(url) == _by_the_library(url)
+
+
 @given(st.text())
 def test_any_text_has_the_key_that_the_library_computes(text: str) -> None:
     """The same for texts that are no URL at all."""

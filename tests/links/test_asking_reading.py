@@ -256,3 +256,12 @@ def test_an_article_that_names_a_guard_is_no_guard_s_page() -> None:
         + b"<p>challenge-platform/ and cf_chl_ explained</p>" * 9
     )
     assert guard(Head(200), body) == ""
+
+
+def test_addresses_are_nobodys_subdomains() -> None:
+    """Two that end alike share no domain: the one's cookies are not the other's."""
+    cookies = Cookies()
+    cookies.take("192.0.2.1", ["a=b; Domain=2.1"])
+
+    assert cookies.header("198.51.2.1") == ""
+    assert cookies.header("192.0.2.1") == "a=b"

@@ -556,6 +556,24 @@ def test_the_books_say_where_a_url_stands(frontier: Frontier, now: datetime) -> 
     assert (record.state, record.outcome, record.ended_at) == (ItemState.DONE, "partial", due)
 
 
+def test_many_urls_are_found_as_one_is(frontier: Frontier, now: datetime) -> None:
+    """In the order of the question, whatever their states, with their attempts; None for the unknown."""
+    many = [NewItem(f"https://many-{number}.example/") for number in range(600)]
+    frontier.add([A1, A2], now=now)
+    item = claim_one(frontier, now)
+    frontier.retry(item, now=now + SECOND, reason="timeout", not_before=now + timedelta(hours=1))
+    frontier.add([B1, *many], now=now)
+    frontier.claim(now=now + SECOND, worker="w", limit=10)
+    urls = [each.url for each in many[::-1]]
+    asked = ["https://unknown.example/", A1.url, *urls, A1.url, "https://B.example.org/1#top"]
+
+    found = frontier.find_all(asked)
+
+    assert found == [frontier.find(url) for url in asked]
+    assert found[0] is None
+    assert frontier.find_all([]) == []
+
+
 def test_items_are_listed_by_state(frontier: Frontier, now: datetime) -> None:
     """Status shows what is in each state, a few at a time."""
     frontier.add(

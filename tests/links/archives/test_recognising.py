@@ -344,3 +344,12 @@ def test_make_says_what_it_cannot_do() -> None:
         make("wayback", A, "20")
     assert make("perma", A, "") == ""
     assert make("webcite", A, T) == ""
+
+
+def test_an_archive_of_our_own_keeps_the_scheme_that_it_is_served_under() -> None:
+    """Where its operator serves it by http alone, nothing answers under https."""
+    address = "http://127.0.0.1:8080/page/20260101000000/http://a.test/"
+    for own in ("http://127.0.0.1:8080", "https://127.0.0.1:8080"):
+        found = recognise(address, own=[own])
+        assert found is not None
+        assert found.address == f"{own}/page/20260101000000/http://a.test/"

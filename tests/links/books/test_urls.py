@@ -13,9 +13,9 @@ from links.books.urls import (
     FIRST_LOOKS_DAYS,
     ensure_urls,
     find_urls,
-    registrable_domain,
     urls_by_id,
 )
+from links.domains import registrable
 from links.locator import key_of, locate
 from links.states import State
 from links.store.schema import hosts, urls
@@ -134,7 +134,7 @@ def test_hosts_are_kept_in_all_their_spellings(store: Store) -> None:
 )
 def test_the_registrable_domain(host: str, domain: str) -> None:
     """By the Public Suffix List; what is none stands for itself."""
-    assert registrable_domain(host) == domain
+    assert registrable(host) == domain
 
 
 def test_two_that_write_the_same_urls_at_once_both_succeed(store: Store) -> None:

@@ -1,0 +1,166 @@
+"""What the wikitext of a page says of its links (B03-B06): kept beside the references.
+
+A page's citations are written whenever its links are, as they stand then. Of a link that stands on its
+page more than once the citation that says most is kept. Without an access date the day counts on
+which the page was first seen with the link (B06).
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import IntFlag
+from typing import Any
+
+from sqlalchemy import Connection, delete, insert, select
+
+from links.books.pages import Ref
+from links.store.schema import citations, refs
+from links.store.statements import Reader, Statement, batches, many, one
+
+ARCHIVE_URL_LIMIT_CHARS = 8_192
+
+
+class Said(IntFlag):
+    """What the text says of a link, in bits; they are kept, so none changes its meaning."""
+
+    DEAD = 1
+    PAYWALL = 2
+    MALFORMED = 4
+    REFERENCE = 8  # it stands in a <ref>
+    HELD = 16  # bots are asked to leave it alone
+    LIVE = 32  # said in so many words
+
+
+SAID_NOTHING = Said(0)
+
+
+@dataclass(frozen=True, slots=True)
+class CitingRow:
+    """What a page says of a link.
+
+    Attributes:
+        way: how it stands there: ``wiki.wikitext.citations.Way``.
+        access_day: when its author saw it, as written (a number of `links.days`).
+        archive_url: the archive's address that stands with it; empty without one.
+        archive_timestamp: of that archive copy, as much as the page says: ``20240131``.
+        said: what else.
+    """
+
+    link: Ref
+    way: str
+    access_day: int | None = None
+    archive_url: str = ""
+    archive_timestamp: str = ""
+    said: Said = SAID_NOTHING
+
+    @property
+    def weight(self) -> tuple[bool, bool, bool, int]:
+        """How much it says; the heavier of two is kept."""
+        return (
+            self.access_day is not None,
+            bool(self.archive_url),
+            self.way == "citation",
+            int(self.said),
+        )
+
+
+_COLUMNS = (
+    *(citations.c.page, citations.c.url_id, citations.c.way, citations.c.access_day),
+    *(citations.c.archive_url, citations.c.archive_timestamp, citations.c.facts),
+)
+OF_PAGES = Statement(select(*_COLUMNS).where(citations.c.page.in_(many("pages"))), "pages")
+OF_URL = Statement(select(*_COLUMNS).where(citations.c.url_id == one("url")).limit(one("most")))
+FORGET = Statement(delete(citations).where(citations.c.page.in_(many("pages"))), "pages")
+FIRST_SEEN = Statement(select(refs.c.url_id, refs.c.first_day).where(refs.c.page == one("of")))
+
+
+def put_citations(
+    connection: Connection, numbers: Iterable[int], rows: Iterable[CitingRow]
+) -> None:
+    """Write all that these pages say of their links; what they said before is forgotten.
+
+    Args:
+        connection: of the transaction that writes the pages' links.
+        numbers: the registry's numbers of the pages that were read.
+        rows: what they say; of links that they have.
+    """
+    best: dict[Ref, CitingRow] = {}
+    for row in rows:
+        there = best.get(row.link)
+        if there is None or row.weight > there.weight:
+            best[row.link] = row
+    wanted_rows = {link: _values(row) for link, row in best.items()}
+    there_rows = {
+        Ref(found[0], found[1]): tuple(found[2:])
+        for batch in batches(sorted(set(numbers)))
+        for found in OF_PAGES.rows(connection, {"pages": batch})
+    }
+    changed = {
+        link.page
+        for link in wanted_rows.keys() | there_rows.keys()
+        if wanted_rows.get(link) != there_rows.get(link)
+    }
+    for batch in batches(sorted(changed)):
+        FORGET.run(connection, {"pages": batch})
+    new = [_facts(row) for link, row in best.items() if link.page in changed]
+    if new:
+        connection.execute(insert(citations), new)
+
+
+def citations_of(reader: Reader, numbers: Iterable[int]) -> dict[Ref, CitingRow]:
+    """What these pages say of their links."""
+    return {
+        row.link: row
+        for batch in batches(sorted(set(numbers)))
+        for row in map(_row, OF_PAGES.rows(reader, {"pages": batch}))
+    }
+
+
+def citations_of_url(reader: Reader, url_id: int, *, limit: int = 100) -> list[CitingRow]:
+    """What pages say of a link, of at most so many pages."""
+    return [_row(found) for found in OF_URL.rows(reader, {"url": url_id, "most": limit})]
+
+
+def days_cited(reader: Reader, page: int) -> Mapping[int, int]:
+    """For each link of the page the day it was cited: as written, else first seen there (B05, B06).
+
+    Of a page that had its links when it was first read that is the day of this reading;
+    `wiki.feeding.dating` finds the revision.
+    """
+    days: dict[int, int] = dict(FIRST_SEEN.rows(reader, {"of": page}))
+    for link, row in citations_of(reader, [page]).items():
+        if row.access_day is not None and link.url_id in days:
+            days[link.url_id] = row.access_day
+    return days
+
+
+def _values(row: CitingRow) -> tuple[object, ...]:
+    return tuple(_facts(row).values())[2:]
+
+
+def _facts(row: CitingRow) -> dict[str, object]:
+    return {
+        "page": row.link.page,
+        "url_id": row.link.url_id,
+        "way": row.way,
+        "access_day": row.access_day,
+        "archive_url": _plain(row.archive_url)[:ARCHIVE_URL_LIMIT_CHARS],
+        "archive_timestamp": _plain(row.archive_timestamp),
+        "facts": int(row.said),
+    }
+
+
+def _plain(text: str) -> str:
+    """The text without what no text of a database may hold."""
+    return text.replace("\0", "").encode("utf-8", "replace").decode()
+
+
+def _row(found: Sequence[Any]) -> CitingRow:
+    page, url_id, way, access_day, archive_url, timestamp, facts = found
+    return CitingRow(
+        Ref(page, url_id),
+        way,
+        access_day,
+        archive_url,
+        timestamp,
+        Said(facts),
+    )

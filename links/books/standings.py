@@ -1,0 +1,141 @@
+"""URLs that a farm's pages have, many at once: what a page's gadget or extension asks (W20, W24).
+
+Told is only what a page of the asker's farm has now; whether another farm has it, nobody learns. A URL
+that the asking wiki has itself is found by a look at its own references. For one that it has not, the
+wikis that have it are visited one by one, each by a jump in the index, however many pages it has.
+"""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from sqlalchemy import BigInteger, ColumnElement, exists, func, literal_column, select
+
+from links.books.pages import PAGE_BITS, number_of
+from links.books.urls import COLUMNS, UrlRow, full, row_of
+from links.books.wikis import Wiki
+from links.locator import key_of
+from links.store.schema import copies, refs, urls, wanted, wikis
+from links.store.statements import Reader, Statement, batches, many, one
+
+
+class Elsewhere(NamedTuple):
+    """A copy in another archive.
+
+    Attributes:
+        service: the archive's short name.
+        timestamp: 14 digits, or empty.
+        is_by_hand: a person chose it.
+    """
+
+    service: str
+    address: str
+    timestamp: str
+    is_by_hand: bool
+
+
+_of_url = (refs.c.url_id == urls.c.id, refs.c.gone_day.is_(None))
+_number = BigInteger()
+_PAGES: ColumnElement[int] = literal_column(str(1 << PAGE_BITS), _number)  # numbers of one wiki
+BY_KEY = Statement(
+    full()
+    .add_columns(
+        exists()
+        .where(*_of_url, refs.c.page >= one("low", _number), refs.c.page < one("high", _number))
+        .label("is_own")
+    )
+    .where(urls.c.key.in_(many("keys"))),
+    "keys",
+)
+_first = (
+    select(
+        urls.c.id.label("url_id"),
+        select(func.min(refs.c.page)).where(*_of_url).scalar_subquery().label("page"),
+    )
+    .where(urls.c.id.in_(many("ids")))
+    .cte("seen", recursive=True)
+)
+# To the first page of the next wiki that has the URL.
+_seen = _first.union_all(
+    select(
+        _first.c.url_id,
+        select(func.min(refs.c.page))
+        .where(
+            refs.c.url_id == _first.c.url_id,
+            refs.c.gone_day.is_(None),
+            refs.c.page >= ((_first.c.page // _PAGES) + literal_column("1")) * _PAGES,
+        )
+        .scalar_subquery(),
+    ).where(_first.c.page.is_not(None))
+)
+IN_FARM = Statement(
+    select(_seen.c.url_id)
+    .select_from(_seen)
+    .join(wikis, wikis.c.id == _seen.c.page // _PAGES)
+    .where(wikis.c.farm_id == one("farm"))
+    .distinct(),
+    "ids",
+)
+COPIES = Statement(
+    select(
+        *(copies.c.url_id, copies.c.service, copies.c.address, copies.c.timestamp),
+        *(copies.c.chosen_by, copies.c.is_locked),
+    ).where(copies.c.url_id.in_(many("ids")), copies.c.address != ""),
+    "ids",
+)
+WANTED = Statement(
+    select(wanted.c.url_id, func.min(wanted.c.since))
+    .where(wanted.c.url_id.in_(many("ids")))
+    .group_by(wanted.c.url_id),
+    "ids",
+)
+
+
+def known_in_farm(reader: Reader, wiki: Wiki, identities: Iterable[str]) -> dict[str, UrlRow]:
+    """Those of the URLs that a page of the wiki's farm has, by their identity keys.
+
+    Args:
+        reader: of one moment.
+        wiki: the asker's.
+        identities: identity keys (`core.urls.identity_key`).
+    """
+    own: dict[str, UrlRow] = {}
+    others: dict[int, UrlRow] = {}
+    ends = {"low": number_of(wiki.id, 0), "high": number_of(wiki.id + 1, 0)}
+    for batch in batches(dict.fromkeys(identities)):
+        wanted_urls = {key_of(identity): identity for identity in batch}
+        for found in BY_KEY.rows(reader, {"keys": list(wanted_urls), **ends}):
+            row = row_of(found)
+            if found[len(COLUMNS)]:
+                own[row.url] = row
+            else:
+                others[row.id] = row
+    for ids in batches(others):
+        for (number,) in IN_FARM.rows(reader, {"ids": ids, "farm": wiki.farm_id}):
+            own[others[number].url] = others[number]
+    return own
+
+
+def copies_elsewhere(reader: Reader, ids: Iterable[int]) -> dict[int, list[Elsewhere]]:
+    """Copies that were chosen in other archives (W30), by the URLs' numbers; a person's choice first.
+
+    After these the newest comes first; one whose moment nobody tells is the last.
+    """
+    found: dict[int, list[Elsewhere]] = {}
+    for batch in batches(dict.fromkeys(ids)):
+        for number, service, address, timestamp, chosen_by, is_locked in COPIES.rows(
+            reader, {"ids": batch}
+        ):
+            copy = Elsewhere(service, address, timestamp, bool(chosen_by or is_locked))
+            found.setdefault(number, []).append(copy)
+    for each in found.values():
+        each.sort(key=lambda copy: (copy.is_by_hand, copy.timestamp, copy.service), reverse=True)
+    return found
+
+
+def wanted_since(reader: Reader, ids: Iterable[int]) -> dict[int, int]:
+    """Since when those of the URLs wait for their way into the archive that do, as Unix seconds."""
+    return {
+        number: since
+        for batch in batches(dict.fromkeys(ids))
+        for number, since in WANTED.rows(reader, {"ids": batch})
+    }

@@ -1,0 +1,257 @@
+"""Links that are to be archived: from the moment a page has them until the archive took them (A01).
+
+A link gets its row in the transaction that makes it a page's. It is due after the wiki's grace period,
+so that vandalism which is gone by then is never archived. A link that is gone when it is due is wanted no
+more; one that was away meanwhile, and is back, is. The row leaves when the archive has taken the link:
+at least once, however often somebody stops in between. What was archived stays archived (A24).
+"""
+
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime, timedelta
+from enum import IntEnum
+from typing import Any, NamedTuple
+
+from sqlalchemy import Connection, delete, func, select, update
+
+from links.books.pages import PAGE_BITS, Ref
+from links.store.schema import pages, refs, wanted
+from links.store.statements import Reader, Statement, batches, many, one
+from links.store.upserts import insert_missing
+
+HELD = timedelta(days=200)  # longer than any page stays that is not observed
+MAX_ATTEMPTS = 32_000  # what the column holds
+
+
+class Priority(IntEnum):
+    """Who waits for a link to be archived."""
+
+    SAVED = 0  # somebody has just saved the page
+    SWEPT = 1  # it stood there already
+
+
+class WantedRow(NamedTuple):
+    """A link that is to be archived.
+
+    Attributes:
+        page: the registry's number for its page.
+        since: when the page was found to have it.
+        due: when it is looked at next.
+        attempts: how often it could not be handed on.
+        title: the page's.
+        gone_day: when the page lost it; None: it has it. The title is empty, and the page unknown, when
+            there is no such link at all.
+    """
+
+    page: int
+    url_id: int
+    since: datetime
+    due: datetime
+    attempts: int
+    priority: Priority
+    title: str
+    gone_day: int | None
+    is_there: bool
+
+    @property
+    def page_id(self) -> int:
+        """The page's number on its wiki."""
+        return self.page & ((1 << PAGE_BITS) - 1)
+
+
+_FOUND = (
+    *(wanted.c.page, wanted.c.url_id, wanted.c.since, wanted.c.due, wanted.c.attempts),
+    *(wanted.c.priority, pages.c.title, refs.c.gone_day, refs.c.first_day),
+)
+DUE = Statement(
+    select(*_FOUND)
+    .select_from(
+        wanted.outerjoin(pages, pages.c.id == wanted.c.page).outerjoin(
+            refs, (refs.c.page == wanted.c.page) & (refs.c.url_id == wanted.c.url_id)
+        )
+    )
+    .where(
+        wanted.c.wiki_id == one("wiki"),
+        wanted.c.priority == one("which"),
+        wanted.c.due <= one("now"),
+    )
+    .order_by(wanted.c.due)
+    .limit(one("most"))
+)
+NEXT_DUE = Statement(
+    select(func.min(wanted.c.due)).where(
+        wanted.c.wiki_id == one("wiki"), wanted.c.priority == one("which")
+    )
+)
+COUNT = Statement(
+    select(func.count())
+    .select_from(wanted)
+    .where(wanted.c.wiki_id == one("wiki"), wanted.c.priority == one("which"))
+)
+FORGET = Statement(delete(wanted).where(wanted.c.page == one("of"), wanted.c.url_id == one("url")))
+POSTPONE = Statement(
+    update(wanted)
+    .where(wanted.c.page == one("of"), wanted.c.url_id == one("url"))
+    .values(due=one("later"), attempts=one("tries"))
+)
+HURRY = Statement(
+    update(wanted)
+    .where(wanted.c.page == one("of"), wanted.c.url_id == one("url"))
+    .where(wanted.c.priority > one("which"))
+    .values(priority=one("which_now"), due=one("later"))
+)
+HOLD_BACK = Statement(
+    update(wanted).where(wanted.c.page.in_(many("pages"))).values(due=one("later")), "pages"
+)
+LET_GO = Statement(
+    update(wanted)
+    .where(wanted.c.page.in_(many("pages")), wanted.c.due > one("far"))
+    .values(due=one("later")),
+    "pages",
+)
+CURRENT = Statement(
+    select(refs.c.page, refs.c.url_id).where(
+        refs.c.page.in_(many("pages")), refs.c.gone_day.is_(None)
+    ),
+    "pages",
+)
+
+
+def want(
+    connection: Connection,
+    links: Iterable[Ref],
+    *,
+    priority: Priority,
+    now: datetime,
+    grace: timedelta = timedelta(0),
+) -> None:
+    """Note that pages have these links, so that they are archived; one that waits keeps its day.
+
+    Args:
+        connection: of the transaction that makes the links the pages'.
+        links: the links.
+        priority: who waits; a link that waits already is moved up, never down.
+        now: when they were seen.
+        grace: how long they must stand there before.
+    """
+    moment, due = int(now.timestamp()), int((now + grace).timestamp())
+    rows = [
+        {
+            "page": link.page,
+            "url_id": link.url_id,
+            "since": moment,
+            "due": due,
+            "attempts": 0,
+            "wiki_id": link.page >> PAGE_BITS,
+            "priority": int(priority),
+        }
+        for link in links
+    ]
+    insert_missing(connection, wanted, rows)
+    if priority is Priority.SAVED:
+        HURRY.run(
+            connection,
+            [
+                {
+                    "of": row["page"],
+                    "url": row["url_id"],
+                    "which": int(priority),
+                    "which_now": int(priority),
+                    "later": due,
+                }
+                for row in rows
+            ],
+        )
+
+
+def forget(connection: Connection, links: Iterable[Ref]) -> None:
+    """Want these no more: their pages lost them, or the archive has them."""
+    FORGET.run(connection, [{"of": link.page, "url": link.url_id} for link in links])
+
+
+def postpone(connection: Connection, rows: Iterable[WantedRow], *, until: datetime) -> None:
+    """Try these again then: they could not be handed on."""
+    later = int(until.timestamp())
+    POSTPONE.run(
+        connection,
+        [
+            {
+                "of": row.page,
+                "url": row.url_id,
+                "later": later,
+                "tries": min(row.attempts + 1, MAX_ATTEMPTS),
+            }
+            for row in rows
+        ],
+    )
+
+
+def hold_back(connection: Connection, numbers: Iterable[int], *, now: datetime) -> None:
+    """Let the links of these pages wait: nobody wants them archived at the moment, but may again."""
+    later = int((now + HELD).timestamp())
+    for batch in batches(sorted(numbers)):
+        HOLD_BACK.run(connection, {"pages": batch, "later": later})
+
+
+def let_go(
+    connection: Connection, numbers: Iterable[int], *, now: datetime, grace: timedelta
+) -> None:
+    """Let what was held back of these pages be archived after all."""
+    times = {
+        "far": int((now + HELD / 2).timestamp()),
+        "later": int((now + grace).timestamp()),
+    }
+    for batch in batches(sorted(numbers)):
+        LET_GO.run(connection, {"pages": batch, **times})
+
+
+def due_links(reader: Reader, wiki_id: int, *, now: datetime, limit: int) -> list[WantedRow]:
+    """What is due of a wiki: what somebody has just saved first, then what has waited longest."""
+    found: list[WantedRow] = []
+    for priority in Priority:
+        if len(found) < limit:
+            asked = {"wiki": wiki_id, "which": int(priority), "now": int(now.timestamp())}
+            rows = DUE.rows(reader, {**asked, "most": limit - len(found)})
+            found += map(_row, rows)
+    return found
+
+
+def next_due(reader: Reader, wiki_id: int) -> datetime | None:
+    """When the next link of the wiki is due; None: none waits."""
+    found = (
+        NEXT_DUE.rows(reader, {"wiki": wiki_id, "which": int(priority)})[0][0]
+        for priority in Priority
+    )
+    moments = [moment for moment in found if moment is not None]
+    return datetime.fromtimestamp(min(moments), UTC) if moments else None
+
+
+def count_wanted(reader: Reader, wiki_id: int) -> dict[Priority, int]:
+    """How many links of the wiki wait."""
+    return {
+        priority: COUNT.rows(reader, {"wiki": wiki_id, "which": int(priority)})[0][0]
+        for priority in Priority
+    }
+
+
+def current_links(reader: Reader, numbers: Sequence[int]) -> list[Ref]:
+    """All links that these pages have, by the registry's numbers of the pages."""
+    return [
+        Ref(*row)
+        for batch in batches(sorted(numbers))
+        for row in CURRENT.rows(reader, {"pages": batch})
+    ]
+
+
+def _row(found: Sequence[Any]) -> WantedRow:
+    page, url_id, since, due, attempts, priority, title, gone_day, first_day = found
+    return WantedRow(
+        page,
+        url_id,
+        datetime.fromtimestamp(since, UTC),
+        datetime.fromtimestamp(due, UTC),
+        attempts,
+        Priority(priority),
+        title or "",
+        gone_day,
+        first_day is not None,
+    )
