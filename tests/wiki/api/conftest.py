@@ -1,0 +1,68 @@
+"""An API that is asked without waiting, directly or through a server that changes its answers."""
+
+import ssl
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import cache
+
+import pytest
+
+from links.asking.certificates import strict_context
+from tests.sites.mediawiki import Wiki
+from tests.wiki.api.fronting import Front, fronting
+from wiki.api.account import Account
+from wiki.api.client import Api, Manners, Timing
+from wiki.api.http import Route
+
+
+@cache
+def _context() -> ssl.SSLContext:
+    """Made once: reading the system's certificates takes longer than most tests."""
+    return strict_context("")
+
+
+@dataclass
+class Pauses:
+    """What would have been waited."""
+
+    slept: list[float] = field(default_factory=list)
+
+    async def __call__(self, seconds: float) -> None:
+        """Wait not at all."""
+        self.slept.append(seconds)
+
+
+@pytest.fixture(scope="module")
+def module_front(wiki: Wiki) -> Iterator[Front]:
+    """A server in front of the module's wiki."""
+    with fronting(wiki.base) as running:
+        yield running
+
+
+@pytest.fixture
+def front(module_front: Front) -> Iterator[Front]:
+    """The same, as new."""
+    module_front.reset()
+    yield module_front
+    module_front.reset()
+
+
+@pytest.fixture
+def pauses() -> Pauses:
+    """Notes what would have been waited."""
+    return Pauses()
+
+
+ApiAt = Callable[..., Api]
+
+
+@pytest.fixture
+def api_at(pauses: Pauses) -> ApiAt:
+    """Opens an API that does not wait; whoever opens it closes it."""
+
+    def opened(address: str, account: Account | None = None, **manners: float) -> Api:
+        kept = Manners(**{"gap_s": 0, **manners})  # type: ignore[arg-type]
+        route, timing = Route(_context()), Timing(sleep=pauses)
+        return Api(address, account, manners=kept, route=route, timing=timing)
+
+    return opened

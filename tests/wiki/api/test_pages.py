@@ -1,0 +1,358 @@
+"""Pages as they are now, lists of them, and a page's history."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from core.errors import BodyTooLargeError, InputError
+from tests.sites.mediawiki import ADMIN, Wiki
+from tests.wiki.api.conftest import ApiAt
+from tests.wiki.api.fronting import Answer, Front
+from tests.wiki.writing import BOT_SECRET, Writer
+from wiki.api.account import Account
+from wiki.api.client import WikiAwayError
+from wiki.api.history import ACROSS, first_with, has_url, revisions, spread, texts_of
+from wiki.api.pages import all_pages, category_members, read_pages, unknown_names, using_template
+from wiki.api.site import site_facts
+from wiki.settings import FeedSettings
+
+slow = pytest.mark.slow
+ALL: dict[str, Any] = {"with_text": True, "with_categories": True, "with_templates": True}
+
+
+@slow
+async def test_a_page_is_read_whole(front: Front, api_at: ApiAt, writer: Writer) -> None:
+    """Links in the table's form, interwikis, categories, templates, text, and its newest revision."""
+    writer.write("Template:Pg", "[https://example.com/t t]")
+    page, rev = writer.write(
+        "Pg whole",
+        "{{Pg}} [https://example.com/a?b=1&c=2 a] //plain [//example.org/ rel] [[doi:10.1/x|y]] "
+        "[[wikipedia:Foo]] [[Category:Pg cat]] <nowiki>https://no.example/</nowiki>",
+    )
+    async with api_at(front.api) as api:
+        (found,) = await read_pages(api, page_ids=[page], **ALL)
+        (bare,) = await read_pages(api, titles=["pg_whole"])
+    assert (found.page_id, found.title, found.rev_id) == (page, "Pg whole", rev)
+    assert sorted(found.links) == [
+        "//example.org/",
+        "https://example.com/a?b=1&c=2",
+        "https://example.com/t",
+    ]
+    assert sorted(found.interwiki_links) == [("doi", "10.1/x"), ("wikipedia", "Foo")]
+    assert found.categories == ("Category:Pg cat",)
+    assert found.templates == ("Template:Pg",)
+    assert found.text is not None
+    assert found.text.startswith("{{Pg}}")
+    assert found.touched is not None
+    assert (bare.page_id, bare.categories, bare.templates, bare.text) == (page, None, None, None)
+    assert bare.links == found.links
+
+
+@slow
+async def test_answers_come_in_the_order_of_the_question_one_each(
+    front: Front, api_at: ApiAt, writer: Writer
+) -> None:
+    """Missing, invalid, of other wikis, special, twice, and written in other ways."""
+    writer.write("Pg order", "x")
+    writer.write("Pg redirect", "#REDIRECT [[Pg order]] [https://example.com/r r]")
+    titles = [
+        *("pg order", "Pg nowhere", "<bad>", "wikipedia:Foo", "Special:Version", "Pg|bar"),
+        *("Pg_order", "Pg redirect", "pg order", " "),
+    ]
+    async with api_at(front.api) as api:
+        found = await read_pages(api, titles=titles, with_text=True)
+        by_id = await read_pages(api, page_ids=[999_999, 1, 999_999])
+    here = [each.page_id for each in found]
+    assert len(found) == len(titles)
+    assert here[0] == here[6] == here[8] > 0
+    assert [each.is_missing for each in found] == [bool(not each) for each in here]
+    assert [titles[place] for place, number in enumerate(here) if number] == [
+        *("pg order", "Pg_order", "Pg redirect", "pg order")
+    ]
+    assert (found[7].is_redirect, found[7].links) == (True, ("https://example.com/r",))
+    assert [(each.page_id, each.is_missing) for each in by_id] == [
+        *((999_999, True), (1, False), (999_999, True))
+    ]
+
+
+@slow
+async def test_links_of_many_pages_are_whole_however_they_are_doled_out(
+    front: Front, api_at: ApiAt, writer: Writer
+) -> None:
+    """Each answer has a few of some pages' properties; small limits make many answers."""
+    links = {}
+    for number in range(7):
+        urls = [f"https://many{each}.example/{number}" for each in range(number * 3)]
+        cats = " ".join(f"[[Category:Many {each}]]" for each in range(number))
+        page, _ = writer.write(
+            f"Pg many {number}", f"{' '.join(urls)} {cats} [[wikipedia:M{number}]]"
+        )
+        links[page] = urls, number
+
+    front.override.update(ellimit="4", iwlimit="2", cllimit="3")
+    async with api_at(front.api) as api:
+        found = await read_pages(api, page_ids=list(links), with_text=True, with_categories=True)
+    assert len(front.seen) > 10
+    for each in found:
+        urls, number = links[each.page_id]
+        assert sorted(each.links) == sorted(urls)
+        assert each.categories is not None
+        assert len(each.categories) == number
+        assert each.interwiki_links == (("wikipedia", f"M{number}"),)
+        assert each.text
+
+
+@slow
+async def test_an_account_with_high_limits_reads_more_at_once(
+    front: Front, api_at: ApiAt, bot_name: str
+) -> None:
+    """500 numbers in one question; with text the size of an answer is the limit."""
+    async with api_at(front.api, Account(bot_name, BOT_SECRET)) as api:
+        found = await read_pages(api, page_ids=list(range(1, 401)))
+        assert len(front.asked(prop="info|revisions|extlinks|iwlinks")) == 1
+    async with api_at(front.api) as api:
+        front.seen.clear()
+        assert await read_pages(api, page_ids=list(range(1, 401))) == found
+        assert len(front.seen) == 8
+
+
+@slow
+async def test_a_page_of_two_megabytes_is_read(front: Front, api_at: ApiAt, writer: Writer) -> None:
+    """And when the whole batch is more than an answer may be, it is halved; one page that is, is told."""
+    text = "ü " * 600_000 + "[https://example.com/end e]"
+    page, _ = writer.write("Pg large", text)
+    small, _ = writer.write("Pg small", "small")
+    async with api_at(front.api) as api:
+        (found,) = await read_pages(api, page_ids=[page], with_text=True)
+        assert found.text == text
+        assert found.links == ("https://example.com/end",)
+    async with api_at(front.api, limit_bytes=1_000_000) as api:
+        with pytest.raises(BodyTooLargeError):
+            await read_pages(api, page_ids=[small, page], with_text=True)
+    asked = [each.params["pageids"] for each in front.seen]
+    assert asked[-3:] == [f"{small}|{page}", str(small), str(page)]
+
+
+@slow
+async def test_the_first_format_is_read_as_well(
+    front: Front, api_at: ApiAt, writer: Writer
+) -> None:
+    """Some caches and gateways answer in format 1: pages by number, texts under *, flags that are empty."""
+    page, rev = writer.write(
+        "Pg format", "#REDIRECT [[Pg]] [https://example.com/f f] [[wikipedia:F]] [[Category:Pg f]]"
+    )
+
+    front.override["formatversion"] = "1"
+    async with api_at(front.api) as api:
+        found, gone = await read_pages(api, titles=["Pg format", "Pg no format"], **ALL)
+        members = await category_members(api, "Category:Pg f")
+        facts = await site_facts(api)
+        again = await read_pages(api, page_ids=[page, 999_999])
+    assert (found.links, found.interwiki_links) == (
+        ("https://example.com/f",),
+        (("wikipedia", "F"),),
+    )
+    assert found.text is not None
+    assert found.text.startswith("#RED")
+    assert (found.rev_id, found.is_redirect, found.is_missing) == (rev, True, False)
+    assert (gone.is_missing, gone.is_redirect) == (True, False)
+    assert [each.is_missing for each in again] == [False, True]
+    assert list(members) == [page]
+    assert facts.namespaces[14].name == "Category"
+    assert (facts.namespaces[0].is_content, facts.namespaces[1].is_content) == (True, False)
+    assert len(facts.interwikis) > 20
+
+
+@slow
+@pytest.mark.parametrize(
+    "pages",
+    ["x", [5], [{"pageid": 1, "extlinks": "x"}], {"1": [1]}, [{"pageid": 1, "revisions": [1]}]],
+    ids=str,
+)
+async def test_pages_of_another_form_are_an_error(front: Front, api_at: ApiAt, pages: Any) -> None:
+    """Nothing half understood comes back: a link that seems gone would be taken for gone."""
+    front.script = lambda _: Answer.of_json({"query": {"pages": pages}})
+    async with api_at(front.api, attempts=1) as api:
+        with pytest.raises(WikiAwayError):
+            await read_pages(api, page_ids=[1])
+
+
+@slow
+async def test_all_pages_of_a_namespace_come_by_title_from_any_place_on(
+    front: Front, api_at: ApiAt, writer: Writer
+) -> None:
+    """B01: a sweep goes on where it stopped."""
+    for name in ("Help talk:A b", "Help talk:B", "Help talk:C", "Help talk:Ü"):
+        writer.write(name, "x")
+    writer.write("Help talk:Bb", "#REDIRECT [[Help talk:B]]")
+    async with api_at(front.api) as api:
+        parts = [part async for part in all_pages(api, 13)]
+        from_b = [part async for part in all_pages(api, 13, "B")]
+        plain = [part async for part in all_pages(api, 13, with_redirects=False)]
+        none = [part async for part in all_pages(api, 2)]
+
+        front.override["aplimit"] = "2"
+        places = [part.go_on async for part in all_pages(api, 13)]
+        rest = [part async for part in all_pages(api, 13, places[0])]
+    titles = [page.title for part in parts for page in part.pages]
+    assert titles == ["Help talk:A b", "Help talk:B", "Help talk:Bb", "Help talk:C", "Help talk:Ü"]
+    assert [page.title for part in from_b for page in part.pages] == titles[1:]
+    assert "Help talk:Bb" not in [page.title for part in plain for page in part.pages]
+    assert [len(part.pages) for part in none] == [0]
+    assert [page.title for part in rest for page in part.pages] == titles[2:]
+    assert places[-1] == ""
+
+
+@slow
+async def test_the_pages_that_use_a_template_are_told(
+    front: Front, api_at: ApiAt, writer: Writer
+) -> None:
+    """In the namespaces that are asked for."""
+    writer.write("Template:Used", "x")
+    writer.write("Pg uses", "{{Used}}")
+    writer.write("Help:Uses", "{{used}}")
+    async with api_at(front.api) as api:
+        every = [part async for part in using_template(api, "Template:Used")]
+        some = [part async for part in using_template(api, "Template:Used", namespaces=[0])]
+    assert {page.title for part in every for page in part.pages} == {"Pg uses", "Help:Uses"}
+    assert {page.title for part in some for page in part.pages} == {"Pg uses"}
+
+
+@slow
+async def test_a_tree_of_categories_is_followed_to_its_depth_and_round_no_circle(
+    front: Front, api_at: ApiAt, writer: Writer
+) -> None:
+    """A category that has itself below it is met once."""
+    writer.write("Category:T0", "x")
+    writer.write("Category:T1", "[[Category:T0]]")
+    writer.write("Category:T2", "[[Category:T1]]")
+    writer.write("Category:T0", "[[Category:T2]]")
+    for level in range(3):
+        writer.write(f"T page {level}", f"[[Category:T{level}]]")
+    found = {}
+    async with api_at(front.api) as api:
+        for depth in (0, 1, 9):
+            tree = await category_members(api, "Category:T0", depth=depth)
+            found[depth] = {ref.title for ref in tree.values() if ref.namespace == 0}
+        with pytest.raises(InputError, match="smaller"):
+            await category_members(api, "Category:T0", depth=9, most=2)
+        assert await category_members(api, "Category:Nothing", depth=9) == {}
+    assert found == {
+        0: {"T page 0"},
+        1: {"T page 0", "T page 1"},
+        9: {"T page 0", "T page 1", "T page 2"},
+    }
+
+
+@slow
+async def test_names_that_the_wiki_does_not_have_are_told(
+    front: Front, api_at: ApiAt, writer: Writer
+) -> None:
+    """A misspelt exclusion would archive what nobody wanted; a category without a page is known."""
+    writer.write("Pg spelt", "[[Category:Spelt right]]")
+    writer.write("Template:Spelt", "x")
+    feed = FeedSettings(
+        categories=("Spelt right",),
+        not_categories=("Category:Spelt wrong", "category:spelt right"),
+        not_templates=("Spelt", "Misspelt", "Template:Spelt"),
+    )
+    async with api_at(front.api) as api:
+        facts = await site_facts(api)
+        unknown = await unknown_names(api, facts, feed)
+    assert sorted(unknown) == ["Category:Spelt wrong", "Template:Misspelt"]
+
+
+# History
+
+
+@slow
+async def test_revisions_come_newest_first_with_what_is_known_of_them(
+    wiki: Wiki, front: Front, api_at: ApiAt, writer: Writer
+) -> None:
+    """What is hidden is empty; a text is there when it was asked for."""
+    wiki.maintain("createAndPromote.php", "--force", "--custom-groups", "suppress", ADMIN)
+    made = [writer.write("Pg history", f"text {number}") for number in range(4)]
+    page = made[0][0]
+    writer.act(
+        action="revisiondelete", type="revision", ids=made[1][1], hide="content|comment|user"
+    )
+    async with api_at(front.api) as api:
+        found = [each async for each in revisions(api, page, with_text=True)]
+        some = [each async for each in revisions(api, page, most=2)]
+        older = [each async for each in revisions(api, page, start=made[2][1])]
+        assert [each async for each in revisions(api, 999_999)] == []
+        texts = await texts_of(api, [rev for _, rev in made])
+    assert [each.rev_id for each in found] == [rev for _, rev in reversed(made)]
+    assert [each.text for each in found] == ["text 3", "text 2", None, "text 0"]
+    assert [each.user for each in found] == ["Admin", "Admin", "", "Admin"]
+    assert found[0].parent_id == found[1].rev_id
+    assert [each.rev_id for each in some] == [rev for _, rev in reversed(made[2:])]
+    assert [each.rev_id for each in older] == [rev for _, rev in reversed(made[:3])]
+    assert [each.text for each in some] == [None, None]
+    assert len(texts) == 3
+
+
+@slow
+async def test_the_revision_that_brought_a_url_is_found_in_few_questions(
+    wiki: Wiki, front: Front, api_at: ApiAt
+) -> None:
+    """B06: without an access date, the day on which the link came."""
+    made = "".join(
+        f"<revision><timestamp>2020-01-01T00:{number:02}:00Z</timestamp><contributor><username>Admin"
+        "</username></contributor><model>wikitext</model><format>text/x-wiki</format><text>text "
+        f"{number}{' [https://example.com/came x]' if number >= 17 else ''}</text></revision>"
+        for number in range(40)
+    )
+    title = "<page><title>Pg came</title><ns>0</ns><id>1</id>"
+    wiki.maintain("importDump.php", text=f"<mediawiki>{title}{made}</page></mediawiki>")
+    async with api_at(front.api) as api:
+        (now,) = await read_pages(api, titles=["Pg came"])
+        page = now.page_id
+        front.seen.clear()
+        found = await first_with(api, page, "https://example.com/came")
+        asked = len(front.seen)
+        first = await first_with(api, page, "text")
+        assert await first_with(api, page, "https://example.com/never") is None
+        assert await first_with(api, 999_999, "https://example.com/came") is None
+    assert found is not None
+    assert found.moment.minute == 17
+    assert found.user == "Admin"
+    assert asked <= 4
+    assert first is not None
+    assert first.moment.minute == 0
+
+
+@given(st.integers(0, 10_000), st.integers(0, 10_000))
+@settings(deadline=None)
+def test_looking_back_ends_for_any_history(length: int, added: int) -> None:
+    """Every step narrows the place, and the right one is found in few steps."""
+    with_it, without = 0, length + 1
+    added = min(added, length)
+    steps = 0
+    while between := spread(with_it, without):
+        steps += 1
+        for each in between:
+            if each <= added:
+                with_it = each
+            else:
+                without = each
+                break
+    assert with_it == added
+    assert steps <= 5
+    assert len(spread(0, length)) <= ACROSS
+
+
+@pytest.mark.parametrize(
+    ("text", "has"),
+    [
+        ("[https://a.org/x?b=1&c=2 t]", True),
+        ("[http://a.org/x?b=1&amp;c=2 t]", True),
+        ("{{cite|url=//a.org/x?b=1&c=2#part}}", True),
+        ("https://a.org/x?b=1", False),
+    ],
+)
+def test_a_url_is_known_in_the_forms_in_which_people_write_it(text: str, has: bool) -> None:
+    """Http or https, escaped or not."""
+    assert has_url(text, "https://a.org/x?b=1&c=2") is has

@@ -1,0 +1,1 @@
+"""A wiki's action API."""

@@ -1,0 +1,405 @@
+"""Asking a wiki's API: one `Api` a wiki, gently, with every trouble told apart.
+
+    async with Api(address, account, …) as api:
+        told = await api.get(action="query", meta="siteinfo")     # formatversion 2
+        async for part in api.query(list="allpages", aplimit="max"): …   # continued to its end
+        told = await api.post(action="edit", …)                   # with a token, as the account
+
+`wiki.api.{site,changes,pages,edits}` ask what the rest of the package needs and give `wiki.api.facts`.
+
+One request is under way at a time. What a wiki asks for (Retry-After, maxlag) is obeyed within
+`Manners`; then the error goes up. What writes is sent again only when it cannot have been done. An
+answer is a JSON object, or an error: nothing half understood comes back.
+"""
+
+import asyncio
+import json
+import logging
+from collections.abc import AsyncIterator, Mapping
+from typing import Any, Final, Self
+
+from core.errors import BadUrlError, ConfigError
+from core.urls import fetch_key, host_of
+from wiki.api.account import Account, check_login, split_basic
+from wiki.api.errors import (
+    HistoryGapError,
+    LoggedOutError,
+    NotAllowedError,
+    ReadOnlyError,
+    ThrottledError,
+    WikiAwayError,
+    WikiMovedError,
+    WikiRefusedError,
+)
+from wiki.api.http import (
+    DIRECT,
+    REDIRECTS,
+    Question,
+    Reply,
+    Route,
+    Wire,
+    is_same_server,
+)
+from wiki.api.manners import Manners, Timing, Value, encoded, user_agent
+from wiki.api.refusals import check_answer, check_status, reading
+
+__all__ = [
+    "Api",
+    "HistoryGapError",
+    "LoggedOutError",
+    "Manners",
+    "NotAllowedError",
+    "ReadOnlyError",
+    "ThrottledError",
+    "Timing",
+    "Value",
+    "WikiAwayError",
+    "WikiMovedError",
+    "WikiRefusedError",
+    "user_agent",
+]
+
+Told = dict[str, Any]
+
+LONG_CHARS: Final = 1_500  # a question that is longer goes as POST: servers limit addresses
+REDIRECT_HOPS: Final = 3
+PARTS_MOST: Final = 100_000  # of one `query`
+_WARNINGS_KEPT: Final = 200
+_TOKEN_CODES: Final = frozenset(("badtoken", "notoken"))
+
+log = logging.getLogger(__name__)
+
+
+class Api:
+    """A wiki's API; owns its connections, and belongs to one event loop."""
+
+    def __init__(
+        self,
+        address: str,
+        account: Account | None = None,
+        *,
+        manners: Manners | None = None,
+        route: Route = DIRECT,
+        timing: Timing | None = None,
+    ) -> None:
+        """Take where the API is and who asks; nothing is sent yet.
+
+        Args:
+            address: of api.php. A user and password in it are for the server in front of the wiki.
+            account: who asks; None: nobody in particular.
+            manners: how gently, and under which name.
+            route: the way there.
+            timing: what tells and passes the time.
+
+        Raises:
+            ConfigError: that is no address.
+        """
+        address, basic = split_basic(address)
+        account, manners, timing = account or Account(), manners or Manners(), timing or Timing()
+        if basic and not account.basic:
+            account = Account(account.name, account.password, account.token, basic)
+        try:
+            self.address = fetch_key(address, allow_single_label=True)
+        except BadUrlError as error:
+            raise ConfigError(f"{address[:200]!r} is no address of an API: {error}") from error
+        self.account = account
+        self.moved_to = ""  # where the wiki sent us, when it did: the new address
+        self.manners = manners
+        self._home = self.address  # where secrets may go
+        self._wire = Wire(
+            user_agent=manners.agent or user_agent(),
+            route=route,
+            limit_s=manners.limit_s,
+            limit_bytes=manners.limit_bytes,
+        )
+        self._clock = timing.clock
+        self._sleep = timing.sleep
+        self._chance = timing.chance
+        self._turn = asyncio.Lock()
+        self._login_turn = asyncio.Lock()
+        self._last = float("-inf")
+        self._logins = 0  # how often we logged in
+        self._is_logged_in = not account.password  # a token is its own login
+        self._tokens: dict[str, str] = {}
+        self._rights: frozenset[str] | None = None
+        self._warned: set[str] = set()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """Close all connections."""
+        await self._wire.aclose()
+
+    @property
+    def host(self) -> str:
+        """The API's host, for messages."""
+        return host_of(self.address)
+
+    async def get(self, **params: Value) -> Told:
+        """The answer to a question, which changes nothing.
+
+        Args:
+            params: as the API has them; what is None or False is left out, lists are joined.
+
+        Raises:
+            WikiAwayError: it gave none, after all attempts.
+            LoggedOutError: it wants a login that failed or is missing.
+            NotAllowedError, WikiRefusedError, WikiMovedError: it will not.
+            BodyTooLargeError: there is more than we take at once.
+        """
+        await self._ensure_login()
+        seen = self._logins
+        try:
+            return await self._asked(encoded(params))
+        except LoggedOutError:
+            if not self.account.password:
+                raise
+        await self._log_in_again(seen)
+        return await self._asked(encoded(params))
+
+    async def post(self, *, token_kind: str = "csrf", **params: Value) -> Told:  # noqa: S107 no secret
+        """The answer to what changes something, with a token, as the account.
+
+        Sent once more after a login or with a fresh token, and when the wiki says that it did nothing;
+        never when that is in doubt.
+
+        Raises:
+            as `get`; a `WikiAwayError` may mean that it was done (`is_unsent` tells when not).
+        """
+        for is_last in (False, True):
+            await self._ensure_login()
+            seen = self._logins
+            try:
+                given = {**params, "token": await self.token(token_kind)}
+                return await self._asked(encoded(given), writes=True)
+            except LoggedOutError:
+                if is_last or not self.account.password:
+                    raise
+                await self._log_in_again(seen)
+            except WikiRefusedError as error:
+                if is_last or error.code not in _TOKEN_CODES:
+                    raise
+                if error.code == "badtoken" and self.account.password:
+                    # The session may have been lost: without one every token is bad.
+                    await self._log_in_again(seen)
+                self._tokens.clear()
+        raise AssertionError("unreachable")
+
+    async def query(self, parts_most: int = PARTS_MOST, /, **params: Value) -> AsyncIterator[Told]:
+        """The answers to ``action=query``, one after the other until nothing is left to continue.
+
+        Nothing is merged: a page's properties may be spread over several answers
+        (`wiki.api.pages.read_pages` puts them together).
+
+        Raises:
+            as `get`; WikiRefusedError ``endless`` after `parts_most`, or when it goes in a circle.
+        """
+        params = {"action": "query", **params}
+        further: dict[str, str] = {}
+        for _ in range(parts_most):
+            told = await self.get(**{**params, **further})
+            yield told
+            found = continued(told)
+            if not found:
+                return
+            if found == further:
+                break
+            further = found
+        raise WikiRefusedError("endless", f"{self.host} continues its answer without end.")
+
+    async def token(self, kind: str = "csrf") -> str:
+        """A token, kept until it turns out to be bad."""
+        if kind not in self._tokens:
+            told = await self.get(action="query", meta="tokens", type=kind)
+            self._tokens[kind] = _token_in(told, kind)
+        return self._tokens[kind]
+
+    async def rights(self) -> frozenset[str]:
+        """What who asks may do here, asked once."""
+        if self._rights is None:
+            told = await self.get(action="query", meta="userinfo", uiprop="rights")
+            user = told.get("query", {}).get("userinfo", {})
+            found = user.get("rights", []) if isinstance(user, dict) else []
+            self._rights = frozenset(each for each in found if isinstance(each, str))
+        return self._rights
+
+    async def has_right(self, name: str) -> bool:
+        """Whether who asks has that right of MediaWiki's, such as ``apihighlimits``."""
+        return name in await self.rights()
+
+    async def log_in(self) -> None:
+        """Log in now, so that a wrong password shows early.
+
+        Raises:
+            LoggedOutError: the wiki does not take the account.
+        """
+        await self._ensure_login()
+
+    async def raw(self, url: str) -> Reply:
+        """A page of the wiki's server, with redirects followed: to find the API from it.
+
+        Raises:
+            WikiAwayError, WikiMovedError: as `get`.
+        """
+        for _ in range(REDIRECT_HOPS + 1):
+            reply = await self._one(Question("GET", url, {}, self._secrets_for(url)))
+            if reply.status not in REDIRECTS:
+                return reply
+            url = await self._wire.target_of(reply)
+        raise WikiAwayError(f"{host_of(url)} sends us on and on.")
+
+    async def _ensure_login(self) -> None:
+        if self._is_logged_in:
+            return
+        async with self._login_turn:
+            if not self._is_logged_in:
+                await self._log_in()
+
+    async def _log_in_again(self, seen: int) -> None:
+        """Log in once more, unless somebody did since `seen`."""
+        async with self._login_turn:
+            if self._logins == seen:
+                log.info("%s has logged us out; logging in again", self.host)
+                await self._log_in()
+
+    async def _log_in(self) -> None:
+        """Log in with the bot password (``action=login``)."""
+        self._is_logged_in = False
+        self._wire.forget()
+        self._tokens.clear()
+        told = await self._asked(
+            {"action": "query", "meta": "tokens", "type": "login"}, is_login=True
+        )
+        login = {
+            "action": "login",
+            "lgname": self.account.name,
+            "lgpassword": self.account.password,
+            "lgtoken": _token_in(told, "login"),
+            "errorformat": "plaintext",  # with the reason's code
+            "errorlang": "en",
+        }
+        found = await self._asked(login, is_login=True, writes=True)
+        check_login(found, host=self.host, name=self.account.name)
+        self._logins += 1
+        self._is_logged_in = True
+
+    async def _asked(
+        self, params: Mapping[str, str], *, writes: bool = False, is_login: bool = False
+    ) -> Told:
+        """The answer after some patience."""
+        waited = 0.0
+        for attempt in range(1, self.manners.attempts + 1):
+            try:
+                return await self._once(params, writes=writes, is_login=is_login)
+            except WikiAwayError as error:
+                may_be_done = writes and not is_login and not _is_refusal(error)
+                pause = error.retry_s or self._pause(attempt)
+                waited += pause
+                is_last = attempt == self.manners.attempts
+                if may_be_done or is_last or waited > self.manners.patience_s:
+                    raise
+                log.info("%s (attempt %d, again in %.0f s)", error, attempt, pause)
+                await self._sleep(pause)
+        raise AssertionError("unreachable")
+
+    def _pause(self, attempt: int) -> float:
+        return float(min(2 ** (attempt - 1), 30) * self._chance.uniform(0.75, 1.25))
+
+    async def _once(self, params: Mapping[str, str], *, writes: bool, is_login: bool) -> Told:
+        full = {**params, "format": "json", "formatversion": "2", "utf8": "1"}
+        if self.manners.maxlag_s and not is_login:
+            full["maxlag"] = str(self.manners.maxlag_s)
+        if self.account.is_anybody and not is_login:
+            full["assert"] = "user"
+        is_post = writes or sum(len(k) + len(v) + 2 for k, v in full.items()) > LONG_CHARS
+        for _ in range(REDIRECT_HOPS + 1):
+            headers = self._secrets_for(self.address)
+            if is_post and not writes:
+                headers["Promise-Non-Write-API-Action"] = "true"
+            question = Question("POST" if is_post else "GET", self.address, full, headers)
+            reply = await self._one(question)
+            if reply.status not in REDIRECTS:
+                return self._understood(reply)
+            await self._move(reply)
+        raise WikiAwayError(f"{self.host} sends us on and on.")
+
+    async def _one(self, question: Question) -> Reply:
+        """Send one request, after all others and not too soon."""
+        async with self._turn:
+            left = self._last + self.manners.gap_s - self._clock.monotonic()
+            if left > 0:
+                await self._sleep(left)
+            try:
+                return await self._wire.send(question)
+            finally:
+                self._last = self._clock.monotonic()
+
+    async def _move(self, reply: Reply) -> None:
+        """Ask at the address that a redirect names from now on, when that may be done."""
+        target = (await self._wire.target_of(reply)).partition("?")[0]
+        if not target.endswith(".php"):
+            raise WikiAwayError(
+                f"{self.host} leads us to {target} in place of an answer: it may want a login in front "
+                "of the wiki (--basic-file), or is out of order."
+            )
+        if self.account.has_secret and not is_same_server(self._home, target):
+            raise WikiMovedError(target)
+        log.warning("%s answers at %s", self.address, target)
+        self.address = self.moved_to = target
+        if is_same_server(self._home, target):
+            self._home = target
+
+    def _secrets_for(self, url: str) -> dict[str, str]:
+        return self.account.headers() if is_same_server(self._home, url) else {}
+
+    def _understood(self, reply: Reply) -> Told:
+        """The answer's JSON object, when it tells no trouble."""
+        told = reading(reply)
+        if told is None or ("error" not in told and "errors" not in told):
+            check_status(reply)
+        if told is None:
+            raise WikiAwayError(
+                f"{self.host} answers with no JSON: "
+                + (
+                    "a page in its place, for a login or an outage?"
+                    if not reply.is_json
+                    else "cut short?"
+                )
+            )
+        self._warn(told.get("warnings"))
+        check_answer(told, reply, host=self.host)
+        return told
+
+    def _warn(self, warnings: Any) -> None:
+        if not warnings or len(self._warned) >= _WARNINGS_KEPT:
+            return
+        text = json.dumps(warnings, ensure_ascii=False)[:500]
+        if text not in self._warned:
+            self._warned.add(text)
+            log.warning("%s warns: %s", self.host, text)
+
+
+def continued(told: Mapping[str, Any]) -> dict[str, str]:
+    """What is to be sent along for the next part; empty at the end."""
+    found = told.get("continue")
+    if not isinstance(found, dict):
+        return {}
+    return {str(k): str(v) for k, v in found.items() if isinstance(v, str | int)}
+
+
+def _token_in(told: Mapping[str, Any], kind: str) -> str:
+    query = told.get("query")
+    tokens = query.get("tokens") if isinstance(query, dict) else None
+    found = tokens.get(f"{kind}token") if isinstance(tokens, dict) else None
+    if not isinstance(found, str) or not found:
+        raise WikiAwayError(f"The wiki gives no {kind} token.")
+    return found
+
+
+def _is_refusal(error: WikiAwayError) -> bool:
+    """Whether the wiki said itself that it did nothing, or was not even reached."""
+    return error.is_unsent or isinstance(error, ReadOnlyError | ThrottledError)

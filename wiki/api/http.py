@@ -1,0 +1,309 @@
+"""HTTP as a wiki's API needs it: bounded, mapped to our errors, nothing secret sent elsewhere.
+
+    async with Wire(user_agent="…") as wire:
+        reply = await wire.send(Question("GET", "https://wiki.example/api.php", params={…}))
+
+A `Wire` follows no redirect by itself: `target_of` judges where one leads, and its caller decides. The
+operator names the wiki, so a wiki on a private network may be asked; but who was found on the public
+network never leads into a private one.
+"""
+
+import asyncio
+import ipaddress
+import socket
+import ssl
+import zlib
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final, Self
+from urllib.parse import urljoin, urlsplit
+
+import httpx
+
+from core.addresses import is_public
+from core.errors import BadUrlError, BodyTooLargeError
+from core.hosts import BAD_PORTS
+from core.urls import fetch_key, host_of
+from links.domains import registrable
+from wiki.api.errors import WikiAwayError, WikiRefusedError
+
+LIMIT_BYTES: Final = 64 * 1024 * 1024  # MediaWiki's own is 8 MB ($wgAPIMaxResultSize)
+LIMIT_S: Final = 120.0
+CONNECT_S: Final = 15.0
+REDIRECTS: Final = frozenset((301, 302, 303, 307, 308))
+_PIECE: Final = 1 << 20
+_GZIP: Final = 31  # zlib: a gzip head is expected
+_PORTS: Final = {"http": 80, "https": 443}
+
+
+@dataclass(frozen=True)
+class Question:
+    """A request. Its text never shows what may be secret."""
+
+    method: str
+    url: str
+    params: Mapping[str, str] = field(default_factory=dict)  # of a POST: its body
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+
+@dataclass(frozen=True)
+class Reply:
+    """An answer: its head, with names in lower case, and its decoded body."""
+
+    status: int
+    url: str
+    headers: Mapping[str, str]
+    body: bytes
+
+    @property
+    def is_json(self) -> bool:
+        """Whether it says that it is JSON."""
+        kind = self.headers.get("content-type", "").partition(";")[0].strip().lower()
+        return kind == "application/json" or kind.endswith("+json")
+
+
+@dataclass(frozen=True)
+class Route:
+    """The way to a server. Its text shows no password.
+
+    Attributes:
+        verify: which certificates are good; None: those of the system.
+        proxy: ``http://user:password@host:port`` to go through; empty: none.
+    """
+
+    verify: ssl.SSLContext | None = None
+    proxy: str = field(default="", repr=False)
+
+
+DIRECT: Final = Route()
+
+
+class Wire:
+    """Sends requests to a wiki; owns its connections and cookies, belongs to one event loop."""
+
+    def __init__(
+        self,
+        *,
+        user_agent: str,
+        route: Route = DIRECT,
+        limit_s: float = LIMIT_S,
+        limit_bytes: int = LIMIT_BYTES,
+    ) -> None:
+        """Take who asks, which way, and how much one answer may be."""
+        self._has_proxy = bool(route.proxy)
+        self._limit_s = limit_s
+        self._limit_bytes = limit_bytes
+        self._is_public: bool | None = None  # of who answered first
+        self._client = httpx.AsyncClient(
+            headers={"User-Agent": user_agent, "Accept-Encoding": "gzip"},
+            timeout=httpx.Timeout(limit_s, connect=CONNECT_S),
+            limits=httpx.Limits(max_connections=4, max_keepalive_connections=2),
+            verify=True if route.verify is None else route.verify,
+            proxy=route.proxy or None,
+            follow_redirects=False,
+            trust_env=False,
+        )
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """Close all connections."""
+        await self._client.aclose()
+
+    def forget(self) -> None:
+        """Forget all cookies: whoever was logged in is not any more."""
+        self._client.cookies.clear()
+
+    async def send(self, question: Question) -> Reply:
+        """The answer, whatever its status.
+
+        Raises:
+            WikiAwayError: there is none.
+            BodyTooLargeError: it is longer than the limit, packed or unpacked.
+        """
+        host = host_of(question.url)
+        try:
+            async with asyncio.timeout(self._limit_s):
+                return await self._send(question)
+        except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout) as error:
+            said = f"{host} cannot be reached: {_words(error)}."
+            raise WikiAwayError(said, is_unsent=True) from error
+        except (TimeoutError, httpx.TimeoutException) as error:
+            raise WikiAwayError(f"{host} did not answer within {self._limit_s:.0f} s.") from error
+        except (httpx.HTTPError, httpx.InvalidURL, httpx.CookieConflict, OSError) as error:
+            raise WikiAwayError(f"{host} broke off: {_words(error)}.") from error
+
+    async def _send(self, question: Question) -> Reply:
+        is_post = question.method == "POST"
+        request = self._client.build_request(
+            question.method,
+            question.url,
+            params=None if is_post else question.params or None,
+            data=dict(question.params) if is_post else None,
+            headers=question.headers,
+        )
+        answer = await self._client.send(request, stream=True)
+        try:
+            self._judge_peer(answer)
+            body = await self._body(answer)
+        finally:
+            await answer.aclose()
+        headers: dict[str, str] = {}
+        for name, value in answer.headers.multi_items():
+            headers[name] = f"{headers[name]}, {value}" if name in headers else value
+        return Reply(answer.status_code, str(answer.url), headers, body)
+
+    async def pieces(
+        self, url: str, headers: Mapping[str, str], *, idle_s: float
+    ) -> AsyncIterator[bytes]:
+        """A stream of events, as it comes; it ends when the server ends it.
+
+        Args:
+            url: of the stream.
+            headers: to send along.
+            idle_s: a server that sends nothing for so long is gone.
+
+        Raises:
+            WikiAwayError: the server does not answer, breaks off, or is out of order.
+            WikiRefusedError: it has no such stream, or not for us.
+        """
+        host = host_of(url)
+        timeout = httpx.Timeout(idle_s, connect=CONNECT_S)
+        plain = {**headers, "Accept-Encoding": "identity"}
+        try:
+            async with self._client.stream("GET", url, headers=plain, timeout=timeout) as answer:
+                check_stream(answer.status_code, answer.headers, host)
+                async for piece in answer.aiter_raw():
+                    yield piece
+        except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, OSError) as error:
+            raise WikiAwayError(f"The stream of {host} broke off: {_words(error)}.") from error
+
+    async def _body(self, answer: httpx.Response) -> bytes:
+        coding = answer.headers.get("content-encoding", "").strip().lower()
+        if coding not in {"", "identity", "gzip", "x-gzip"}:
+            raise WikiAwayError(
+                f"{host_of(str(answer.url))} packs what it sends as {coding[:40]!r}."
+            )
+        kept = bytearray()
+        unpack = zlib.decompressobj(_GZIP) if "gzip" in coding else None
+        async for piece in answer.aiter_raw():
+            if unpack is None:
+                kept += piece
+            else:
+                self._unpack(unpack, piece, kept)
+            if len(kept) > self._limit_bytes:
+                raise self._too_large(answer)
+        if unpack is not None and kept and not unpack.eof:
+            raise WikiAwayError(f"{host_of(str(answer.url))} broke off: its answer is cut short.")
+        return bytes(kept)
+
+    def _unpack(self, unpack: "zlib._Decompress", piece: bytes, kept: bytearray) -> None:
+        """Unpack no more at a time than may be kept, so that a little that is packed stays little."""
+        try:
+            while piece:
+                kept += unpack.decompress(piece, _PIECE)
+                if len(kept) > self._limit_bytes:
+                    return
+                piece = unpack.unconsumed_tail
+        except zlib.error as error:
+            raise WikiAwayError(f"What the wiki sends cannot be unpacked: {error}.") from error
+
+    def _too_large(self, answer: httpx.Response) -> BodyTooLargeError:
+        limit = self._limit_bytes // 1_000_000
+        return BodyTooLargeError(f"{host_of(str(answer.url))} answers with more than {limit} MB.")
+
+    def _judge_peer(self, answer: httpx.Response) -> None:
+        """Note on which network the first answer was found; none later may be on a more private one."""
+        stream = answer.extensions.get("network_stream")
+        peer = stream.get_extra_info("server_addr") if stream is not None else None
+        if not peer or self._has_proxy:  # a proxy finds the server by itself
+            return
+        is_public_now = _is_public(str(peer[0]))
+        if self._is_public is None:
+            self._is_public = is_public_now
+        elif self._is_public and not is_public_now:
+            host = host_of(str(answer.url))
+            raise WikiAwayError(
+                f"{host} is suddenly on a private network, so nothing is taken from it."
+            )
+
+    async def target_of(self, reply: Reply) -> str:
+        """Where a redirect leads.
+
+        Raises:
+            WikiAwayError: nowhere, to another domain, or from the public network into a private one.
+        """
+        here = host_of(reply.url)
+        given = reply.headers.get("location", "")
+        try:
+            target = fetch_key(urljoin(reply.url, given), allow_single_label=True) if given else ""
+            there = host_of(target) if target else ""
+        except (BadUrlError, ValueError):
+            target = there = ""
+        if not target:
+            raise WikiAwayError(f"{here} sends us on to what is no address.")
+        if registrable(there) != registrable(here):
+            raise WikiAwayError(
+                f"{here} sends us on to {there}, which is somebody else's: if the wiki has moved "
+                "there, run `weboid wiki add` with its new address; else it asks for a login first."
+            )
+        if (urlsplit(target).port or 80) in BAD_PORTS:
+            raise WikiAwayError(f"{here} sends us on to a port that is none of the web's.")
+        if self._is_public and there != here and not await _is_host_public(there):
+            raise WikiAwayError(f"{here} sends us on into a private network, to {there}.")
+        return target
+
+
+def check_stream(status: int, headers: Mapping[str, str], host: str) -> None:
+    """See that the answer is a stream of events.
+
+    Raises:
+        WikiAwayError, WikiRefusedError: it is not; the first may pass.
+    """
+    if status == 429 or status >= 500:
+        wait = headers.get("retry-after", "")
+        seconds = float(wait[:6]) if wait.isascii() and wait.isdigit() else 0.0
+        raise WikiAwayError(f"The stream of {host} answers {status}.", retry_s=seconds)
+    if status != 200:
+        raise WikiRefusedError(f"http-{status}", f"{host} has no such stream.")
+    if headers.get("content-type", "").partition(";")[0].strip().lower() != "text/event-stream":
+        raise WikiAwayError(f"{host} answers with something else than a stream of events.")
+
+
+def is_same_server(one: str, other: str) -> bool:
+    """Whether what is secret may go to the other, too: the same host and port, or its way to https.
+
+    >>> is_same_server("http://a.org/x", "https://a.org/y"), is_same_server("https://a.org", "http://a.org")
+    (True, False)
+    """
+    a, b = urlsplit(one), urlsplit(other)
+    if a.hostname != b.hostname:
+        return False
+    ports = a.port or _PORTS.get(a.scheme), b.port or _PORTS.get(b.scheme)
+    return (a.scheme == b.scheme and ports[0] == ports[1]) or (
+        (a.scheme, b.scheme) == ("http", "https") and ports == (80, 443)
+    )
+
+
+async def _is_host_public(host: str) -> bool:
+    loop = asyncio.get_running_loop()
+    try:
+        found = await loop.getaddrinfo(host.strip("[]"), None, type=socket.SOCK_STREAM)
+    except OSError as error:
+        raise WikiAwayError(f"{host} has no address: {_words(error)}.", is_unsent=True) from error
+    return all(_is_public(str(each[4][0])) for each in found)
+
+
+def _is_public(text: str) -> bool:
+    try:
+        return is_public(ipaddress.ip_address(text.partition("%")[0]))
+    except ValueError:
+        return False
+
+
+def _words(error: BaseException) -> str:
+    return (" ".join(str(error).split())[:200] or type(error).__name__).rstrip(".")

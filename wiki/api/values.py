@@ -1,0 +1,88 @@
+"""Values out of a wiki's answers, whatever stands there: of the right type, bounded, or an error.
+
+Both formats are read: in the first one a text stands under ``*``, and a flag is there, though empty.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, Final, TypeVar
+
+from wiki.api.errors import WikiAwayError
+
+TEXT_LIMIT_CHARS: Final = 16 * 1024 * 1024
+_MOST: Final = 2**62
+_T = TypeVar("_T")
+
+
+def query_of(told: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What stands under ``query``; nothing when it is missing, as in an answer without results.
+
+    Raises:
+        WikiAwayError: it is something else.
+    """
+    found = told.get("query", {})
+    if isinstance(found, dict):
+        return found
+    if found == []:  # PHP's empty array
+        return {}
+    raise WikiAwayError("The wiki's answer is not of the form that its API has.")
+
+
+def rows_of(found: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
+    """The objects in a list, or in an object whose keys are numbers (the first format).
+
+    Raises:
+        WikiAwayError: there is something else.
+    """
+    rows = found.get(name, [])
+    if isinstance(rows, dict):
+        rows = list(rows.values())
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+        raise WikiAwayError(f"The wiki's answer is not of the form that its API has ({name}).")
+    return rows
+
+
+def a_text(row: Mapping[str, Any], *names: str) -> str:
+    """The first of these that is a text; empty without one."""
+    for name in names:
+        value = row.get(name)
+        if isinstance(value, str) and len(value) <= TEXT_LIMIT_CHARS:
+            return value
+    return ""
+
+
+def a_count(row: Mapping[str, Any], name: str) -> int:
+    """A whole number; 0 when it is missing, hidden or something else."""
+    value = row.get(name)
+    if isinstance(value, str) and value.isascii() and value.isdigit():
+        value = int(value[:19])
+    if isinstance(value, bool) or not isinstance(value, int):
+        return 0
+    return value if -_MOST < value < _MOST else 0
+
+
+def a_bool(row: Mapping[str, Any], name: str) -> bool:
+    """A flag: true, or there at all in the first format."""
+    return row.get(name, False) not in (False, None, 0)
+
+
+def a_moment(value: Any) -> datetime:
+    """A moment of the API's.
+
+    Raises:
+        WikiAwayError: it is none.
+
+    >>> a_moment("2026-11-21T20:15:00Z").isoformat()
+    '2026-11-21T20:15:00+00:00'
+    """
+    try:
+        found = datetime.fromisoformat(value)
+    except (TypeError, ValueError) as error:
+        raise WikiAwayError("The wiki's answer has something else where a time belongs.") from error
+    return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
+
+
+def listed(values: Sequence[_T], size: int) -> Iterator[list[_T]]:
+    """The values in lists that are not longer than that."""
+    for start in range(0, len(values), size):
+        yield list(values[start : start + size])
