@@ -1,0 +1,25 @@
+"""Reading in tests, in a line."""
+
+from datetime import date
+
+from wiki.wikitext.citations import Citation
+from wiki.wikitext.reading import read_citations
+from wiki.wikitext.rules import rules_for
+
+TODAY = date(2026, 11, 21)
+
+
+def read(text: str, language: str = "en") -> tuple[Citation, ...]:
+    """The citations of a text."""
+    return read_citations(text, rules_for(language), today=TODAY)
+
+
+def one(text: str, language: str = "en") -> Citation:
+    """The only citation of a text."""
+    (citation,) = read(text, language)
+    return citation
+
+
+def urls(text: str, language: str = "en") -> list[str]:
+    """URLs of a text, in their order."""
+    return [citation.url for citation in read(text, language)]

@@ -1,0 +1,98 @@
+"""Hostile text in wikitext."""
+
+import html
+
+import mwparserfromhell
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from mwparserfromhell.nodes import HTMLEntity, Text
+
+from wiki.wikitext.escaping import (
+    TITLE_LENGTH,
+    as_plain,
+    as_value,
+    is_title,
+    is_url_safe,
+    url_value,
+)
+
+MARKUP = st.text(
+    st.one_of(st.sampled_from("|[]{}<>'~_=:-*#;&/ \n\t\u202e\u200b"), st.characters()), max_size=300
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "written"),
+    [
+        ("A plain title: part 2", "A plain title: part 2"),
+        ("A | B [C] {D}", "A &#124; B &#91;C&#93; &#123;D&#125;"),
+        ("Q&amp;A &lt;b&gt;", "Q&A &lt;b&gt;"),
+        ("&amp;lt;", "&amp;lt;"),
+        ("''A''", "&#39;&#39;A&#39;&#39;"),
+        ("It's", "It's"),
+        ("-{zh:a}-", "&#45;&#123;zh&#58;a&#125;-"),
+        ("~~~~", "&#126;&#126;&#126;&#126;"),
+        ("__NOTOC__", "&#95;&#95;NOTOC&#95;&#95;"),
+        ("see http://a.test", "see http&#58;//a.test"),
+        (" a \n\r\t b\u2028c ", "a b c"),
+        ("a\u202eb\u200b\x07c", "abc"),
+        ("ISBN 123", "I&#83;BN 123"),
+    ],
+)
+def test_a_title_is_written_so_that_it_means_nothing(text: str, written: str) -> None:
+    """Markup becomes entities, what nobody sees is left out (B15)."""
+    assert as_value(text) == written
+
+
+@given(MARKUP)
+def test_what_is_written_is_text_and_nothing_else(text: str) -> None:
+    """Read again, there is text and entities, in one line, that show the same letters."""
+    for written in (as_value(text), as_plain(text)):
+        (template,) = mwparserfromhell.parse(f"{{{{t|a={written}}}}}").filter_templates()
+        nodes = template.params[0].value.nodes
+        assert all(isinstance(node, Text | HTMLEntity) for node in nodes)
+        assert "\n" not in written
+        assert "|" not in written
+    assert (
+        html.unescape(as_plain(text)).split()
+        == html.unescape(as_plain(html.unescape(as_plain(text)))).split()
+    )
+
+
+@given(st.text(min_size=TITLE_LENGTH, max_size=4 * TITLE_LENGTH))
+def test_a_long_title_ends(text: str) -> None:
+    """At `TITLE_LENGTH` characters as they are shown."""
+    assert len(html.unescape(as_value(text))) <= TITLE_LENGTH
+
+
+@given(st.text(max_size=200))
+def test_a_written_url_is_safe(text: str) -> None:
+    """Whatever stood in it, it ends where it ends, and writing it again changes nothing."""
+    written = url_value(f"http://x.test/{text}")
+    assert is_url_safe(written) or any(ord(each) > 0x7F for each in written)
+    assert url_value(written) == written
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://x.test/a?b=c&d=e#f",
+        "http://x.test/a_(b)",
+        "http://x.test/%7Ca__b",
+        "http://ä.test/ü",
+    ],
+)
+def test_an_ordinary_url_stays_as_it_is(url: str) -> None:
+    """Only what means something in wikitext is escaped."""
+    assert url_value(url) == url
+    assert is_url_safe(url)
+
+
+@pytest.mark.parametrize(
+    "text", ["404 Not Found", "Page not found", "", "  ", "…", "Just a moment...", "Login", "a"]
+)
+def test_what_servers_say_is_no_title(text: str) -> None:
+    """A citation of "404 Not Found" would be worse than none."""
+    assert not is_title(text)
+    assert is_title("The 404 Not Found story")

@@ -1,0 +1,135 @@
+"""What is written, as a real MediaWiki reads it."""
+
+import html
+import re
+from typing import Any
+
+import pytest
+
+from tests.sites.mediawiki import Wiki
+from tests.wiki.wikitext.mending import address, copied, lost, mend
+from tests.wiki.writing import Writer
+from wiki.wikitext.repairing_types import Repair, RepairKind
+from wiki.wikitext.telling import Sender, message, summary
+
+pytestmark = pytest.mark.slow
+
+A = "http://x.test/a"
+CITE = (
+    "<includeonly>[{{{archive-url|{{{url}}}}}} {{{title}}}] ({{{archive-date|}}},"
+    " {{{url-status|}}})</includeonly>"
+)
+TITLES = [
+    "A | B [[Main Page]] {{PAGENAME}} ''E'' '''F''' <b>G</b>",
+    "~~~~ ~~~ __NOTOC__ __TOC__ &amp;lt; &copy; {{{1|x}}} {{!}}",
+    "== H == * # : ; ---- [http://evil.test x] http://evil.test mailto:a@evil.test",
+    "<nowiki>a</nowiki> <!-- b --> <ref>c</ref> ISBN 0306406152 RFC 2616 -{zh:a}-",
+    "]] }} |url-status=live }}{{nobots}}",
+    "it's 'quoted' \"twice\" 100% #1 a=b",
+    "العنوان \u202eمقلوب\u202c עברית",
+]
+URLS = [
+    "http://x.test/]] {{PAGENAME}} [[Main Page]]",
+    "http://x.test/</nowiki><b>bold</b>~~~~",
+    "http://x.test/'''a''' __TOC__ mailto:a@evil.test",
+    "http://x.test/\n== Heading ==\n* x <script>alert(1)</script>",
+    "http://x.test/&lt;b&gt;{{{1}}}<!-- {{subst:PAGENAME}}",
+]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _templates(writer: Writer) -> None:
+    writer.write("Template:Cite web", CITE)
+    writer.write(
+        "Template:Webarchive", "<includeonly>([{{{url}}} archived {{{date}}}])</includeonly>"
+    )
+    writer.write("Template:Dead link", "<includeonly>(dead since {{{date}}})</includeonly>")
+
+
+def parsed(writer: Writer, text: str) -> dict[str, Any]:
+    """What the wiki makes of the text, saved transformations included."""
+    told = writer.ask(
+        action="parse",
+        text=text,
+        title="Sandbox",
+        pst=1,
+        contentmodel="wikitext",
+        prop="text|externallinks|links|templates|sections|properties",
+        disablelimitreport=1,
+    )
+    found: dict[str, Any] = told["parse"]
+    return found
+
+
+def words(page: dict[str, Any]) -> str:
+    """The text that a reader sees."""
+    plain = re.sub(r"<[^>]*>", "", page["text"])
+    return " ".join(html.unescape(plain).split())
+
+
+@pytest.mark.parametrize("number", range(len(TITLES)))
+def test_an_archived_title_is_shown_letter_by_letter(writer: Writer, number: int) -> None:
+    """Nothing in a title is expanded, linked, signed or made bold (B15)."""
+    title = TITLES[number]
+    done = mend(f"<ref>{A}</ref>\n<references/>", lambda url: copied(url, title))
+    page = parsed(writer, done.text)
+    shown = " ".join(html.unescape(title).translate({0x202E: None, 0x202C: None}).split())
+    assert f"{shown} (2 January 2015, dead)" in words(page)
+    assert page["externallinks"] == [address(A)]
+    assert not page["links"]
+    assert [each["title"] for each in page["templates"]] == ["Template:Cite web"]
+    assert not page["sections"]
+
+
+def test_repairs_lead_readers_to_the_copies(writer: Writer) -> None:
+    """Citation, link, bare link, cell and tag, as the wiki shows them."""
+    text = (
+        f"a<ref>{{{{cite web|url={A}|title=One}}}}</ref>\n* [{A} Two]\n* see {A}, there\n"
+        f"{{|\n| [{A} Three] || x\n|}}\n<references/>"
+    )
+    page = parsed(writer, mend(text).text)
+    assert sorted(page["externallinks"]) == sorted([A, address(A)])
+    assert "One (2 January 2015, dead)" in words(page)
+    assert "Two (archived 2 January 2015)" in words(page)
+    assert f"see {A} (archived 2 January 2015), there" in words(page)
+    assert "Three (archived 2 January 2015) x" in words(page)
+    assert "dead since November 2026" in words(parsed(writer, mend(f"[{A} x]", lost).text))
+
+
+@pytest.mark.parametrize("number", range(len(URLS)))
+def test_a_message_shows_addresses_letter_by_letter(
+    wiki: Wiki, writer: Writer, number: int
+) -> None:
+    """A talk page's section has one line a link, the copy as its only link, and one signature (B16)."""
+    change = Repair(RepairKind.ARCHIVED, URLS[number], address(URLS[number]), "", "", ())
+    told = message([change], "en", Sender("7"), is_done=True)
+    page = parsed(writer, told.text)
+    assert len(page["externallinks"]) == 1
+    assert page["externallinks"][0].startswith(
+        "https://web.archive.org/web/20150102030405/http://x.test/"
+    )
+    assert not page["templates"]
+    assert not page["sections"]
+    assert page["text"].count("<li>") == 1
+    assert "<script" not in page["text"]
+    assert "<b>" not in page["text"]
+    assert " ".join(URLS[number].split()).split("<")[0].split("&")[0] in words(page)
+    assert words(page).count("(UTC)") == 1
+
+
+def test_a_summary_is_kept_whole(writer: Writer) -> None:
+    """The wiki shows the summary as it was told, with its one link."""
+    changes = [Repair(kind, A, address(A), "", "", ()) for kind in RepairKind for _ in range(12)]
+    told = summary(changes, "de", Sender("7", "User:Weboid/Run"))
+    page_id, rev_id = writer.write("Summarised", "x")
+    told_back = writer.act(action="edit", pageid=page_id, text="y", summary=told)["edit"]
+    found = writer.ask(
+        action="query",
+        revids=told_back["newrevid"],
+        prop="revisions",
+        rvprop="comment|parsedcomment",
+    )
+    (revision,) = found["query"]["pages"][0]["revisions"]
+    assert revision["comment"] == told
+    assert revision["parsedcomment"].count("<a ") == 1
+    assert rev_id

@@ -1,0 +1,107 @@
+"""{{bots}} and {{nobots}}: who may edit, and who may leave messages."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from wiki.wikitext.permission import is_busy, may_edit, may_message
+
+# What each template says to the bot "Weboid", as the template's documentation has it.
+VECTORS = {
+    "": True,
+    "robots are nice": True,
+    "{{bots}}": True,
+    "{{nobots}}": False,
+    "{{Nobots}}": False,
+    "{{ nobots }}": False,
+    "{{template:nobots}}": False,
+    "{{Vorlage:Nobots}}": False,
+    "{{nobots|Weboid}}": False,
+    "{{nobots|Other, AWB}}": True,
+    "{{nobots|all}}": False,
+    "{{bots|allow=all}}": True,
+    "{{bots|allow=none}}": False,
+    "{{bots|deny=all}}": False,
+    "{{bots|deny=none}}": True,
+    "{{bots|allow=Weboid}}": True,
+    "{{bots|allow=Other,Weboid}}": True,
+    "{{bots|allow=Other, weboid }}": True,
+    "{{bots|allow=Other}}": False,
+    "{{bots|allow=Other,AWB}}": False,
+    "{{bots|allow=WeboidTwo}}": False,
+    "{{bots|deny=Weboid}}": False,
+    "{{bots|deny=Other,Weboid}}": False,
+    "{{bots|deny=User:Weboid}}": False,
+    "{{bots|deny=Other}}": True,
+    "{{bots|deny=Weboid|allow=all}}": False,
+    "{{bots|allow=Weboid|deny=all}}": False,
+    "{{Bots |allow= |deny= }}": True,
+    "{{bots\n|deny = Weboid\n}}": False,
+    "{{BOTS|DENY=weboid}}": False,
+    "{{bots|deny=A}}{{bots|deny=Weboid}}": False,
+    "{{bots|allow=Weboid}}{{bots|allow=B}}": False,
+    "{{bots|optout=all}}": False,
+    "{{bots|optout=deadlink}}": True,
+    "{{bots|optout=nosource}}": True,
+    "{{bots|deny={{x}}}}": False,
+    "{{bots|deny=Other": False,
+    "{{nobots": False,
+    "{{nobotsplease}}": True,
+    "{{botswana}}": True,
+    "{{tl|nobots}}": True,
+    "[[Template:nobots]]": True,
+    "<!-- {{nobots}} -->": True,
+    "<nowiki>{{nobots}}</nowiki>": True,
+    "<!-- <nowiki> --> {{nobots}} <!-- </nowiki> -->": False,
+    "<nowiki/>{{nobots}}": False,
+    "<!-- {{nobots}}": True,
+}
+
+
+@pytest.mark.parametrize("text", VECTORS)
+def test_a_page_says_who_may_edit_it(text: str) -> None:
+    """Every form of the templates; what cannot be read is a no."""
+    assert may_edit(text, "Weboid") is VECTORS[text]
+
+
+@pytest.mark.parametrize(
+    ("text", "is_wanted"),
+    [
+        ("{{bots|optout=deadlink}}", False),
+        ("{{bots|optout=nosource,iabot}}", False),
+        ("{{bots|optout=nosource}}", True),
+        ("{{bots|optout=all}}", False),
+        ("{{nobots}}", False),
+        ("", True),
+    ],
+)
+def test_a_talk_page_says_what_messages_it_wants(text: str, is_wanted: bool) -> None:
+    """``optout=`` names kinds of messages (B16)."""
+    assert may_message(text, "Weboid") is is_wanted
+
+
+def test_spaces_and_underscores_are_the_same_in_names() -> None:
+    """As everywhere in a wiki."""
+    assert not may_edit("{{bots|deny=link_keeper}}", "Link Keeper")
+
+
+@pytest.mark.parametrize(
+    "text", ["{{in use}}", "{{In_use|1 h}}", "{{Inuse}}", "{{In Bearbeitung|x}}"]
+)
+def test_a_page_that_is_being_worked_on_is_known(text: str) -> None:
+    """The bot comes back later."""
+    assert is_busy(text)
+    assert not is_busy(f"<nowiki>{text}</nowiki>")
+
+
+@given(st.text("{}|=bots no<!->nwik/\n", max_size=200))
+def test_any_text_is_answered(text: str) -> None:
+    """Whatever stands there, there is an answer, and a ban in front of it holds."""
+    may_edit(text, "Weboid")
+    assert not may_edit("{{nobots}}" + text, "Weboid")
+
+
+def test_a_hostile_page_takes_no_time() -> None:
+    """Two megabytes of openings are read in one go."""
+    for piece in ("<!--", "{{bots|", "<nowiki>", "{{bots", "<pre "):
+        may_edit(piece * (2_000_000 // len(piece)), "Weboid")

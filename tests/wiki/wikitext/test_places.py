@@ -1,0 +1,64 @@
+"""Where a template may be put in."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from wiki.wikitext.places import fits
+
+REFERENCES = frozenset({"efn", "#tag:ref"})
+
+FITTING = [
+    "a ^ b",
+    "^",
+    "* [http://a.test b]^",
+    "<ref>a^</ref>",
+    "<ref name=x>a ^b</ref>",
+    "{{Infobox|a=b<ref>c^</ref>}}",
+    "{{Infobox|a={{x|<ref>c^</ref>}}}}",
+    "{{efn|a^b}}",
+    "{{#tag:ref|a^b|name=x}}",
+    "{{reflist|refs=\n<ref name=a>b^</ref>\n}}",
+    "<references>\n<ref name=a>b^</ref>\n</references>",
+    "{| class=x\n| a^ || b\n|}",
+    "[[File:A.png|thumb|a^]]",
+    "''a^''",
+    "'''a''^",
+    "{{a}}^",
+    "<small>a^</small>",
+    "{{unclosed|a ^",
+    "<ref>unclosed ^",
+]
+NOT_FITTING = [
+    "{{Infobox|a=b^c}}",
+    "{{Infobox|b^c}}",
+    "{{{a|b^}}}",
+    "{{a^}}",
+    "== a^b ==\n",
+    "<nowiki>a^b</nowiki>",
+    "<pre>a^b</pre>",
+    "<!-- a^b -->",
+    "<gallery>\nFile:A.png|a^b\n</gallery>",
+    "<syntaxhighlight>a^b</syntaxhighlight>",
+]
+
+
+@pytest.mark.parametrize("marked", FITTING)
+def test_a_template_may_stand_in_running_text(marked: str) -> None:
+    """In text, references, cells and captions, at the place of the mark."""
+    assert marked.index("^") in fits(marked.replace("^", ""), [marked.index("^")], REFERENCES)
+
+
+@pytest.mark.parametrize("marked", NOT_FITTING)
+def test_a_template_may_not_stand_elsewhere(marked: str) -> None:
+    """Not in another's parameters, headings, galleries, code, comments."""
+    at = marked.index("^")
+    assert not fits(marked.replace("^", ""), [at], REFERENCES)
+
+
+@given(st.text("ab{}[]|<>=ref/\n'*", max_size=80), st.lists(st.integers(0, 80), max_size=5))
+def test_any_text_is_answered(text: str, offsets: list[int]) -> None:
+    """Whatever stands there; places outside of it never fit."""
+    found = fits(text, offsets, REFERENCES)
+    assert all(0 <= each <= len(text) for each in found)
+    assert found <= set(offsets)

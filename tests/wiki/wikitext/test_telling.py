@@ -1,0 +1,116 @@
+"""Summaries and messages."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.wiki.wikitext.mending import read
+from wiki.wikitext.repairing_types import Repair, RepairKind
+from wiki.wikitext.rules import rules_for
+from wiki.wikitext.telling import LISTED, SUMMARY_LENGTH, Sender, message, summary
+
+COPY = "https://web.archive.org/web/20150102030405/http://x.test/a"
+SENDER = Sender("2f3a-17", "User:Weboid/Run", "Cbignore")
+
+
+def change(
+    kind: RepairKind = RepairKind.ARCHIVED, url: str = "http://x.test/a", copy: str = COPY
+) -> Repair:
+    """A change of that kind."""
+    return Repair(kind, url, copy, "before", "after", ())
+
+
+def test_a_summary_counts_what_was_done() -> None:
+    """With the job's number, and a link to the page that stops the bot (B14)."""
+    told = summary([change(), change(), change(RepairKind.TAGGED)], "en", SENDER)
+    assert told == (
+        "Mending links: 2 archived copies added, 1 link tagged as dead · #2f3a-17"
+        " · [[:User:Weboid/Run|stop this bot]]"
+    )
+
+
+def test_a_summary_speaks_the_wikis_language() -> None:
+    """German, with its variants; English for others."""
+    assert (
+        summary([change()], "de-AT", Sender("1"))
+        == "Weblinks repariert: 1 Archivversion ergänzt · #1"
+    )
+    assert summary([change()], "xx", Sender("1")) == "Mending links: 1 archived copy added · #1"
+
+
+@given(
+    st.text(max_size=600), st.text(max_size=600), st.lists(st.sampled_from(RepairKind), max_size=40)
+)
+def test_a_summary_is_never_too_long_or_broken(
+    job: str, page: str, kinds: list[RepairKind]
+) -> None:
+    """MediaWiki cuts what is longer: a link would lose its end."""
+    told = summary([change(kind) for kind in kinds], "de", Sender(job, page))
+    assert len(told) <= SUMMARY_LENGTH
+    assert told.count("[[") == told.count("]]") <= 1
+    assert "{{" not in told
+    assert "\n" not in told
+
+
+def test_a_message_says_what_was_done_and_what_to_do() -> None:
+    """A section with a line for each link, how to report a mistake, and a signature (B16)."""
+    told = message(
+        [change(), change(RepairKind.TAGGED, "http://x.test/b", "")], "en", SENDER, is_done=True
+    )
+    assert told.heading == "Links mended"
+    assert told.text.split("\n") == [
+        "Links on this page were looked at for some time, and a bot has changed these:",
+        "",
+        f"* http&#58;//x.test/a: an archived copy was added ([{COPY} copy])",
+        "* http&#58;//x.test/b: tagged as dead; no archived copy is known",
+        "",
+        "Is one of them wrong? Take the edit back: the link is then looked at again, and the change is not"
+        " repeated before a person has looked, too. <code><nowiki>{{Cbignore}}</nowiki></code> behind a"
+        " link keeps bots from it. ([[:User:Weboid/Run|stop this bot]]) #2f3a-17 ~~~~",
+    ]
+
+
+def test_a_proposal_says_that_nothing_was_changed() -> None:
+    """Where only messages are wanted, the page stays as it is (B16)."""
+    told = message([change()], "de", Sender("1"), is_done=False)
+    assert told.heading == "Defekte Weblinks"
+    assert "nichts geändert" in told.text
+
+
+def test_a_long_list_ends() -> None:
+    """A page of thousands of links gets no message of thousands of lines."""
+    told = message([change()] * 200, "en", Sender("1"), is_done=True)
+    assert told.text.count("\n* ") == LISTED + 1
+    assert "150 more" in told.text
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://x.test/]] {{evil}} [[",
+        "http://x.test/</nowiki><b>~~~~",
+        "http://x.test/'''a''' __TOC__ mailto:a@b",
+        "http://x.test/\n== Heading ==\n* x",
+        "http://x.test/&lt;b&gt;{{{1}}}<!--",
+    ],
+)
+def test_a_url_breaks_no_message(url: str) -> None:
+    """Links and their copies come from anybody's page: they are shown, and do nothing (B16)."""
+    told = message(
+        [change(url=url, copy=f"https://web.archive.org/web/2015/{url}")],
+        "en",
+        SENDER,
+        is_done=True,
+    )
+    assert told.text.count("\n") == 4
+    assert told.text.count("~~~") == 1
+    assert told.text.count("{{") == 1  # the hint's, in nowiki
+    assert told.text.count("[[") == 1
+    links = read(told.text, rules_for("en"))
+    assert len(links) == 1
+
+
+def test_an_address_that_is_none_is_not_linked() -> None:
+    """Only web addresses."""
+    told = message([change(copy="javascript:alert(1)")], "en", SENDER, is_done=True)
+    assert "javascript" not in told.text

@@ -1,0 +1,1 @@
+"""Wikitext as citations."""

@@ -1,0 +1,223 @@
+"""External links in flat text, by MediaWiki's rules: in brackets and bare.
+
+A bare URL begins at a word's edge and ends before white space (any of Unicode's), ``[ ] < > "`` and
+controls, two apostrophes, an escaped ``<``, ``>`` or no-break space; and ``, ; . : ! ?`` at its end are the
+sentence's, as is ``)`` when it has no ``(``. In brackets only the first of these rules hold, and a URL
+without a scheme (``//host``) is one, too.
+
+Held to a real MediaWiki by tests/wiki/wikitext/test_reading_mediawiki.py.
+"""
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+_SPACES = "\xa0\u1680\u2000-\u200a\u202f\u205f\u3000"
+_CHAR = rf'[^\]\[<>"\x00-\x20\x7f{_SPACES}\ufffd]'
+_ADDRESS = rf"(?:\[[0-9a-f:.]+\]|{_CHAR}){_CHAR}*"
+_SCHEMES = r"(?:https?|ftp)://"
+_FLAGS = re.IGNORECASE
+_BEGIN = re.compile(rf"\[//|{_SCHEMES}", _FLAGS)
+_REST = re.compile(_ADDRESS, _FLAGS)
+_RUN = re.compile(rf"{_CHAR}*")
+_WHOLE = re.compile(rf"(?:{_SCHEMES}|//){_ADDRESS}", _FLAGS)
+# A label may hold links to pages, whose brackets are not the end.
+_LABEL = re.compile(r"(?>\[\[[^\[\]\n]*\]\]|[^\]\x00-\x08\n-\x1f\ufffd])*+")
+_BLANKS = re.compile(rf"[ {_SPACES}]*")
+_QUOTES = re.compile(r"'{2,}")
+_CUT = re.compile(r"&[lg]t;")
+_CUT_BARE = re.compile(
+    r"&(?:[lg]t|nbsp|#x0*(?:3[ce]|a0)|#0*(?:60|62|160));", re.IGNORECASE | re.ASCII
+)
+_ENTITY_END = re.compile(r"&(?:[a-z]+|#x[\da-f]+|#\d+);\Z", re.IGNORECASE | re.ASCII)
+_LONGEST_ENTITY: Final = 40
+_NEAR: Final = 2_000  # characters in which the beginning of what a URL stands in is looked for
+_TAG_NAMES = (
+    "abbr|b|bdi|bdo|big|blockquote|br|caption|center|cite|code|col|colgroup|data|dd|del|dfn|div|dl|dt|em"
+    "|font|h[1-6]|hr|i|ins|kbd|li|link|mark|meta|ol|p|q|rb|rp|rt|rtc|ruby|s|samp|small|span|strike"
+    "|strong|sub|sup|table|td|th|time|tr|tt|u|ul|var|wbr"
+)
+_TAG = re.compile(rf"</?(?:{_TAG_NAMES})(?=[\s/>])", re.IGNORECASE | re.ASCII)
+_HTML = re.compile(rf"</?(?:{_TAG_NAMES})[\s/][^<>]*\Z", re.IGNORECASE | re.ASCII)
+
+
+@dataclass(slots=True)
+class Found:
+    """An external link; places are in the flat text.
+
+    Attributes:
+        start: of all of it.
+        end: of all of it.
+        url_start: of the URL.
+        url_end: of the URL.
+        label_start: of a bracketed link's text; equal to its end where there is none.
+        is_bracketed: whether it stands in brackets.
+    """
+
+    start: int
+    end: int
+    url_start: int
+    url_end: int
+    label_start: int = 0
+    is_bracketed: bool = False
+
+
+def is_url(text: str) -> bool:
+    """Whether the text is a URL from its first to its last character.
+
+    >>> is_url("https://a.test/x"), is_url("a.test/x")
+    (True, False)
+    """
+    return _WHOLE.fullmatch(text) is not None
+
+
+def find_links(text: str) -> list[Found]:
+    """The external links of a flat text, in their order."""
+    found: list[Found] = []
+    at = 0
+    hopeless = -1  # up to here nothing closes a bracket
+    for begin in _BEGIN.finditer(text):
+        start = begin.start()
+        if start < at:
+            continue
+        is_relative = text[start] == "["
+        rest = _REST.match(text, begin.end())
+        if rest is None:
+            continue
+        url_start = start + 1 if is_relative else start
+        end = _before_quotes(text, begin.end(), rest.end())
+        if is_relative or (start and text[start - 1] == "["):
+            if rest.end() > hopeless:
+                link = _bracketed(text, url_start, begin.end(), end)
+                if isinstance(link, Found):
+                    found.append(link)
+                    at = link.end
+                    continue
+                hopeless = link
+            if is_relative:
+                continue
+        bare = _bare(text, start, begin.end(), end)
+        if bare is not None:
+            found.append(bare)
+            at = _swallowed(text, end) if "|" not in text[bare.end : end] else bare.end
+    return found
+
+
+def _swallowed(text: str, end: int) -> int:
+    """Where the next link may begin: a sign that opens no tag is shown escaped, and goes on the URL."""
+    while text.startswith(("<", ">"), end) and not _TAG.match(text, end):
+        rest = _RUN.match(text, end + 1)
+        end = rest.end() if rest is not None else end + 1
+    return end
+
+
+def _before_quotes(text: str, address: int, end: int) -> int:
+    """Where the URL ends when italics or bold begin in it; of four quotes the first is a letter."""
+    quotes = _QUOTES.search(text, address, end)
+    if quotes is None:
+        return end
+    count = len(quotes[0])
+    return quotes.start() + (1 if count == 4 else max(count - 5, 0))
+
+
+def _bracketed(text: str, url_start: int, address: int, end: int) -> Found | int:
+    """The link, or the place up to which nothing closes its bracket."""
+    if end <= address:
+        return end
+    blanks = _BLANKS.match(text, end)
+    label_start = blanks.end() if blanks is not None else end
+    label = _LABEL.match(text, label_start)
+    close = label.end() if label is not None else label_start
+    if not text.startswith("]", close):
+        return close
+    cut = _CUT.search(text, address, end)
+    url_end = end
+    if cut is not None:
+        url_end = label_start = cut.start()
+        if url_end == address:
+            return close
+    return Found(url_start - 1, close + 1, url_start, url_end, label_start, is_bracketed=True)
+
+
+def _bare(text: str, start: int, address: int, end: int) -> Found | None:
+    before = text[start - 1 : start]
+    if before.isalnum() or before == "_":
+        return None
+    cut = _CUT_BARE.search(text, address, end)
+    if cut is not None:
+        end = cut.start()
+    near = text[max(0, start - _NEAR) : start]
+    line = near[near.rfind("\n") + 1 :].lstrip()
+    if line.startswith(("{|", "|-")):
+        return None
+    if line[:1] in ("|", "!"):
+        end = _before_cell(text, line, address, end)
+        if end < 0:
+            return None
+    elif line[:1] == "=":
+        end = _in_heading(text, line, end)
+    # Letters directly behind a link to a page are a part of that.
+    if near.endswith("]]") and near.rfind("[[") > near.rfind("]]", 0, -2):
+        return None
+    end = _within_link(text, near, address, end)
+    end = _without_stops(text, start, end)
+    if end <= address or _is_in_tag(near):
+        return None
+    return Found(start, end, start, end, end)
+
+
+def _without_stops(text: str, start: int, end: int) -> int:
+    """Where the URL ends when the punctuation behind it is the sentence's."""
+    stops = ",;.:!?" if "(" in text[start:end] else ",;.:!?)"
+    cut = end
+    while cut > start and text[cut - 1] in stops:
+        cut -= 1
+    if cut < end and text[cut] == ";":
+        near = text[max(start, cut - _LONGEST_ENTITY) : cut + 1]
+        if _ENTITY_END.search(near):
+            cut += 1
+    return cut
+
+
+def _before_cell(text: str, line: str, address: int, end: int) -> int:
+    """Where the URL ends in a table's row, whose next cell may follow directly; -1 in attributes."""
+    for mark in ("||", "!!") if line[0] == "!" else ("||",):
+        cell = text.find(mark, address, end)
+        end = end if cell < 0 else cell
+    before = line[max(line.rfind("||") + 2, line.rfind("!!") + 2, 1) :]
+    if "|" not in before and "[[" not in before and "|" in text[address:end]:
+        return -1  # what stands before a cell's own bar are its attributes
+    is_open = before.count('"') % 2 == 1 and "=" in before and "|" not in before
+    return -1 if is_open else end
+
+
+def _in_heading(text: str, line: str, end: int) -> int:
+    """Where the URL ends in a heading, whose closing signs may follow directly."""
+    if text[end : end + 1] not in ("", "\n"):
+        return end
+    level = len(line) - len(line.lstrip("="))
+    while level and text[end - 1] == "=":
+        end -= 1
+        level -= 1
+    return end
+
+
+def _within_link(text: str, near: str, address: int, end: int) -> int:
+    """Where the URL ends in a picture's caption; -1 in a link to a page, which is all one link."""
+    opened = near.rfind("[[")
+    if opened < 0 or near.find("]]", opened) >= 0 or near.find("\n", opened) >= 0:
+        return end
+    if text.find("]]", end, end + _NEAR) < 0:
+        return end
+    if near[opened + 2 :].partition(":")[0].strip().casefold() in _PICTURES:
+        bar = text.find("|", address, end)
+        return end if bar < 0 else bar
+    return -1 if "|" in near[opened:] else end
+
+
+def _is_in_tag(near: str) -> bool:
+    tag = near.rfind("<")
+    return tag >= 0 and _HTML.match(near, tag) is not None
+
+
+_PICTURES: Final = frozenset(("file", "image", "datei", "bild", "media"))

@@ -1,0 +1,217 @@
+"""What a bot says of its edits: the summary, and the message on a talk page (B14, B16).
+
+In English and German; a wiki of another language gets English. Whatever comes from a page or a wiki
+(titles, URLs, names) is written so that it means nothing but itself.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from wiki.wikitext.escaping import as_plain, is_url_safe, url_value
+from wiki.wikitext.repairing_types import Repair, RepairKind
+
+SUMMARY_LENGTH: Final = 500  # code points that MediaWiki keeps
+LISTED: Final = 50  # changes that a message lists one by one
+_URL_SHOWN: Final = 300
+_NO_TITLE = re.compile(r"[\[\]{}|<>#\x00-\x1f\x7f]+|~{3,}")
+
+
+class Message(NamedTuple):
+    """A section for a talk page.
+
+    Attributes:
+        heading: its title, without ``==``.
+        text: its wikitext, signed.
+    """
+
+    heading: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Sender:
+    """Who speaks, and where more is to be found.
+
+    Attributes:
+        job: the edit's number, told so that it can be asked about.
+        run_page: the page that stops the bot; empty without one.
+        hold: the template that keeps bots from a link; empty when the wiki has none.
+    """
+
+    job: str
+    run_page: str = ""
+    hold: str = ""
+
+
+@dataclass(frozen=True)
+class _Words:
+    """One language."""
+
+    counted: Mapping[RepairKind, tuple[str, str]]  # one, several
+    done: Mapping[RepairKind, str]
+    begin: str
+    stop: str
+    heading: str
+    heading_wanted: str
+    intro: str
+    intro_wanted: str
+    copy: str
+    more: str
+    wrong: str
+    wrong_wanted: str
+    hold: str
+
+
+_ENGLISH: Final = _Words(
+    counted={
+        RepairKind.CONVERTED: (
+            "bare reference given its copy",
+            "bare references given their copies",
+        ),
+        RepairKind.ARCHIVED: ("archived copy added", "archived copies added"),
+        RepairKind.MOVED: (
+            "archive address put in its place",
+            "archive addresses put in their place",
+        ),
+        RepairKind.REPLACED: ("wrong archive address replaced", "wrong archive addresses replaced"),
+        RepairKind.MARKED: ("link marked as dead", "links marked as dead"),
+        RepairKind.TAGGED: ("link tagged as dead", "links tagged as dead"),
+        RepairKind.REVIVED: ("link works again", "links work again"),
+        RepairKind.TIDIED: ("archive address tidied", "archive addresses tidied"),
+    },
+    done={
+        RepairKind.CONVERTED: "a bare reference became a citation with an archived copy",
+        RepairKind.ARCHIVED: "an archived copy was added",
+        RepairKind.MOVED: "the archive's address moved to its own place, the link came back",
+        RepairKind.REPLACED: "the archive's address that stood there shows no copy of it; now one does",
+        RepairKind.MARKED: "marked as dead, so that readers get the archived copy",
+        RepairKind.TAGGED: "tagged as dead; no archived copy is known",
+        RepairKind.REVIVED: "works again, and is no longer marked as dead",
+        RepairKind.TIDIED: "the archive's address was written in its present form",
+    },
+    begin="Mending links: ",
+    stop="stop this bot",
+    heading="Links mended",
+    heading_wanted="Links to mend",
+    intro="Links on this page were looked at for some time, and a bot has changed these:",
+    intro_wanted="Links on this page were looked at for some time. A bot proposes to change these:",
+    copy="copy",
+    more="… and {count} more.",
+    wrong=(
+        "Is one of them wrong? Take the edit back: the link is then looked at again, and the change is"
+        " not repeated before a person has looked, too."
+    ),
+    wrong_wanted="Nothing was changed on the page itself.",
+    hold="{tag} behind a link keeps bots from it.",
+)
+_GERMAN: Final = _Words(
+    counted={
+        RepairKind.CONVERTED: (
+            "bloßer Einzelnachweis mit Archivversion versehen",
+            "bloße Einzelnachweise mit Archivversionen versehen",
+        ),
+        RepairKind.ARCHIVED: ("Archivversion ergänzt", "Archivversionen ergänzt"),
+        RepairKind.MOVED: ("Archivadresse eingeordnet", "Archivadressen eingeordnet"),
+        RepairKind.REPLACED: ("falsche Archivadresse ersetzt", "falsche Archivadressen ersetzt"),
+        RepairKind.MARKED: ("Link als tot gekennzeichnet", "Links als tot gekennzeichnet"),
+        RepairKind.TAGGED: ("toter Link markiert", "tote Links markiert"),
+        RepairKind.REVIVED: ("Link geht wieder", "Links gehen wieder"),
+        RepairKind.TIDIED: ("Archivadresse aufgeräumt", "Archivadressen aufgeräumt"),
+    },
+    done={
+        RepairKind.CONVERTED: "aus der bloßen Adresse wurde ein Nachweis mit Archivversion",
+        RepairKind.ARCHIVED: "eine Archivversion wurde ergänzt",
+        RepairKind.MOVED: "die Archivadresse steht nun an ihrer Stelle, der Link ist wieder da",
+        RepairKind.REPLACED: "die Archivadresse zeigte keine Kopie davon; nun steht dort eine",
+        RepairKind.MARKED: "als tot gekennzeichnet, damit die Archivversion gezeigt wird",
+        RepairKind.TAGGED: "als tot markiert; eine Archivversion ist nicht bekannt",
+        RepairKind.REVIVED: "geht wieder und ist nicht mehr als tot gekennzeichnet",
+        RepairKind.TIDIED: "die Archivadresse steht nun in ihrer heutigen Form da",
+    },
+    begin="Weblinks repariert: ",
+    stop="Bot anhalten",
+    heading="Reparierte Weblinks",
+    heading_wanted="Defekte Weblinks",
+    intro="Die Weblinks dieser Seite wurden längere Zeit geprüft. Ein Bot hat diese geändert:",
+    intro_wanted="Die Weblinks dieser Seite wurden längere Zeit geprüft. Ein Bot schlägt vor, diese zu ändern:",
+    copy="Archivversion",
+    more="… und {count} weitere.",
+    wrong=(
+        "Ist etwas davon falsch? Dann bitte die Bearbeitung zurücksetzen: Der Link wird erneut geprüft,"
+        " und die Änderung wird nicht wiederholt, bevor ein Mensch nachgesehen hat."
+    ),
+    wrong_wanted="Auf der Seite selbst wurde nichts geändert.",
+    hold="{tag} hinter einem Link hält Bots von ihm fern.",
+)
+_WORDS: Final = {"en": _ENGLISH, "de": _GERMAN}
+
+
+def summary(changes: Sequence[Repair], language: str, sender: Sender) -> str:
+    """The edit's summary, at most `SUMMARY_LENGTH` code points: what was done how often, and the job.
+
+    Args:
+        changes: what was done.
+        language: of the wiki.
+        sender: who speaks.
+    """
+    words = _words(language)
+    found = Counter(each.kind for each in changes)
+    told = ", ".join(
+        f"{count} {words.counted[kind][count > 1]}" for kind in RepairKind if (count := found[kind])
+    )
+    run_page = _title(sender.run_page)
+    link = f" · [[:{run_page}|{words.stop}]]" if run_page else ""
+    text = f"{words.begin}{told or '0'} · {_job(sender.job)}{link}"
+    return text if len(text) <= SUMMARY_LENGTH else text.removesuffix(link)[:SUMMARY_LENGTH]
+
+
+def message(changes: Sequence[Repair], language: str, sender: Sender, *, is_done: bool) -> Message:
+    """What is said on the talk page (B16).
+
+    Args:
+        changes: what was done, or would be.
+        language: of the wiki.
+        sender: who speaks.
+        is_done: the page was edited; else that is proposed.
+    """
+    words = _words(language)
+    lines = [words.intro if is_done else words.intro_wanted, ""]
+    lines += [_line(each, words) for each in changes[:LISTED]]
+    if len(changes) > LISTED:
+        lines.append(f"* {words.more.format(count=len(changes) - LISTED)}")
+    lines += ["", " ".join(_ends(words, sender, is_done=is_done))]
+    return Message(words.heading if is_done else words.heading_wanted, "\n".join(lines))
+
+
+def _line(change: Repair, words: _Words) -> str:
+    address = url_value(change.archive_url)
+    has_link = is_url_safe(address) and address.startswith(("https://", "http://"))
+    copy = f" ([{address} {words.copy}])" if has_link else ""
+    return f"* {as_plain(change.url, _URL_SHOWN)}: {words.done[change.kind]}{copy}"
+
+
+def _ends(words: _Words, sender: Sender, *, is_done: bool) -> Iterable[str]:
+    yield words.wrong if is_done else words.wrong_wanted
+    hold = _title(sender.hold)
+    if hold:
+        yield words.hold.format(tag=f"<code><nowiki>{{{{{hold}}}}}</nowiki></code>")
+    run_page = _title(sender.run_page)
+    if run_page:
+        yield f"([[:{run_page}|{words.stop}]])"
+    yield f"{_job(sender.job)} ~~~~"
+
+
+def _words(language: str) -> _Words:
+    return _WORDS.get(language.casefold().partition("-")[0], _ENGLISH)
+
+
+def _title(text: str) -> str:
+    """A page's title within a link; what no title may have is left out."""
+    return " ".join(_NO_TITLE.sub(" ", text).split())[:255]
+
+
+def _job(text: str) -> str:
+    return "#" + re.sub(r"[^\w.-]", "", text)[:64]
