@@ -1,0 +1,27 @@
+"""A real MediaWiki for each module of tests that asks for one, and who writes on it."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.sites.mediawiki import Wiki, running_wiki
+from tests.wiki.writing import Writer, make_bot
+
+
+@pytest.fixture(scope="module")
+def wiki() -> Iterator[Wiki]:
+    """A wiki that knows its own address, shared by a module's tests (mark them slow)."""
+    with running_wiki(server="self") as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def writer(wiki: Wiki) -> Writer:
+    """Its administrator, logged in."""
+    return Writer(wiki.api())
+
+
+@pytest.fixture(scope="module")
+def bot_name(wiki: Wiki) -> str:
+    """The login of an account with the bot flag; its password: `tests.wiki.writing.BOT_SECRET`."""
+    return make_bot(wiki)

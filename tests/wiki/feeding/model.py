@@ -1,0 +1,224 @@
+"""A wiki in memory, in the form in which the feeder asks one: for what takes a real one too long."""
+
+import json
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+
+from core.errors import TransientError
+from wiki.api.changes import ChangeBatch
+from wiki.api.facts import Change, ChangeKind, Namespace, SiteFacts, WikiPage
+from wiki.feeding.source import Listed, Listing
+
+START = datetime(2026, 11, 21, 12, tzinfo=UTC)
+SPACES = {
+    0: Namespace(0, "", "", is_content=True),
+    2: Namespace(2, "User", "User"),
+    10: Namespace(10, "Template", "Template"),
+    14: Namespace(14, "Category", "Category"),
+}
+FACTS = SiteFacts(
+    "modelwiki", "Model", (1, 43, 0), "en", "https://model.net", "https://model.net/$1", SPACES
+)
+
+
+@dataclass
+class ModelWiki:
+    """Pages that tests write, and a list of changes that may be cut off.
+
+    Attributes:
+        now: its clock.
+        at_once: changes and list entries of one answer.
+        trouble: raised by the next questions, one each.
+        trouble_at: the question, from now on, that gets no answer; 0: all do.
+        late: pages whose new links are not in its table yet: as after a save.
+    """
+
+    now: datetime = START
+    at_once: int = 3
+    facts_now: SiteFacts = FACTS
+    there: dict[int, WikiPage] = field(default_factory=dict)
+    deleted: dict[str, WikiPage] = field(default_factory=dict)
+    log: list[Change] = field(default_factory=list)
+    forgotten: int = 0
+    trouble: list[Exception] = field(default_factory=list)
+    trouble_at: int = 0
+    late: dict[int, tuple[str, ...]] = field(default_factory=dict)
+    asked: list[str] = field(default_factory=list)
+    _last_page: int = 0
+    _last_rev: int = 0
+
+    # What people do.
+
+    def titled(self, title: str) -> WikiPage | None:
+        """The page of that name."""
+        return next((page for page in self.there.values() if page.title == title), None)
+
+    def edit(
+        self,
+        title: str,
+        *links: str,
+        categories: Sequence[str] = (),
+        uses: Sequence[str] = (),
+        text: str = "",
+    ) -> int:
+        """Write a page; its number."""
+        old = self.titled(title)
+        if old is None:
+            self._last_page += 1
+        page = WikiPage(
+            page_id=old.page_id if old else self._last_page,
+            title=title,
+            namespace=_space(title),
+            rev_id=self._rev(),
+            touched=self.now,
+            links=links,
+            categories=tuple(categories),
+            templates=tuple(uses),
+            text=text,
+        )
+        self.there[page.page_id] = page
+        self._note(ChangeKind.EDIT if old else ChangeKind.NEW, page, page_id=page.page_id)
+        return page.page_id
+
+    def move(self, title: str, target: str, *, redirect: bool = True) -> None:
+        """Move a page, over whatever is there."""
+        page = self.titled(title)
+        assert page is not None
+        over = self.titled(target)
+        if over is not None:
+            self.delete(target)
+        self.there[page.page_id] = replace(
+            page, title=target, namespace=_space(target), rev_id=self._rev()
+        )
+        self._note(ChangeKind.MOVE, page, page_id=page.page_id, target=target)
+        if redirect:
+            self._last_page += 1
+            self.there[self._last_page] = WikiPage(
+                self._last_page, title, _space(title), is_redirect=True, rev_id=self._rev()
+            )
+
+    def delete(self, title: str) -> None:
+        """Delete a page."""
+        page = self.titled(title)
+        assert page is not None
+        del self.there[page.page_id]
+        self.deleted[title] = page
+        self._note(ChangeKind.DELETE, page, page_id=0)
+
+    def restore(self, title: str) -> None:
+        """Restore a page under a number of its own, as wikis did that had lost the old one."""
+        page = self.deleted.pop(title)
+        self._last_page += 1
+        self.there[self._last_page] = replace(
+            page, page_id=self._last_page, title=title, rev_id=self._rev()
+        )
+        self._note(ChangeKind.RESTORE, page, page_id=self._last_page)
+
+    def forget(self) -> None:
+        """Forget all changes until now, as after 90 days."""
+        self.forgotten = len(self.log)
+
+    def _rev(self) -> int:
+        self._last_rev += 1
+        return self._last_rev
+
+    def _note(self, kind: ChangeKind, page: WikiPage, *, page_id: int, target: str = "") -> None:
+        self.now += timedelta(seconds=1)
+        self.log.append(
+            Change(
+                rc_id=len(self.log) + 1,
+                kind=kind,
+                moment=self.now,
+                page_id=page_id,
+                namespace=page.namespace,
+                title=page.title,
+                rev_id=self._last_rev,
+                target_title=target,
+                target_namespace=_space(target) if target else 0,
+            )
+        )
+
+    # What the feeder asks.
+
+    def _ask(self, what: str) -> None:
+        self.asked.append(what)
+        if self.trouble:
+            raise self.trouble.pop(0)
+        if self.trouble_at:
+            self.trouble_at -= 1
+            if not self.trouble_at:
+                raise TransientError("The wiki is away.")
+
+    async def facts(self) -> SiteFacts:
+        """The wiki as it describes itself now."""
+        self._ask("facts")
+        return self.facts_now
+
+    async def changes(self, cursor: str) -> ChangeBatch:
+        """What changed since that cursor was told."""
+        self._ask("changes")
+        # At first contact the last two minutes are told, too.
+        start = json.loads(cursor)["at"] if cursor else max(len(self.log) - 120, 0)
+        is_gap = not cursor or start < self.forgotten
+        start = max(start, self.forgotten)
+        end = min(start + self.at_once, len(self.log))
+        text = json.dumps({"at": end})
+        found = tuple(self.log[start:end])
+        return ChangeBatch(found, text, is_gap, end == len(self.log), self.now)
+
+    async def pages(
+        self, ids: Collection[int] = (), titles: Collection[str] = (), *, is_classed: bool = False
+    ) -> Sequence[WikiPage]:
+        """Pages as they are now."""
+        self._ask(f"pages {sorted(ids) or sorted(titles)}")
+        found = [self.there.get(each, WikiPage(each, "", 0, is_missing=True)) for each in ids]
+        found += [self.titled(each) or WikiPage(0, each, 0, is_missing=True) for each in titles]
+        return [self._shown(page, is_classed=is_classed) for page in found]
+
+    def _shown(self, page: WikiPage, *, is_classed: bool) -> WikiPage:
+        links = self.late.get(page.page_id, page.links)
+        if is_classed or page.is_missing:
+            return replace(page, links=links)
+        return replace(page, links=links, categories=None, templates=None)
+
+    async def size(self, namespaces: Collection[int]) -> int:
+        """How many pages."""
+        return sum(page.namespace in namespaces for page in self.there.values())
+
+    async def listed(self, namespace: int, start: str = "") -> Listing:
+        """Pages of a namespace that are no redirects."""
+        self._ask("listed")
+        pages = [
+            page
+            for page in self.there.values()
+            if page.namespace == namespace and not page.is_redirect
+        ]
+        return self._part(pages, start)
+
+    async def using(self, title: str, resume: str = "") -> Listing:
+        """Pages that use a template."""
+        self._ask("using")
+        pages = [page for page in self.there.values() if title in (page.templates or ())]
+        return self._part(pages, resume)
+
+    async def members(self, category: str, resume: str = "", *, are_categories: bool) -> Listing:
+        """What is in a category itself."""
+        self._ask("members")
+        pages = [
+            page
+            for page in self.there.values()
+            if category in (page.categories or ()) and (page.namespace == 14) == are_categories
+        ]
+        return self._part(pages, resume)
+
+    def _part(self, pages: list[WikiPage], start: str) -> Listing:
+        after = sorted((page for page in pages if page.title >= start), key=lambda page: page.title)
+        part, rest = after[: self.at_once], after[self.at_once :]
+        listed = tuple(Listed(page.page_id, page.title, page.namespace) for page in part)
+        return Listing(listed, rest[0].title if rest else "")
+
+
+def _space(title: str) -> int:
+    head = title.partition(":")[0]
+    return next((each.id for each in SPACES.values() if each.name and each.name == head), 0)

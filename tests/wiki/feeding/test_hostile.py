@@ -1,0 +1,147 @@
+"""Pages that want to break the feeder, on both databases: they keep no other page from being read."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import date
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from links.books.feeds import feeds_of
+from links.store.store import Store
+from tests.wiki.feeding.conftest import opened
+from tests.wiki.feeding.model import FACTS
+from tests.wiki.feeding.test_rounds import Modelled
+from wiki.api.facts import SiteFacts, WikiPage
+from wiki.feeding.citing import citing
+from wiki.feeding.desk import Shared
+from wiki.feeding.feed import WikiFeed
+from wiki.feeding.reading import Cite
+from wiki.settings import WikiSettings
+from wiki.wikitext.citations import Citation, Span, Way
+
+NASTY = st.one_of(
+    st.text(max_size=40),
+    st.text(
+        st.characters(min_codepoint=0, max_codepoint=0x2FFF, exclude_categories=[]), max_size=30
+    ),
+    st.sampled_from(["", "\0", "\ud800", "x" * 3000, "A\u202eB", "_", "Category:", ":"]),
+)
+URLS = st.one_of(NASTY, NASTY.map(lambda text: f"https://a.net/{text}"), st.just("//b.net/x"))
+PAGES = st.builds(
+    WikiPage,
+    page_id=st.sampled_from([1, 2, 2**39, 2**40, 2**70, -1]),
+    title=NASTY,
+    namespace=st.sampled_from([0, 2**31, -5]),
+    is_redirect=st.booleans(),
+    model=st.sampled_from(["wikitext", "\0"]),
+    links=st.lists(URLS, max_size=5).map(tuple),
+    interwiki_links=st.lists(st.tuples(NASTY, NASTY), max_size=3).map(tuple),
+    categories=st.lists(NASTY, max_size=3).map(tuple),
+    text=st.one_of(NASTY, st.just("{{" * 500), st.just("[https://a.net/\0 x] {{cite web|url=")),
+)
+
+
+def _nasty_cite(_facts: SiteFacts, _settings: WikiSettings) -> Cite:
+    def cite(_text: str) -> Sequence[Citation]:
+        at = Span(0, 1)
+        copy = "https://x/\0\ud800" * 2000
+        return (
+            Citation("https://good.net/", Way.BARE, at, at, archive_url=copy),
+            Citation("\ud800", Way.CITATION, at, at, access_date=date(1, 1, 1)),
+        )
+
+    return cite
+
+
+def _follow(store: Store, hostile: list[WikiPage]) -> Modelled:
+    """A feeder that has read hostile pages, then a good one; sweeps and all."""
+    fed = Modelled(store)
+    fed.set(not_categories=["Secret"])
+    for cite in (citing(fed.clock), _nasty_cite):
+        shared = Shared(store, fed.archive, fed.clock, "test", cite)
+        fed.feed = WikiFeed(fed.wiki, fed.model, shared)
+        fed.model.edit("Good", "https://good.net/")
+        for page in hostile:
+            fed.model.there[page.page_id] = page
+            told = replace(
+                fed.model.log[-1],
+                rc_id=0,
+                page_id=page.page_id,
+                namespace=page.namespace,
+                title=page.title,
+            )
+            fed.model.log.append(told)
+        good = fed.model.edit("Good 2", "https://good.net/")
+        fed.work()
+        fed.clock.tick(days=8)
+        fed.work()
+        assert fed.links(good) == ["https://good.net/"]
+    return fed
+
+
+@given(st.lists(PAGES, min_size=1, max_size=3))
+@settings(
+    max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+def test_no_page_keeps_another_from_being_read(
+    tmp_path_factory: pytest.TempPathFactory, hostile: list[WikiPage]
+) -> None:
+    """Whatever stands in titles, links, categories and text."""
+    store = opened(tmp_path_factory.mktemp("hostile"))
+    _follow(store, hostile)
+    store.close()
+
+
+def test_both_databases_take_what_hostile_pages_hold(store: Store) -> None:
+    """What no text of a database may hold is left out or escaped."""
+    hostile = [
+        WikiPage(7, "A\0", 0, links=("https://a.net/\0", "\ud800", "https://b.net/")),
+        WikiPage(
+            8, "B", 0, links=("https://a.net/\ud800", "https://b.net/x"), categories=(), text="\0{{"
+        ),
+        WikiPage(9, "C\ud800", 0, categories=("Category:\0",)),
+    ]
+    fed = _follow(store, hostile)
+
+    assert fed.known() == ["B", "Good", "Good 2"]
+    assert set(fed.taken()) == {"https://good.net/", "https://b.net/x"}
+
+
+def test_a_wiki_that_names_itself_oddly_is_fed(store: Store) -> None:
+    """Its database, its server and its templates may be called anything."""
+    fed = Modelled(store)
+    fed.model.facts_now = SiteFacts(
+        *("a\0\ud800", "", (), "xx\0", "\0", ""), namespaces=FACTS.namespaces
+    )
+    fed.model.edit("Template:\ud800\0", "https://a.net/")
+    fed.model.edit("A", "https://a.net/", uses=["Template:\ud800\0"])
+    fed.work()
+    fed.clock.tick(hours=7)
+    fed.work()
+
+    assert fed.known() == ["A"]
+    with store.snapshot() as reader:
+        assert feeds_of(reader, fed.wiki.id)["changes"].trouble == ""
+
+
+def test_a_feeder_works_on_both_databases(store: Store) -> None:
+    """Saves, removals, deletions, leases and sweeps, from the change to the archive."""
+    fed = Modelled(store)
+    first = fed.model.edit("A", "https://a.net/", "https://b.net/")
+    fed.model.edit("B", "https://c.net/")
+    fed.work()
+    fed.model.edit("A", "https://b.net/")
+    fed.model.delete("B")
+    fed.work()
+    fed.clock.tick(days=8)
+    done = fed.work()
+    fed.feed.desk.give_back()
+    asyncio.run(fed.feeder("second").round())
+
+    assert (fed.known(), fed.links(first)) == (["A"], ["https://b.net/"])
+    assert set(fed.taken()) == {"https://a.net/", "https://b.net/", "https://c.net/"}
+    assert done[-1].sweep is not None
+    assert done[-1].sweep.is_done

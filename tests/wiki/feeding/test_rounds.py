@@ -1,0 +1,394 @@
+"""Rounds of a feeder on a wiki in memory: what a real one does too seldom, or too slowly."""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import select
+
+from core.errors import BodyTooLargeError, TransientError
+from links.books.feeds import FeedHeldError, feeds_of
+from links.books.pages import mark_stale, number_of
+from links.books.urls import urls_by_id
+from links.books.wikis import change_wiki, ensure_wiki, parse_wiki
+from links.store.schema import pages, refs
+from links.store.store import Store
+from tests.wiki.feeding.conftest import Keeping, Ticking, opened
+from tests.wiki.feeding.model import FACTS, START, ModelWiki
+from wiki.feeding.desk import Shared, WikiRenamedError
+from wiki.feeding.feed import Done, WikiFeed
+
+
+class Modelled:
+    """A registry that is fed by a wiki in memory."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self.model = ModelWiki(at_once=50)
+        self.archive = Keeping()
+        self.clock = Ticking(START)
+        with store.writing() as rows:
+            known = ensure_wiki(rows, parse_wiki("modelwiki"), day=0)
+            self.wiki = change_wiki(rows, known, url="https://model.net/api.php")
+        self.feed = self.feeder("test")
+
+    def feeder(self, holder: str) -> WikiFeed:
+        """Another process."""
+        shared = Shared(self.store, self.archive, self.clock, holder)
+        return WikiFeed(self.wiki, self.model, shared)
+
+    def set(self, **feed: Any) -> None:
+        """Change the settings of the feed."""
+        with self.store.writing() as rows:
+            self.wiki = change_wiki(rows, self.wiki, settings={"feed": feed})
+
+    def work(self, *, sweeps: bool = True) -> list[Done]:
+        """Rounds until nothing is left to do."""
+        done = [asyncio.run(self.feed.round(is_rung=True, sweeps=sweeps))]
+        while done[-1].is_busy:
+            done.append(asyncio.run(self.feed.round(sweeps=sweeps)))
+        return done
+
+    def links(self, page_id: int) -> list[str]:
+        """The links that a page has by the registry."""
+        with self.store.reading() as rows:
+            found = select(refs.c.url_id).where(
+                refs.c.page == number_of(self.wiki.id, page_id), refs.c.gone_day.is_(None)
+            )
+            ids = list(rows.execute(found).scalars())
+            return sorted(row.url for row in urls_by_id(rows, ids).values())
+
+    def known(self) -> list[str]:
+        """The titles of the pages that the registry has."""
+        with self.store.reading() as rows:
+            return sorted(rows.execute(select(pages.c.title)).scalars())
+
+    def taken(self) -> list[str]:
+        """What was archived, in order."""
+        return [each.url for each in self.archive.taken]
+
+
+@pytest.fixture
+def fed(tmp_path: Path) -> Iterator[Modelled]:
+    """A wiki that was swept."""
+    store = opened(tmp_path)
+    made = Modelled(store)
+    made.work()
+    yield made
+    store.close()
+
+
+def test_links_that_come_to_the_table_late_are_found(fed: Modelled) -> None:
+    """A page is looked at again some seconds after it was saved: wikis write links after the change."""
+    page_id = fed.model.edit("A", "https://late.net/")
+    fed.model.late[page_id] = ()
+    fed.work()
+    assert fed.links(page_id) == []
+
+    fed.model.late.clear()
+    fed.clock.tick(seconds=30)
+    fed.work()
+
+    assert fed.links(page_id) == ["https://late.net/"]
+    assert fed.taken() == ["https://late.net/"]
+
+
+def test_a_change_is_noted_with_what_it_brought_or_not_at_all(fed: Modelled) -> None:
+    """A feeder that dies while it reads the changed pages finds the change again."""
+    page_id = fed.model.edit("A", "https://a.net/")
+    fed.model.trouble_at = 2
+
+    with pytest.raises(TransientError):
+        asyncio.run(fed.feed.round(is_rung=True))
+    fed.feed = fed.feeder("test")
+    fed.work(sweeps=False)
+
+    assert fed.links(page_id) == ["https://a.net/"]
+
+
+def test_a_wiki_of_another_name_is_refused(fed: Modelled) -> None:
+    """At the address is another wiki: nothing is changed, and the sentence says what to do."""
+    page_id = fed.model.edit("A", "https://a.net/")
+    fed.work()
+    fed.model.facts_now = FACTS.__class__(
+        *("other", "Other", (1, 43), "en", "https://other.net", "https://other.net/$1"),
+        FACTS.namespaces,
+    )
+    fed.model.there.clear()
+    fed.clock.tick(hours=2)
+
+    with pytest.raises(WikiRenamedError, match="weboid wiki add"):
+        asyncio.run(fed.feed.round(is_rung=True))
+
+    assert fed.links(page_id) == ["https://a.net/"]
+
+
+def test_two_processes_never_feed_one_wiki(fed: Modelled) -> None:
+    """The second is refused until the first has ended, or was silent for longer than its lease."""
+    second = fed.feeder("second")
+    with pytest.raises(FeedHeldError):
+        asyncio.run(second.round())
+
+    fed.clock.tick(seconds=100)
+    asyncio.run(second.round())
+
+    with pytest.raises(FeedHeldError):
+        asyncio.run(fed.feed.round())
+
+
+def test_what_was_forgotten_by_the_wiki_is_found_by_a_sweep(fed: Modelled) -> None:
+    """After a silence longer than the wiki keeps changes every page is read anew."""
+    first = fed.model.edit("A", "https://a.net/")
+    fed.work()
+    fed.model.edit("A", "https://b.net/")
+    second = fed.model.edit("B", "https://c.net/")
+    fed.model.forget()
+    fed.clock.tick(days=3)
+
+    done = fed.work()
+
+    assert any(each.followed.is_gap for each in done)
+    assert (fed.links(first), fed.links(second)) == (["https://b.net/"], ["https://c.net/"])
+
+
+def test_a_sweep_goes_on_where_it_was_stopped(fed: Modelled) -> None:
+    """Its cursor is kept: a list that was gone through is not gone through again."""
+    fed.model.at_once = 2
+    for letter in "ABCDEF":
+        fed.model.edit(letter, f"https://{letter.lower()}.net/")
+    fed.work()
+    fed.clock.tick(days=8)
+    asyncio.run(fed.feed.round())
+    asyncio.run(fed.feed.round())
+    fed.model.asked.clear()
+
+    fed.feed = fed.feeder("test")
+    done = fed.work()
+
+    assert "pages [1, 2]" not in fed.model.asked
+    assert "pages [5, 6]" in fed.model.asked
+    assert done[-1].sweep is not None
+    assert done[-1].sweep.pages == 6
+
+
+def test_the_first_sweep_archives_what_was_imported_before(tmp_path: Path) -> None:
+    """Links that the registry has from elsewhere are new to the archive all the same."""
+    store = opened(tmp_path)
+    fed = Modelled(store)
+    fed.model.edit("A", "https://a.net/")
+    fed.set(archive=False)
+    fed.feed = fed.feeder("test")
+    asyncio.run(fed.feed.round(sweeps=False))
+    fed.work(sweeps=False)
+    assert fed.taken() == []
+
+    fed.set(archive=True)
+    fed.clock.tick(minutes=1)
+    fed.work()
+    store.close()
+
+    assert fed.taken() == ["https://a.net/"]
+
+
+def test_what_was_just_saved_is_handed_on_before_what_was_swept(fed: Modelled) -> None:
+    """A save waits for no sweep: its links go first."""
+    fed.archive.is_away = True
+    for number in range(5):
+        fed.model.edit(f"Old {number}", f"https://old{number}.net/")
+    fed.model.forget()
+    fed.clock.tick(days=9)
+    fed.work()
+    fed.model.edit("New", "https://new.net/")
+    fed.work()
+    fed.archive.is_away = False
+    fed.clock.tick(hours=3)
+    fed.work()
+
+    assert fed.taken()[0] == "https://new.net/"
+    assert len(fed.taken()) == 6
+
+
+def test_an_archive_that_is_away_gets_the_links_later(fed: Modelled) -> None:
+    """What could not be handed on waits, and is handed on once."""
+    fed.archive.is_away = True
+    fed.model.edit("A", "https://a.net/")
+    done = fed.work()
+    assert done[0].handed.put_off == 1
+
+    fed.archive.is_away = False
+    fed.clock.tick(hours=2)
+    fed.work()
+    fed.work()
+
+    assert fed.taken() == ["https://a.net/"]
+
+
+def test_what_was_archived_lately_is_left_alone(fed: Modelled) -> None:
+    """A02: a good capture that is young enough is enough."""
+    fed.archive.captured = {"https://a.net/": START, "https://b.net/": START.replace(year=2020)}
+    fed.model.edit("A", "https://a.net/", "https://b.net/")
+    done = fed.work()
+
+    assert fed.taken() == ["https://b.net/"]
+    assert done[0].handed.fresh == 1
+
+
+def test_only_pages_below_the_categories_are_observed(fed: Modelled) -> None:
+    """W35: in or below a category that is named, whatever circles the categories make."""
+    fed.model.edit("Category:Top", categories=["Category:Low"])
+    fed.model.edit("Category:Low", categories=["Category:Top"])
+    fed.set(categories=["Top"])
+    inside = fed.model.edit("In", "https://in.net/", categories=["Category:Low"])
+    fed.model.edit("Out", "https://out.net/")
+    fed.work()
+
+    assert fed.known() == ["In"]
+    assert fed.links(inside) == ["https://in.net/"]
+
+
+def test_pages_of_a_category_that_comes_into_the_tree_are_found(fed: Modelled) -> None:
+    """W27: no page changes when one category is put into another, and yet they are observed."""
+    fed.model.edit("Category:Top")
+    fed.model.edit("Category:Low")
+    fed.set(categories=["Category:Top"])
+    fed.model.edit("In", "https://in.net/", categories=["Category:Low"])
+    fed.work()
+    assert fed.known() == []
+
+    fed.model.edit("Category:Low", categories=["Category:Top"])
+    fed.clock.tick(minutes=2)
+    fed.work(sweeps=False)
+    fed.clock.tick(minutes=2)
+    fed.work(sweeps=False)
+
+    assert fed.known() == ["In"]
+
+
+def test_a_page_that_leaves_the_criteria_is_kept_but_not_archived(fed: Modelled) -> None:
+    """W27, W37: it is released; what waits to be archived waits until it is observed again."""
+    fed.set(grace_h=24, categories=["Top"])
+    fed.model.edit("Category:Top")
+    page_id = fed.model.edit("A", "https://a.net/", categories=["Category:Top"])
+    fed.work()
+    fed.model.edit("A", "https://a.net/", categories=[])
+    fed.work()
+    fed.clock.tick(days=3)
+    fed.work()
+    assert fed.known() == ["A"]
+    assert fed.links(page_id) == ["https://a.net/"]
+    assert fed.taken() == []
+
+    fed.model.edit("A", "https://a.net/", categories=["Category:Top"])
+    fed.work()
+    fed.clock.tick(days=2)
+    fed.work()
+    assert fed.taken() == ["https://a.net/"]
+
+
+@pytest.mark.parametrize(
+    ("setting", "values"),
+    [
+        ("not_categories", ["Secret"]),
+        ("not_templates", ["Template:Private"]),
+        ("not_pages", ["a"]),
+    ],
+    ids=["category", "template", "page"],
+)
+def test_what_is_excluded_is_not_observed(fed: Modelled, setting: str, values: list[str]) -> None:
+    """W35: exclusion comes after inclusion."""
+    fed.set(**{setting: values})
+    fed.model.edit("A", "https://a.net/", categories=["Category:Secret"], uses=["Template:Private"])
+    fed.model.edit("B", "https://b.net/")
+    fed.work()
+
+    assert fed.known() == ["B"]
+
+
+def test_a_page_that_somebody_asked_for_is_read_with_the_next_round(fed: Modelled) -> None:
+    """W34, W08: a page that is marked is read anew, though no change tells of it."""
+    page_id = fed.model.edit("A", "https://a.net/")
+    fed.work()
+    page = fed.model.there[page_id]
+    fed.model.there[page_id] = page.__class__(
+        page_id, "A", 0, rev_id=page.rev_id, links=("https://b.net/",)
+    )
+    with fed.store.writing() as rows:
+        mark_stale(rows, fed.wiki.id, [page_id])
+
+    fed.work(sweeps=False)
+
+    assert fed.links(page_id) == ["https://b.net/"]
+
+
+def test_settings_are_read_anew_before_each_round(fed: Modelled) -> None:
+    """B01: what the operator says now holds for the next batch."""
+    fed.model.edit("A", "https://a.net/")
+    fed.work()
+    fed.set(namespaces=[2])
+    fed.model.edit("B", "https://b.net/")
+    fed.model.edit("User:C", "https://c.net/")
+    fed.work(sweeps=False)
+
+    assert fed.known() == ["A", "User:C"]
+
+
+def test_pages_too_large_to_be_read_together_are_read_apart(
+    fed: Modelled, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One page that nobody can read keeps no other from being read, nor the feed from going on."""
+    huge = fed.model.edit("Huge", "https://huge.net/")
+    fed.model.edit("A", "https://a.net/")
+    original: Callable[..., Any] = ModelWiki.pages
+
+    async def limited(self: ModelWiki, ids: Any = (), titles: Any = (), **how: Any) -> Any:
+        if huge in ids:
+            raise BodyTooLargeError("A page is too large.")
+        return await original(self, ids, titles, **how)
+
+    monkeypatch.setattr(ModelWiki, "pages", limited)
+    fed.work()
+
+    assert fed.known() == ["A"]
+
+
+def test_the_registry_tells_how_far_the_feed_is(fed: Modelled) -> None:
+    """Whoever looks sees when the feed last came on, and that it has no trouble."""
+    with fed.store.snapshot() as reader:
+        feed = feeds_of(reader, fed.wiki.id)["changes"]
+
+    assert (feed.moment, feed.trouble) == (START, "")
+
+
+def test_a_page_that_becomes_a_redirect_has_its_links_no_more(fed: Modelled) -> None:
+    """W08: a redirect that is new is passed over, but one that was an article is read."""
+    page_id = fed.model.edit("A", "https://a.net/")
+    fed.work()
+    page = fed.model.there[page_id]
+    fed.model.edit("A")
+    fed.model.there[page_id] = page.__class__(
+        page_id, "A", 0, is_redirect=True, rev_id=page.rev_id + 1
+    )
+    fed.work()
+
+    assert fed.links(page_id) == []
+
+
+def test_nobody_waits_for_a_process_that_has_ended(fed: Modelled) -> None:
+    """A lease whose holder is known to be gone is free at once."""
+    shared = Shared(
+        fed.store, fed.archive, fed.clock, "second", is_gone=lambda holder: holder == "test"
+    )
+
+    asyncio.run(WikiFeed(fed.wiki, fed.model, shared).round())
+
+
+def test_a_feeder_never_rests_until_its_lease_ends(fed: Modelled) -> None:
+    """However seldom the wiki is asked, and wherever the clock was put."""
+    fed.set(poll_s=86_400)
+    fed.work()
+    assert 0 < asyncio.run(fed.feed.rest_s()) <= 45
+
+    fed.clock.tick(days=-3)
+    assert 0 <= asyncio.run(fed.feed.rest_s()) <= 45

@@ -1,0 +1,89 @@
+"""What an operator says of a wiki: typed, bounded, and written back as it was said."""
+
+import json
+from dataclasses import fields
+from typing import Any, get_type_hints
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from core.errors import ConfigError
+from wiki.settings import BotSettings, FeedSettings, WikiSettings, changed, to_json
+
+NAMES = st.text(st.characters(categories=["L", "N"]), min_size=1, max_size=9)
+FEEDS = st.builds(
+    FeedSettings,
+    namespaces=st.lists(st.integers(0, 3000), max_size=4).map(tuple),
+    categories=st.lists(NAMES, max_size=3).map(tuple),
+    not_templates=st.lists(NAMES, max_size=3).map(tuple),
+    grace_h=st.sampled_from([0.0, 24.0, 48.0, 0.5]),
+    archive=st.booleans(),
+    archived_days=st.integers(1, 1_000),
+    account=NAMES,
+)
+
+
+@given(FEEDS, st.dictionaries(st.sampled_from(["servers", "is_private", "show"]), st.integers()))
+@settings(deadline=None)
+def test_settings_are_read_as_they_were_written(feed: FeedSettings, others: dict[str, Any]) -> None:
+    """Only what differs from the default is written; other keys of the registry stay."""
+    said = WikiSettings(feed, BotSettings(enabled=True), {"language": "de"})
+    merged = said.merged_into(json.dumps({**others, "feed": {"batch": 7}}))
+    assert WikiSettings.parse(json.dumps(merged)) == said
+    assert others.items() <= merged.items()
+    assert merged["bot"] == {"enabled": True}
+    assert WikiSettings().merged_into(json.dumps(merged)) == others
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('{"feed": {"namespace": [0]}}', "no feed.namespace"),
+        ('{"bot": {"enable": true}}', "no bot.enable"),
+        ('{"feed": []}', "must be an object"),
+        ("[]", "must be an object"),
+        ("{", "no JSON"),
+        ("[" * 100_000, "no JSON"),
+        ('{"templates": 5}', "templates must be"),
+        ('{"feed": {"namespaces": 0}}', "must be a list"),
+        ('{"feed": {"namespaces": ["0"]}}', "whole number"),
+        ('{"feed": {"namespaces": [-1]}}', "from 0"),
+        ('{"feed": {"namespaces": [true]}}', "whole number"),
+        ('{"feed": {"archived_days": -1}}', "from 0"),
+        ('{"feed": {"archived_days": 1.5}}', "whole number"),
+        ('{"feed": {"grace_h": -1}}', "from 0"),
+        ('{"feed": {"grace_h": NaN}}', "number"),
+        ('{"feed": {"grace_h": Infinity}}', "number"),
+        ('{"feed": {"archive": "yes"}}', "true or false"),
+        ('{"feed": {"archive": 1}}', "true or false"),
+        ('{"feed": {"account": 5}}', "text"),
+        ('{"feed": {"account": "a\\u0000b"}}', "text"),
+        ('{"feed": {"categories": "Foo"}}', "list"),
+        ('{"bot": {"talk": "always"}}', "never, beside, only"),
+    ],
+)
+def test_what_is_misspelt_or_of_another_kind_is_refused(text: str, said: str) -> None:
+    """A misspelt exclusion would archive what nobody wanted."""
+    with pytest.raises(ConfigError, match=said):
+        WikiSettings.parse(text)
+
+
+def test_what_is_not_said_stays() -> None:
+    """And what is said is held to the same rules."""
+    feed = changed(FeedSettings(grace_h=24), "feed", archive=False, grace_h=None, categories=("A",))
+    assert (feed.archive, feed.grace_h, feed.categories) == (False, 24, ("A",))
+    with pytest.raises(ConfigError):
+        changed(feed, "feed", archived_days=-1)
+
+
+@pytest.mark.parametrize("kind", [FeedSettings, BotSettings])
+def test_every_default_is_a_value_that_may_be_said(kind: type[Any]) -> None:
+    """So that it can be written down; and what is as by default is not."""
+    default = kind()
+    assert to_json(default) == {}
+    hints = get_type_hints(kind)
+    for each in fields(kind):
+        value = getattr(default, each.name)
+        assert getattr(changed(default, "x", **{each.name: value}), each.name) == value
+        assert each.name in hints

@@ -1,0 +1,1 @@
+"""What changed on a wiki, into the registry and on to the archive."""

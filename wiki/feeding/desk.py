@@ -1,0 +1,280 @@
+"""What the parts of one wiki's feeder share: its books, its settings, what is known of the wiki.
+
+Everything that is asked of the wiki or written to the registry goes through here: reading pages a few at
+a time, writing them with the cursors that tell of it, and the lease that keeps others away.
+"""
+
+import asyncio
+import json
+import logging
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from core.clock import Clock
+from core.errors import ConfigError, InputError
+from links.books.feeds import feeds_of, give_lease, take_lease
+from links.books.wanted import Priority
+from links.books.wikis import Wiki, wiki_of
+from links.rulebook import RuleBook
+from links.store.store import Store
+from wiki.api.facts import SiteFacts
+from wiki.feeding import spreading
+from wiki.feeding.criteria import Criteria, criteria_of
+from wiki.feeding.putting import Books, Order, Outcome, Read
+from wiki.feeding.reading import Cite, nothing_cited, read_pages
+from wiki.feeding.source import Source
+from wiki.feeding.spreading import Task
+from wiki.feeding.trees import Trees, category_title, is_due, read_trees
+from wiki.feeding.wanting import Archive
+from wiki.settings import FeedSettings, WikiSettings
+
+CHANGES = "changes"
+SETTLING = "settling"
+SPREAD = "spread"
+SWEEP = "sweep"
+SITE = "site"
+TREE = "tree"
+
+LEASE_LENGTH = timedelta(seconds=90)
+_FACTS_KEPT = timedelta(hours=1)
+
+log = logging.getLogger(__name__)
+
+
+class WikiRenamedError(InputError):
+    """The wiki at that address is another one than before: nothing is changed until somebody says so."""
+
+
+# Gives what reads the wikitext of a wiki.
+Citing = Callable[[SiteFacts, WikiSettings], Cite]
+
+
+def no_citing(_facts: SiteFacts, _settings: WikiSettings) -> Cite:
+    """Reads no wikitext: links come from the wiki's own table in any case."""
+    return nothing_cited
+
+
+@dataclass(frozen=True)
+class Shared:
+    """What the feeders of several wikis share.
+
+    Attributes:
+        store: the registry.
+        archive: who archives links.
+        clock: what tells the time.
+        holder: this process's name, which no other has.
+        citing: what reads wikitext.
+        rules: what wikis say of URLs.
+        is_gone: tells of a process, by its name, whether it has certainly ended.
+    """
+
+    store: Store
+    archive: Archive
+    clock: Clock
+    holder: str
+    citing: Citing = no_citing
+    rules: RuleBook = field(default_factory=RuleBook)
+    is_gone: Callable[[str], bool] = lambda _holder: False
+
+
+class Desk:
+    """One wiki's books and facts. One task at a time works at it.
+
+    Attributes:
+        wiki: as the registry has it.
+        source: who asks the wiki.
+        shared: what all feeders share.
+    """
+
+    def __init__(self, wiki: Wiki, source: Source, shared: Shared) -> None:
+        """Take the wiki, who asks it, and what feeders share."""
+        self.wiki = wiki
+        self.source = source
+        self.shared = shared
+        self._books = Books(shared.store, wiki.id, holder=shared.holder, rules=shared.rules)
+        self._settings = WikiSettings()
+        self._facts: SiteFacts | None = None
+        self._facts_at: datetime | None = None
+        self._trees: Trees | None = None
+        self._tree_is_changed = False
+        self._cite: Cite | None = None
+        self._cursors: dict[str, str] = {}
+
+    @property
+    def feed(self) -> FeedSettings:
+        """What the operator says, as it was read last."""
+        return self._settings.feed
+
+    @property
+    def facts(self) -> SiteFacts:
+        """The wiki as it described itself last."""
+        assert self._facts is not None, "refresh first"
+        return self._facts
+
+    @property
+    def store(self) -> Store:
+        """The registry."""
+        return self.shared.store
+
+    def now(self) -> datetime:
+        """The moment."""
+        return self.shared.clock.now()
+
+    def cursor(self, kind: str) -> str:
+        """How far a feed has come; empty: it has not begun."""
+        return self._cursors.get(kind, "")
+
+    def criteria(self) -> Criteria:
+        """Which pages are observed."""
+        trees = self._trees
+        return criteria_of(
+            self.feed,
+            self.facts,
+            inside=trees.inside if trees else None,
+            outside=trees.outside if trees else frozenset(),
+        )
+
+    def tasks(self) -> tuple[Task, ...]:
+        """The lists of pages that are to be read because of what spreads."""
+        return spreading.read_tasks(self.cursor(SPREAD))
+
+    def doubt_trees(self) -> None:
+        """Read the categories anew soon: one of them was changed."""
+        self._tree_is_changed = True
+
+    async def refresh(self) -> None:
+        """Take the lease, and read what may have changed: settings, the wiki's facts, its categories.
+
+        Raises:
+            FeedHeldError: another process feeds the wiki.
+            ConfigError: the settings cannot be used.
+            WikiRenamedError: there is another wiki than before.
+            WeboidError: the wiki or the registry cannot be asked.
+        """
+        now = self.now()
+        await asyncio.to_thread(self._refresh_books, now)
+        if self._facts is None or self._facts_at is None or now - self._facts_at >= _FACTS_KEPT:
+            facts = await self.source.facts()
+            await self._check_site(facts)
+            self._facts, self._facts_at, self._cite = facts, now, None
+        if self._cite is None:
+            self._cite = self.shared.citing(self._facts, self._settings)
+        await self._refresh_trees(now)
+
+    def give_back(self) -> None:
+        """Let another process feed the wiki at once."""
+        with self.store.writing() as connection:
+            give_lease(connection, self.wiki.id, self.shared.holder, now=self.now())
+
+    async def read(self, *, ids: Collection[int] = (), titles: Collection[str] = ()) -> Read:
+        """What the wiki tells of a few pages."""
+        assert self._cite is not None, "refresh first"
+        return await read_pages(
+            self.source,
+            self._cite,
+            ids=ids,
+            titles=titles,
+            is_classed=self.criteria().is_classed,
+        )
+
+    async def write(
+        self,
+        read: Read,
+        cursors: Mapping[str, str],
+        *,
+        priority: Priority = Priority.SAVED,
+        is_first: bool = False,
+    ) -> Outcome:
+        """Write what was read, and how far the feeds have come with it, or nothing of it.
+
+        Raises:
+            FeedHeldError: another process feeds the wiki by now.
+            TransientError: the registry does not answer.
+        """
+        order = Order(
+            self.criteria(),
+            self.facts.interwikis,
+            priority if self.feed.archive else None,
+            timedelta(hours=self.feed.grace_h),
+            is_first,
+        )
+        outcome = await asyncio.to_thread(
+            self._books.write, read, order, now=self.now(), cursors=cursors
+        )
+        self._cursors.update(cursors)
+        return outcome
+
+    async def note(self, cursors: Mapping[str, str], *, stale: Sequence[int] = ()) -> None:
+        """Write how far feeds have come, and which pages must be read because of it."""
+        await asyncio.to_thread(self._books.note, cursors, now=self.now(), stale=stale)
+        self._cursors.update(cursors)
+
+    def _refresh_books(self, now: datetime) -> None:
+        with self.store.writing() as connection:
+            take_lease(
+                connection,
+                self.wiki.id,
+                self.shared.holder,
+                now=now,
+                length=LEASE_LENGTH,
+                is_gone=self.shared.is_gone,
+            )
+            self.wiki = wiki_of(connection, self.wiki.id)
+            found = feeds_of(connection, self.wiki.id)
+        self._cursors = {kind: feed.cursor for kind, feed in found.items()}
+        settings = parse_settings(self.wiki.settings)
+        if settings != self._settings:
+            self._settings, self._cite = settings, None
+
+    async def _check_site(self, facts: SiteFacts) -> None:
+        site, known = site_of(facts), self.cursor(SITE)
+        if known and known != site:
+            raise WikiRenamedError(
+                f"At the address of {self.wiki.name} there is another wiki now: {site}, where {known} "
+                "was. Nothing is changed. If it is the same wiki under another name, say so: "
+                f"`weboid wiki add {self.wiki.url}`."
+            )
+        if not known:
+            await self.note({SITE: site})
+
+    async def _refresh_trees(self, now: datetime) -> None:
+        if not is_due(self._trees, self.feed, now=now, is_changed=self._tree_is_changed):
+            return
+        before = _names_in(self.cursor(TREE))
+        trees = await read_trees(self.source, self.feed, self.facts, now=now)
+        if not trees.is_whole:
+            log.warning("%s: the categories are too many; the rest is not observed", self.wiki.name)
+        self._trees, self._tree_is_changed = trees, False
+        if trees.inside is None or trees.inside == before:
+            return
+        new = [] if before is None else sorted(trees.inside - before)
+        titles = [category_title(name, self.facts) for name in new]
+        tasks = spreading.begun(self.tasks(), (), titles, now=now)
+        text = json.dumps(sorted(trees.inside))
+        await self.note({TREE: text, SPREAD: spreading.tasks_text(tasks)})
+
+
+def site_of(facts: SiteFacts) -> str:
+    """What tells a wiki from all others: its database and its server."""
+    text = f"{facts.dbname} {facts.server}"
+    return text.encode("ascii", "backslashreplace").decode().replace("\0", "")
+
+
+def parse_settings(text: str) -> WikiSettings:
+    """The settings in the registry's JSON.
+
+    Raises:
+        ConfigError: they cannot be used.
+    """
+    try:
+        return WikiSettings.parse(text)
+    except (ValueError, AttributeError, TypeError) as error:
+        raise ConfigError(f"The wiki's settings are no JSON object: {error}.") from error
+
+
+def _names_in(text: str) -> frozenset[str] | None:
+    try:
+        return frozenset(json.loads(text))
+    except (ValueError, TypeError):
+        return None

@@ -1,0 +1,207 @@
+"""What an operator says of a wiki (W35): JSON in the registry, read anew before each batch (B01).
+
+The registry's own keys (`links.rulebook`) live in the same object; these are under ``feed``, ``show``
+and ``bot``. What is not said has the default here. Unknown keys are errors: a misspelt exclusion would
+archive what nobody wanted. So is a value of another kind, or out of its range.
+"""
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any, Final, Self, TypeVar, get_args, get_origin, get_type_hints
+
+from core.errors import ConfigError
+from wiki.wikitext.mapping import checked
+
+GRACE_PRESETS_H = (0, 24, 48)
+TEXTS_MOST: Final = 1_000  # entries of a list
+TEXT_CHARS: Final = 1_000
+TALK = ("never", "beside", "only")
+
+
+@dataclass(frozen=True)
+class FeedSettings:
+    """Which pages are observed, and when their links are archived."""
+
+    namespaces: tuple[int, ...] = (0,)
+    categories: tuple[str, ...] = ()  # only pages in these, or below them; empty: all
+    category_depth: int = 5  # how far below
+    not_categories: tuple[str, ...] = ()  # never pages in these, or below them
+    not_templates: tuple[str, ...] = ()  # never pages that use these
+    not_pages: tuple[str, ...] = ()  # never these, by title
+    grace_h: float = 0.0  # a new link is looked for once more after so long, before it is archived
+    archive: bool = True  # links are archived, not only watched
+    archived_days: int = 30  # a link that was archived so lately is not archived again (A02)
+    poll_s: float = 10.0  # between two questions for recent changes
+    sweep_days: float = 7.0  # each page is read anew at least so often (W36)
+    account: str = ""  # who reads, for wikis that ask for a login or give bots higher limits
+    password_file: str = ""  # of that account: a bot password, or an OAuth 2 token of its owner
+    basic_file: str = ""  # user:password of a server that stands in front of the wiki (HTTP Basic)
+
+
+@dataclass(frozen=True)
+class BotSettings:
+    """What the bot may change; nothing, unless it is switched on."""
+
+    enabled: bool = False
+    account: str = ""
+    password_file: str = ""
+    run_page: str = ""  # edits are made only while this page says "yes" or "run"
+    edits_per_minute: float = 6.0
+    talk: str = "never"  # never, beside an edit, or "only": a message on the talk page instead
+    convert_bare: bool = True  # a bare reference may become a citation template where that is safe
+    tag_dead: bool = True  # a dead link without a copy gets the wiki's dead-link tag
+    mark: bool = True  # edits carry the bot flag
+    maxlag_s: int = 5
+    stop_on_messages: bool = True  # a message on the account's talk page stops it
+    front: str = ""  # where readers find our own copies, https://archive.example; empty: not cited
+
+
+_Group = TypeVar("_Group", FeedSettings, BotSettings)
+# The least and the most of what is a number; both are allowed.
+_RANGES: Final[Mapping[str, tuple[float, float]]] = {
+    "namespaces": (0, 100_000),
+    "category_depth": (0, 50),
+    "grace_h": (0, 24 * 365),
+    "archived_days": (0, 36_500),
+    "poll_s": (0.5, 86_400),
+    "sweep_days": (0.01, 365),
+    "edits_per_minute": (0.01, 600),
+    "maxlag_s": (0, 3_600),
+}
+_CHOICES: Final[Mapping[str, tuple[str, ...]]] = {"talk": TALK}
+
+
+@dataclass(frozen=True)
+class WikiSettings:
+    """All that is said of a wiki."""
+
+    feed: FeedSettings = FeedSettings()
+    bot: BotSettings = BotSettings()
+    templates: Mapping[str, Any] | None = None  # laid over the language's template map
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """The settings in the registry's JSON.
+
+        Raises:
+            ConfigError: a key is unknown, or a value is of the wrong kind or out of its range.
+        """
+        found = _object(text)
+        templates = found.get("templates")
+        if templates is not None:
+            checked(templates, "templates")
+        return cls(
+            _group(FeedSettings, found.get("feed", {}), "feed"),
+            _group(BotSettings, found.get("bot", {}), "bot"),
+            templates,
+        )
+
+    def merged_into(self, text: str) -> dict[str, Any]:
+        """The registry's JSON with these in the place of its own, and all other keys as they are.
+
+        What is as by default is left out, so that a later default holds for it, too.
+
+        Raises:
+            ConfigError: the text is no object.
+        """
+        found = dict(_object(text))
+        for name, said in (("feed", to_json(self.feed)), ("bot", to_json(self.bot))):
+            if said:
+                found[name] = said
+            else:
+                found.pop(name, None)
+        if self.templates is None:
+            found.pop("templates", None)
+        else:
+            found["templates"] = self.templates
+        return found
+
+
+def to_json(group: FeedSettings | BotSettings) -> dict[str, Any]:
+    """What a group says other than by default, as JSON has it."""
+    default = type(group)()
+    said = {each.name: getattr(group, each.name) for each in fields(group)}
+    return {
+        name: list(value) if isinstance(value, tuple) else value
+        for name, value in said.items()
+        if value != getattr(default, name)
+    }
+
+
+def changed(group: _Group, name: str, **values: Any) -> _Group:
+    """The group with other values, held to the same rules; what is None stays.
+
+    Args:
+        group: as it is.
+        name: of the group, for messages.
+        values: by the names of its fields.
+
+    Raises:
+        ConfigError: a value is of the wrong kind or out of its range.
+    """
+    given = {key: value for key, value in values.items() if value is not None}
+    checked = _group(type(group), given, name)
+    return replace(group, **{key: getattr(checked, key) for key in given})
+
+
+def _object(text: str) -> Mapping[str, Any]:
+    try:
+        found = json.loads(text or "{}")
+    except (ValueError, RecursionError) as error:
+        raise ConfigError(f"The wiki's settings are no JSON: {error}.") from error
+    if not isinstance(found, dict):
+        raise ConfigError("The wiki's settings must be an object.")
+    return found
+
+
+def _group(kind: type[_Group], given: Any, name: str) -> _Group:
+    if not isinstance(given, Mapping):
+        raise ConfigError(f"{name} must be an object.")
+    hints = get_type_hints(kind)
+    for key in given:
+        if key not in hints:
+            known = ", ".join(sorted(hints))
+            raise ConfigError(f"There is no {name}.{str(key)[:80]}; known: {known}.")
+    return kind(**{key: _value(hints[key], value, name, key) for key, value in given.items()})
+
+
+def _value(kind: Any, value: Any, group: str, key: str) -> Any:
+    """The value as the field has it.
+
+    Raises:
+        ConfigError: it is of another kind, or out of its range.
+    """
+    where = f"{group}.{key}"
+    if get_origin(kind) is tuple:
+        of = get_args(kind)[0]
+        if not isinstance(value, list | tuple) or len(value) > TEXTS_MOST:
+            raise ConfigError(f"{where} must be a list of at most {TEXTS_MOST:,} entries.")
+        return tuple(_single(of, each, where, key) for each in value)
+    return _single(kind, value, where, key)
+
+
+def _single(kind: type[Any], value: Any, where: str, key: str) -> Any:
+    if kind is bool:
+        if not isinstance(value, bool):
+            raise ConfigError(f"{where} must be true or false.")
+        return value
+    if kind is str:
+        if not isinstance(value, str) or len(value) > TEXT_CHARS or not value.isprintable():
+            raise ConfigError(f"{where} must be a text of at most {TEXT_CHARS:,} characters.")
+        choices = _CHOICES.get(key)
+        if choices and value not in choices:
+            raise ConfigError(f"{where} must be one of {', '.join(choices)}.")
+        return value
+    return _number(kind, value, where, key)
+
+
+def _number(kind: type[Any], value: Any, where: str, key: str) -> int | float:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not is_number or not math.isfinite(value) or (kind is int and value != int(value)):
+        raise ConfigError(f"{where} must be a {'whole ' if kind is int else ''}number.")
+    least, most = _RANGES.get(key, (-math.inf, math.inf))
+    if not least <= value <= most:
+        raise ConfigError(f"{where} must be from {least:g} to {most:g}.")
+    return int(value) if kind is int else float(value)
