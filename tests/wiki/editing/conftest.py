@@ -1,0 +1,19 @@
+"""A registry and a bot for a real wiki."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from core.layout import Layout
+from links.store.store import open_store
+from tests.wiki.editing.shop import Shop, open_shop
+from tests.wiki.writing import Writer
+
+
+@pytest.fixture
+def shop(writer: Writer, bot_name: str, tmp_path: Path) -> Iterator[Shop]:
+    """A registry of its own for each test, on the module's wiki."""
+    store = open_store(Layout(tmp_path))
+    yield open_shop(store, writer, bot_name)
+    store.close()

@@ -1,0 +1,241 @@
+"""Which links get which remedy, from what the registry knows: no wiki, no network."""
+
+from datetime import UTC, date, datetime, timedelta
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from links.archives.adapters import Copy
+from links.archives.copies import Kept
+from links.archives.stamps import moment_of
+from links.books.looking import Quirk, UrlFacts
+from links.books.urls import UrlRow
+from links.days import date_of, day_of
+from links.quirks import HostQuirk
+from links.reports import VALID_DAYS
+from links.states import State
+from wiki.editing.deciding import (
+    Choosing,
+    Known,
+    basis_of,
+    choose_copy,
+    condition_of,
+    remedies,
+    undated,
+)
+from wiki.wikitext.citations import Citation, Span, Way
+from wiki.wikitext.repairing_types import Condition
+
+URL = "https://gone.example.org/a"
+NOW = datetime(2026, 11, 21, tzinfo=UTC)
+TODAY = day_of(NOW)
+CHOOSING = Choosing(NOW, ("wayback", "archive-today"))
+
+
+def facts(
+    state: State,
+    *,
+    quirks: tuple[Quirk, ...] = (),
+    reports: int = 0,
+    said: int | None = None,
+    checked: int | None = TODAY,
+) -> UrlFacts:
+    """A URL in that state."""
+    row = UrlRow(
+        1, URL, "gone.example.org", 1, state, 18, None, 0, 0, checked, TODAY + 7, 3, TODAY - 60,
+        TODAY, 0, None, None,
+    )  # fmt: skip
+    until = None if said is None else said + VALID_DAYS - 1
+    return UrlFacts(row, (), quirks, (), reports, until)
+
+
+def kept(stamp: str, service: str = "wayback", *, missed: int | None = None) -> Kept:
+    """A copy that the registry keeps."""
+    address = f"https://{service}.example/{stamp}/{URL}"
+    return Kept(service, address, stamp, 0, 0, "", False, missed)
+
+
+def citation(accessed: date | None = None, url: str = URL) -> Citation:
+    """A citation of the link."""
+    return Citation(url, Way.CITATION, Span(0, 9), Span(0, 9), access_date=accessed)
+
+
+def known(
+    *copies: Kept,
+    condition: Condition = Condition.DEAD,
+    died: int | None = TODAY - 60,
+    first: int = TODAY - 600,
+    is_ours: bool = False,
+) -> Known:
+    """What is known of the link."""
+    return Known(1, URL, condition, first, died, copies, is_ours)
+
+
+@pytest.mark.parametrize(
+    ("state", "condition"),
+    [
+        (State.DEAD, Condition.DEAD),
+        (State.PERMADEAD, Condition.DEAD),
+        (State.USURPED, Condition.USURPED),
+        (State.ALIVE, Condition.ALIVE),
+        (State.PERMALIVE, Condition.ALIVE),
+        (State.UNKNOWN, None),
+        (State.DYING, None),
+        (State.BLOCKED, None),
+        (State.DEVIATED, None),
+        (State.INVALID, None),
+        (State.EXCLUDED, None),
+    ],
+)
+def test_only_what_is_confirmed_counts(state: State, condition: Condition | None) -> None:
+    """Every other state is no reason to edit a page."""
+    assert condition_of(facts(state), TODAY) is condition
+
+
+@pytest.mark.parametrize("kind", [HostQuirk.PRESUMED_REACHABLE, HostQuirk.UNVERIFIABLE])
+def test_a_host_that_is_presumed_reachable_is_left_alone(kind: HostQuirk) -> None:
+    """While that is believed; a person's mark needs no look at all."""
+    fresh = (Quirk(int(kind), "", TODAY - 10, TODAY - 10),)
+    over = (Quirk(int(kind), "", TODAY - 400, TODAY - 300),)
+
+    assert condition_of(facts(State.DEAD, quirks=fresh), TODAY) is None
+    assert condition_of(facts(State.DEAD, quirks=over), TODAY) is Condition.DEAD
+    assert condition_of(facts(State.PERMADEAD, quirks=fresh), TODAY) is Condition.DEAD
+
+
+def test_a_report_holds_until_somebody_has_looked() -> None:
+    """A reader who reaches it today may be right; after the next look the registry knows better."""
+    before = facts(State.DEAD, reports=1, said=TODAY, checked=TODAY)
+    never = facts(State.DEAD, reports=1, said=TODAY, checked=None)
+    after = facts(State.DEAD, reports=1, said=TODAY - 1, checked=TODAY)
+
+    assert condition_of(before, TODAY) is None
+    assert condition_of(never, TODAY) is None
+    assert condition_of(after, TODAY) is Condition.DEAD
+
+
+def test_the_copy_is_the_one_nearest_before_the_day_of_access() -> None:
+    """Not the newest one; of our own the nearest is asked for at that very day."""
+    asked = []
+
+    def own(_url: str, at: datetime | None) -> Copy | None:
+        asked.append(at)
+        return None
+
+    copies = kept("20250101000000"), kept("20250601000000", "archive-today")
+    choosing = Choosing(NOW, (), own)
+    found = remedies([citation(date(2025, 7, 1))], {URL: known(*copies)}, (), choosing)
+
+    copy = found[URL].copy
+    assert copy is not None
+    assert copy.timestamp == "20250601000000"
+    assert asked == [datetime(2025, 7, 1, 23, 59, 59, tzinfo=UTC)]
+
+
+def test_without_a_day_of_access_the_day_it_was_added_counts() -> None:
+    """As the page's history tells it, else as the registry first saw it (B06)."""
+    copies = kept("20250401000000"), kept("20260101000000", "archive-today")
+    first = known(*copies, first=day_of(datetime(2026, 2, 1, tzinfo=UTC)))
+    added = {URL: datetime(2025, 5, 1, tzinfo=UTC)}
+
+    seen = remedies([citation()], {URL: first}, (), CHOOSING)[URL].copy
+    told = remedies([citation()], {URL: first}, (), Choosing(NOW), added)[URL].copy
+
+    assert seen is not None
+    assert told is not None
+    assert (seen.timestamp, told.timestamp) == ("20250401000000", "20250401000000")
+    assert remedies([citation()], {URL: first}, (), Choosing(NOW))[URL].copy != told
+
+
+def test_a_copy_from_after_the_death_is_none() -> None:
+    """It would show an error page, or another owner's."""
+    died = known(kept(f"{NOW:%Y%m%d}000000"))
+    usurped = known(kept("20260801000000"), condition=Condition.USURPED, died=None)
+
+    assert choose_copy(died, None, CHOOSING) is None
+    assert choose_copy(usurped, datetime(2026, 7, 1, tzinfo=UTC), CHOOSING) is None
+    assert choose_copy(usurped, datetime(2026, 9, 1, tzinfo=UTC), CHOOSING) is not None
+
+
+def test_an_older_copy_of_our_own_is_found_behind_a_late_one() -> None:
+    """The nearest may be too late where an older one is good."""
+    stamps = ["20240101000000", f"{NOW:%Y%m%d}000000"]
+
+    def own(_url: str, at: datetime | None) -> Copy | None:
+        near = min(stamps, key=lambda each: abs(moment_of(each) - (at or NOW)))
+        return Copy("weboid", f"https://archive.example/{near}", near, 200)
+
+    recent = known(first=TODAY - 61)
+    found = choose_copy(recent, None, Choosing(NOW, (), own))
+
+    assert found is not None
+    assert found.timestamp == "20240101000000"
+
+
+def test_a_copy_that_a_visit_missed_is_not_offered() -> None:
+    """Nor one of which nobody tells when it was taken."""
+    assert choose_copy(known(kept("20250101000000", missed=TODAY)), None, CHOOSING) is None
+    assert choose_copy(known(kept("")), None, CHOOSING) is None
+
+
+def test_what_is_held_gets_no_remedy() -> None:
+    """Neither does a link that the registry does not know, or one that is alive and was never ours."""
+    copy = kept("20250101000000")
+    assert remedies([citation()], {URL: known(copy)}, (1,), CHOOSING) == {}
+    assert (
+        remedies([citation(url="https://other.example/")], {URL: known(copy)}, (), CHOOSING) == {}
+    )
+    alive = known(condition=Condition.ALIVE)
+    ours = known(condition=Condition.ALIVE, is_ours=True)
+    assert remedies([citation()], {URL: alive}, (), CHOOSING) == {}
+    assert remedies([citation()], {URL: ours}, (), CHOOSING)[URL].is_ours
+
+
+def test_a_history_is_asked_only_where_it_matters() -> None:
+    """Where there is a choice, or where a late copy would be another owner's."""
+    one, two = kept("20250101000000"), kept("20250201000000", "archive-today")
+    dated = citation(date(2025, 1, 1))
+
+    assert undated([citation()], {URL: known(one)}, (), has_own=False) == []
+    assert undated([citation()], {URL: known(one, two)}, (), has_own=False) == [URL]
+    assert undated([citation()], {URL: known(one)}, (), has_own=True) == [URL]
+    assert undated([dated], {URL: known(one, two)}, (), has_own=True) == []
+    usurped = known(one, condition=Condition.USURPED)
+    assert undated([citation()], {URL: usurped}, (), has_own=False) == [URL]
+    assert undated([citation()], {URL: usurped}, (1,), has_own=False) == []
+
+
+def test_a_basis_changes_with_all_that_a_decision_hangs_on() -> None:
+    """A new copy, a state, a hold or a setting: then the page is read again."""
+    there = basis_of([known()], (), "x")
+    others = [
+        basis_of([known(kept("20250101000000"))], (), "x"),
+        basis_of([known(condition=Condition.USURPED)], (), "x"),
+        basis_of([known()], (1,), "x"),
+        basis_of([known()], (), "y"),
+    ]
+    assert len({there, *others}) == 5
+    assert there == basis_of([known()], (), "x")
+
+
+@settings(deadline=None)
+@given(
+    stamps=st.lists(st.datetimes(datetime(1990, 1, 1), datetime(2030, 1, 1)), max_size=8),  # noqa: DTZ001
+    accessed=st.none() | st.dates(date(1990, 1, 1), date(2030, 1, 1)),
+    died=st.none() | st.integers(0, TODAY),
+    condition=st.sampled_from([Condition.DEAD, Condition.USURPED]),
+)
+def test_no_copy_is_ever_from_after_the_death(
+    stamps: list[datetime], accessed: date | None, died: int | None, condition: Condition
+) -> None:
+    """Whatever there is to choose from; nor from the future, nor from before any archive."""
+    copies = [kept(f"{each:%Y%m%d%H%M%S}", f"s{number}") for number, each in enumerate(stamps)]
+    at = None if accessed is None else datetime.combine(accessed, datetime.max.time(), UTC)
+    found = choose_copy(known(*copies, condition=condition, died=died), at, CHOOSING)
+    if found is None:
+        return
+    moment = moment_of(found.timestamp)
+    assert datetime(1996, 1, 1, tzinfo=UTC) <= moment <= NOW + timedelta(days=1)
+    if died is not None:
+        assert moment.date() <= date_of(died)
