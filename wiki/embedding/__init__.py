@@ -1,0 +1,1 @@
+"""Cached copies beside the links of any HTML page."""
