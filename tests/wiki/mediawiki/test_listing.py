@@ -1,0 +1,249 @@
+"""Special:WeboidLinks tells a page's links to all who may read it, and takes levels from those who may (A19)."""
+
+import html
+import re
+import time
+import urllib.parse
+import urllib.request
+
+import pytest
+
+from tests.sites.mediawiki import ADMIN, PASSWORD
+from tests.wiki.mediawiki.extended import Extended
+from tests.wiki.mediawiki.listening import SECRET, Said, is_signed
+from tests.wiki.mediawiki.visiting import Visitor
+
+pytestmark = pytest.mark.slow
+TEXT = (
+    "https://e.org/a https://e.org/dead https://e.org/queued https://e.org/none {{fullurl:Listed}}"
+)
+
+
+@pytest.fixture(scope="module")
+def listed(extended_once: Extended) -> str:
+    """The title of a page with links."""
+    extended_once.writer.write("Listed", TEXT)
+    return "Listed"
+
+
+@pytest.fixture(scope="module")
+def admin(extended_once: Extended) -> Visitor:
+    """An administrator's browser session."""
+    return Visitor(extended_once.wiki.base, ADMIN, PASSWORD)
+
+
+@pytest.fixture(scope="module")
+def editor(extended_once: Extended) -> Visitor:
+    """That of somebody with an account and no rights of their own."""
+    extended_once.wiki.maintain("createAndPromote.php", "Editor", PASSWORD)
+    return Visitor(extended_once.wiki.base, "Editor", PASSWORD)
+
+
+def _form(visitor: Visitor, **fields: str) -> tuple[int, str]:
+    return visitor.post("Special:WeboidLinks/Listed", fields)
+
+
+def test_each_link_is_listed_with_its_state_and_copy(extended: Extended, listed: str) -> None:
+    """Own links are none; words are the front's."""
+    page = extended.view("Special:WeboidLinks/Listed").html
+    rows = re.findall(r"<tr><td>(.*?)</td><td>(.*?)</td><td>(.*?)</td></tr>", page)
+    cells = [tuple(re.sub("<[^>]+>", "", cell) for cell in row) for row in rows]
+    assert sorted(cells) == [
+        ("e.org/a", "Answers", "10:11, 20 November 2026"),
+        ("e.org/dead", "Dead for six months", "10:11, 20 November 2026"),
+        ("e.org/none", "Never seen", "\N{EN DASH}"),
+        ("e.org/queued", "Answers", "queued"),
+    ]
+    assert f'href="{extended.front.address}/2026/https://e.org/a"' in page
+    assert "<select" not in page
+
+
+def test_the_toolbox_leads_there(extended: Extended, listed: str) -> None:
+    """From pages whose links are watched, and from no others."""
+    link = 'id="t-weboid"'
+    assert link in extended.view(listed).html
+    assert "Special:WeboidLinks/Listed" in extended.view(listed).html
+    assert link not in extended.view("Special:RecentChanges").html
+    assert link not in extended.view("There is no such page").html
+
+
+@pytest.mark.parametrize("title", ["", "/Nothing here", "&page=%5Bbad%5D", "/Special:Version"])
+def test_without_a_page_there_is_a_field_for_one(extended: Extended, title: str) -> None:
+    """What is no page, or has none, is said, and nobody is asked."""
+    path, _, query = title.partition("&")
+    page = extended.view(f"Special:WeboidLinks{path}", f"&{query}")
+    assert 'name="page"' in page.html
+    assert ("There is no such page." in page.html) == bool(title)
+    assert extended.front.heard == []
+
+
+def test_a_title_cannot_break_out(extended: Extended) -> None:
+    """What was asked for stands in the field as text."""
+    page = extended.view("Special:WeboidLinks", '&page="><script>x</script>').html
+    assert "<script>x" not in page
+
+
+def test_a_silent_front_is_said(extended: Extended, listed: str) -> None:
+    """The links are listed all the same."""
+    extended.front.answer = lambda heard: Said(503)
+    page = extended.view("Special:WeboidLinks/Listed").html
+    assert "The archive gives no answer at the moment." in page
+    assert page.count("nothing is known yet") == 4
+
+
+def test_whoever_has_the_right_sets_a_level(
+    extended: Extended, listed: str, admin: Visitor
+) -> None:
+    """The bell hears who wants it, for which link, and why; the reader what came of it."""
+    fields = admin.form("Special:WeboidLinks/Listed", "https://e.org/a")
+    status, page = _form(admin, **fields, level="html", reason=" too many pictures ")
+    assert status == 200
+    assert "Copies of e.org/a are now shown as: page without images." in page
+    (heard,) = extended.bell.heard
+    assert heard.path == "/level"
+    assert is_signed(heard, SECRET, time.time())
+    assert heard.json() == {
+        "wiki": "library@example",
+        "user": ADMIN,
+        "url": "https://e.org/a",
+        "level": "html",
+        "reason": "too many pictures",
+    }
+
+
+def test_a_level_can_be_taken_back(extended: Extended, listed: str, admin: Visitor) -> None:
+    """The bell hears null."""
+    fields = admin.form("Special:WeboidLinks/Listed", "https://e.org/a")
+    _, page = _form(admin, **fields, level="")
+    assert "Copies of e.org/a are now shown as the wiki has it." in page
+    assert extended.bell.heard[0].json()["level"] is None
+
+
+@pytest.mark.parametrize("token", ["", "+\\", "0123456789abcdef0123456789abcdef00000000+\\"])
+def test_a_form_of_another_site_sets_nothing(
+    extended: Extended, listed: str, admin: Visitor, token: str
+) -> None:
+    """Without the session's token nothing is done."""
+    _, page = _form(admin, url="https://e.org/a", level="text", wpEditToken=token)
+    assert "your session had ended" in page
+    assert extended.bell.heard == []
+
+
+def test_a_level_is_set_by_posting_alone(extended: Extended, listed: str, admin: Visitor) -> None:
+    """A link that somebody is led to sets nothing."""
+    fields = admin.form("Special:WeboidLinks/Listed", "https://e.org/a")
+    query = urllib.parse.urlencode({**fields, "level": "text"})
+    admin.get(f"Special:WeboidLinks/Listed&{query}")
+    assert extended.bell.heard == []
+
+
+def test_others_may_not_set_levels(extended: Extended, listed: str, editor: Visitor) -> None:
+    """They see no form; who posts one is refused, even with a token."""
+    assert "<select" not in editor.get("Special:WeboidLinks/Listed")
+    _, page = _form(editor, url="https://e.org/a", level="text", wpEditToken=editor.token())
+    assert "<title>Permission error" in page
+    assert "Administrators" in page
+    assert extended.bell.heard == []
+
+
+def test_blocked_administrators_set_nothing(
+    extended: Extended, listed: str, admin: Visitor
+) -> None:
+    """A block of the whole wiki is one of levels, too."""
+    fields = admin.form("Special:WeboidLinks/Listed", "https://e.org/a")
+    extended.writer.act(action="block", user=ADMIN, expiry="1 hour")
+    try:
+        _, page = _form(admin, **fields, level="text")
+    finally:
+        extended.wiki.maintain("sql.php", "--query", "DELETE FROM ipblocks")
+    assert "<title>Permission error" in page
+    assert extended.bell.heard == []
+
+
+@pytest.mark.parametrize(
+    ("url", "level"),
+    [
+        ("https://evil.example/", "text"),
+        ("https://e.org/a", "full"),
+        ("https://e.org/a", "everything"),
+    ],
+)
+def test_only_what_the_form_offers_is_set(
+    extended: Extended, listed: str, admin: Visitor, url: str, level: str
+) -> None:
+    """Links of that page, and levels that the operator offers."""
+    _, page = _form(admin, url=url, level=level, wpEditToken=admin.token())
+    assert "there is no such level" in page
+    assert extended.bell.heard == []
+
+
+def test_full_is_offered_where_the_operator_says_so(
+    extended: Extended, listed: str, admin: Visitor
+) -> None:
+    """The list of levels is a setting; its order is that of what is shown."""
+    extended.say(Levels=["full", "text", "nonsense"])
+    page = admin.get("Special:WeboidLinks/Listed")
+    assert re.findall(r'<option value="(\w+)"', page)[:2] == ["text", "full"]
+    fields = admin.form("Special:WeboidLinks/Listed", "https://e.org/a")
+    _form(admin, **fields, level="full")
+    assert extended.bell.heard[0].json()["level"] == "full"
+
+
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [
+        (Said(403, b'{"error": "Your right ends at <b>html</b>."}'), "Your right ends at <b>html</b>."),
+        (Said(400, b"\xff<script>"), "The archive says:"),
+        (Said(0), "because the archive gives no answer"),
+    ],
+    ids=["refused", "garbage", "silent"],
+)  # fmt: skip
+def test_a_refusal_is_told(
+    extended: Extended, listed: str, admin: Visitor, said: Said, words: str
+) -> None:
+    """In the archive's own words, as text."""
+    fields = admin.form("Special:WeboidLinks/Listed", "https://e.org/a")
+    extended.bell.answer = lambda heard: said
+    _, page = _form(admin, **fields, level="text")
+    assert words in html.unescape(page)
+    assert "<b>html" not in page
+    assert "<script>" not in page.partition("mw-message-box")[2].partition("</div>")[0]
+
+
+def test_without_bell_there_is_no_form(extended: Extended, listed: str, admin: Visitor) -> None:
+    """Nothing is offered that nobody hears."""
+    extended.say(Bell="")
+    assert "<select" not in admin.get("Special:WeboidLinks/Listed")
+
+
+def test_pages_that_somebody_may_not_read_are_not_listed(
+    extended: Extended, listed: str, admin: Visitor
+) -> None:
+    """On a wiki that is read by its members alone, the page is none to others."""
+    extended.set(
+        "$wgGroupPermissions['*']['read'] = false;\n"
+        "$wgWhitelistRead = [ 'Special:WeboidLinks', 'Special:WeboidLinks/Listed' ];\n"
+    )
+    page = extended.view("Special:WeboidLinks/Listed").html
+    assert "There is no such page." in page
+    assert "e.org" not in page
+    assert "e.org/a" in admin.get("Special:WeboidLinks/Listed")
+
+
+def test_hundreds_of_links_are_turned_over(extended: Extended) -> None:
+    """Two hundred at once."""
+    extended.writer.write("Rich", " ".join(f"[https://e.org/r/{n} r]" for n in range(450)))
+    first = extended.view("Special:WeboidLinks/Rich").html
+    assert first.count("<tr><td>") == 200
+    assert "from=200" in first
+    last = extended.view("Special:WeboidLinks/Rich", "&from=400").html
+    assert last.count("<tr><td>") == 50
+    assert "from=200" in last
+    assert "from=600" not in last
+
+
+def test_the_page_speaks_german(extended: Extended, listed: str) -> None:
+    """As the reader has it set."""
+    page = extended.view("Special:WeboidLinks/Listed", "&uselang=de").html
+    assert "Archivierte Weblinks" in page
+    assert ">vorgemerkt<" in page

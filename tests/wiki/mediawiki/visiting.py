@@ -1,0 +1,67 @@
+"""Somebody who is logged in with a browser: cookies, forms, tokens."""
+
+import html
+import http.cookiejar
+import json
+import re
+import urllib.error
+import urllib.parse
+import urllib.request
+
+LIMIT_S = 60.0
+
+
+class Visitor:
+    """A browser session of an account."""
+
+    def __init__(self, base: str, name: str, password: str) -> None:
+        """Log in."""
+        self._base = base
+        self._jar = http.cookiejar.CookieJar()
+        cookies = urllib.request.HTTPCookieProcessor(self._jar)
+        self._opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), cookies)
+        token = self._api(action="query", meta="tokens", type="login")
+        login = {"action": "login", "lgname": name, "lgpassword": password}
+        found = self._api(**login, lgtoken=token["query"]["tokens"]["logintoken"])
+        assert "lguserid" in found["login"], found
+
+    def cookies(self) -> dict[str, str]:
+        """The session's cookies."""
+        return {cookie.name: cookie.value or "" for cookie in self._jar}
+
+    def token(self) -> str:
+        """The session's own token."""
+        found: str = self._api(action="query", meta="tokens")["query"]["tokens"]["csrftoken"]
+        return found
+
+    def get(self, title: str) -> str:
+        """A page, with anything after its title."""
+        return self._ask(f"index.php?title={title}", None)[1]
+
+    def post(self, title: str, fields: dict[str, str]) -> tuple[int, str]:
+        """The status and the page after a form was sent."""
+        return self._ask(f"index.php?title={title}", fields)
+
+    def form(self, title: str, url: str) -> dict[str, str]:
+        """The hidden fields of a link's form."""
+        for form in re.findall(r'<form method="post".*?</form>', self.get(title), re.DOTALL):
+            hidden = re.findall(r'type="hidden" name="(\w+)" value="([^"]*)"', form)
+            fields = {name: html.unescape(value) for name, value in hidden}
+            if fields["url"] == url:
+                return fields
+        raise AssertionError(f"{url} has no form")
+
+    def _api(self, **params: str) -> dict[str, dict[str, dict[str, str]]]:
+        told = json.loads(self._ask("api.php", {**params, "format": "json"})[1])
+        assert "error" not in told, told
+        found: dict[str, dict[str, dict[str, str]]] = told
+        return found
+
+    def _ask(self, path: str, fields: dict[str, str] | None) -> tuple[int, str]:
+        body = None if fields is None else urllib.parse.urlencode(fields).encode()
+        try:
+            with self._opener.open(f"{self._base}/{path}", body, timeout=LIMIT_S) as got:
+                return got.status, got.read().decode()
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.code, error.read().decode()

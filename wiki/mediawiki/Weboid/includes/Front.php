@@ -1,0 +1,202 @@
+<?php
+/**
+ * What the archive's front knows of a page's links, without a view that waits for it.
+ *
+ * Answers are kept by the links they are about, so that an edit that changes no link asks nothing again,
+ * and one in a template is seen at once. An answer past its time is still shown, and asked for again when
+ * the reader has the page. Only a page's first view asks before it is sent, for half a second at most. As
+ * soon as the front gives no answer nobody waits for it and nothing of it is shown, until it answers a
+ * question asked behind a reader's back.
+ *
+ * @license GPL-3.0-or-later
+ */
+
+namespace MediaWiki\Extension\Weboid;
+
+class Front {
+	/** The front takes so many URLs at once; and no more bytes than any server takes. */
+	private const MOST_URLS = 1_000;
+	private const MOST_BYTES = 200_000;
+	private const MOST_QUESTIONS = 5;
+	/** Seconds that an answer is kept, to be shown while a newer one is asked for. */
+	private const KEPT = 86_400;
+	/** Seconds for an answer that no reader waits for, and until the same is asked again. */
+	private const PATIENCE = 5;
+	/** Seconds: for less the front gives only what is under way, or so new that nobody has queued it. */
+	private const SETTLED = 60;
+	/** Seconds before a question is asked again that the front does not take. */
+	private const REFUSED = 600;
+	private const JSON = JSON_UNESCAPED_SLASHES | JSON_UNESCAPED_UNICODE | JSON_INVALID_UTF8_SUBSTITUTE;
+
+	/** @var Settings */
+	private $settings;
+	/** @var Sender */
+	private $sender;
+	/** @var mixed MediaWiki's BagOStuff */
+	private $cache;
+	/** @var mixed a PSR-3 logger */
+	private $log;
+	/** @var array<string,true> questions that are asked when this page was sent */
+	private $later = [];
+
+	public function __construct( Settings $settings, Sender $sender, $cache, $log ) {
+		$this->settings = $settings;
+		$this->sender = $sender;
+		$this->cache = $cache;
+		$this->log = $log;
+	}
+
+	/**
+	 * What is known of URLs.
+	 *
+	 * @param int $pageId
+	 * @param string[] $urls as they stand in the page
+	 * @param string $lang of the words
+	 * @return array{links:array<string,array>,until:int,waiting:bool,down:bool} what is known; when that
+	 *  is old (seconds since 1970); whether anything is under way or not known yet; whether the front is away
+	 */
+	public function ask( int $pageId, array $urls, string $lang ): array {
+		$questions = [];
+		foreach ( self::portions( array_values( array_unique( $urls ) ) ) as $portion ) {
+			$questions[$this->keyOf( $portion, $lang )] = $portion;
+		}
+		$silent = $this->cache->makeKey( 'weboid-front-silent' );
+		$busy = $this->cache->makeKey( 'weboid-front-busy' );
+		$kept = $this->cache->getMulti( [ $silent, $busy, ...array_keys( $questions ) ] );
+		$now = time();
+		$isDown = isset( $kept[$silent] );
+		// While it is away one view after each pause tries again, for all.
+		$mayAsk = !isset( $kept[$busy] ) && ( !$isDown || $now - (int)$kept[$silent] >= $this->settings->pause()
+			&& $this->cache->add( $this->cache->makeKey( 'weboid-front-trying' ), 1, self::PATIENCE ) );
+		$isFirst = $mayAsk && !$isDown;
+		$found = [];
+		foreach ( $questions as $key => $portion ) {
+			$old = $kept[$key] ?? null;
+			if ( $old === null && $isFirst ) {
+				$old = $this->askNow( $key, $pageId, $portion, $lang, $this->settings->timeout() );
+				$isDown = $old === null && $this->cache->get( $silent ) !== false;
+			} elseif ( $mayAsk && ( $old === null || $isDown || $old['until'] <= $now ) ) {
+				$this->askLater( $key, $pageId, $portion, $lang );
+				$mayAsk = !$isDown;
+			}
+			$isFirst = false;
+			$found[] = $old;
+		}
+		return self::together( $found, $isDown, $now, $this->settings->pause() );
+	}
+
+	/**
+	 * The links in portions that the front takes; what is beyond the last is not asked for.
+	 *
+	 * @param string[] $urls
+	 * @return string[][]
+	 */
+	public static function portions( array $urls ): array {
+		$portions = [];
+		$bytes = 0;
+		foreach ( $urls as $url ) {
+			$last = count( $portions ) - 1;
+			if ( $last < 0 || count( $portions[$last] ) >= self::MOST_URLS || $bytes + strlen( $url ) > self::MOST_BYTES ) {
+				if ( ++$last >= self::MOST_QUESTIONS ) {
+					break;
+				}
+				$bytes = 0;
+			}
+			$portions[$last][] = $url;
+			$bytes += strlen( $url );
+		}
+		return $portions;
+	}
+
+	private static function together( array $found, bool $isDown, int $now, int $pause ): array {
+		if ( $isDown ) {
+			return [ 'links' => [], 'until' => $now + $pause, 'waiting' => true, 'down' => true ];
+		}
+		$links = [];
+		$until = $now + self::KEPT;
+		$isWaiting = false;
+		foreach ( $found as $one ) {
+			$links += $one['links'] ?? [];
+			$until = min( $until, $one['until'] ?? $now );
+			$isWaiting = $isWaiting || $one === null || !empty( $one['soon'] );
+		}
+		foreach ( $links as $fact ) {
+			$isWaiting = $isWaiting || $fact['kind'] === 'queued';
+		}
+		return [ 'links' => $links, 'until' => $until, 'waiting' => $isWaiting, 'down' => false ];
+	}
+
+	private function keyOf( array $urls, string $lang ): string {
+		$about = [ $this->settings->front(), $this->settings->wiki(), $this->settings->origins(), $lang, $urls ];
+		return $this->cache->makeKey( 'weboid-answers', sha1( json_encode( $about, self::JSON ) ) );
+	}
+
+	/** Ask, unless somebody else is asking the same; null without an answer. */
+	private function askNow( string $key, int $pageId, array $urls, string $lang, float $timeout ): ?array {
+		if ( !$this->cache->add( $this->cache->makeKey( 'weboid-asking', sha1( $key ) ), 1, self::PATIENCE ) ) {
+			return null;
+		}
+		$question = [ 'wiki' => $this->settings->wiki(), 'page_id' => $pageId, 'urls' => $urls, 'lang' => $lang ];
+		$token = $this->settings->token();
+		[ $status, $body ] = $this->sender->post(
+			$this->settings->front() . '/links/api/cached',
+			json_encode( $question, self::JSON ),
+			$token === '' ? [] : [ 'Authorization' => "Bearer $token" ],
+			$timeout
+		);
+		$now = time();
+		$said = $status === 200
+			? Answers::read( $body, $urls, $this->settings->origins(), $this->settings->archiveHosts() )
+			: null;
+		if ( $said === null ) {
+			return $this->withoutAnswer( $key, $status, $status === 0 ? $body : "status $status" );
+		}
+		$answer = [
+			'until' => $now + $said['fresh'],
+			'soon' => $said['fresh'] < self::SETTLED,
+			'links' => $said['links'],
+		];
+		$this->cache->set( $key, $answer, max( self::KEPT, $said['fresh'] ) );
+		$silent = $this->cache->makeKey( 'weboid-front-silent' );
+		if ( $this->cache->get( $silent ) !== false ) {
+			$this->cache->delete( $silent );
+		}
+		return $answer;
+	}
+
+	/** Remember that there was no answer: to this question, or to any. */
+	private function withoutAnswer( string $key, int $status, string $reason ): ?array {
+		if ( $status === 429 ) {
+			// What is known is shown; more is asked for later.
+			$this->log->warning( 'The front was asked too often: see --links-internal of weboid serve' );
+			$this->cache->set( $this->cache->makeKey( 'weboid-front-busy' ), 1, $this->settings->pause() );
+			return null;
+		}
+		// What one page's links make of the front is no reason to be without it on all others.
+		if ( $status === 500 || ( $status >= 400 && $status < 500 && $status !== 408 ) ) {
+			$this->log->warning( 'The front takes no question about these links: {reason}', [ 'reason' => $reason ] );
+			$answer = [ 'until' => time() + self::REFUSED, 'links' => [] ];
+			$this->cache->set( $key, $answer, self::REFUSED );
+			return $answer;
+		}
+		$this->log->warning( 'The front gives no answer: {reason}', [ 'reason' => $reason ] );
+		$this->cache->set( $this->cache->makeKey( 'weboid-front-silent' ), time(), self::KEPT );
+		return null;
+	}
+
+	/** Ask when the reader has the page. */
+	private function askLater( string $key, int $pageId, array $urls, string $lang ): void {
+		if ( isset( $this->later[$key] ) ) {
+			return;
+		}
+		$this->later[$key] = true;
+		// The class was given a namespace in MediaWiki 1.42.
+		$updates = class_exists( \MediaWiki\Deferred\DeferredUpdates::class )
+			? \MediaWiki\Deferred\DeferredUpdates::class
+			: \DeferredUpdates::class;
+		$updates::addCallableUpdate( function () use ( $key, $pageId, $urls, $lang ) {
+			unset( $this->later[$key] );
+			$this->askNow( $key, $pageId, $urls, $lang, max( self::PATIENCE, $this->settings->timeout() ) );
+		}, constant( "$updates::POSTSEND" ) );
+	}
+}

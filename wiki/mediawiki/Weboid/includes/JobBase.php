@@ -1,0 +1,16 @@
+<?php
+/**
+ * What a job extends: the class was given a namespace in MediaWiki 1.44.
+ *
+ * @license GPL-3.0-or-later
+ */
+
+namespace MediaWiki\Extension\Weboid;
+
+if ( class_exists( \MediaWiki\JobQueue\Job::class ) ) {
+	abstract class JobBase extends \MediaWiki\JobQueue\Job {
+	}
+} else {
+	abstract class JobBase extends \Job {
+	}
+}

@@ -1,0 +1,71 @@
+<?php
+/**
+ * One POST of JSON, bounded in time and size.
+ *
+ * @license GPL-3.0-or-later
+ */
+
+namespace MediaWiki\Extension\Weboid;
+
+class Sender {
+	/** Bytes of an answer; the front's to 1,000 links of usual length has a twentieth. */
+	public const LARGEST = 4_000_000;
+
+	/** @var mixed MediaWiki's HttpRequestFactory */
+	private $requests;
+
+	public function __construct( $requests ) {
+		$this->requests = $requests;
+	}
+
+	/**
+	 * Send it; redirects are not followed.
+	 *
+	 * @param string $url
+	 * @param string $body
+	 * @param array<string,string> $headers
+	 * @param float $timeout seconds, for all of it
+	 * @return array{0:int,1:string} the status and the body; status 0 and the reason when there is none
+	 */
+	public function post( string $url, string $body, array $headers, float $timeout ): array {
+		$request = $this->requests->create( $url, [
+			'method' => 'POST',
+			'postData' => $body,
+			'timeout' => $timeout,
+			'connectTimeout' => $timeout,
+			'followRedirects' => false,
+			// A proxy on another machine cannot reach this one's loopback.
+			'noProxy' => in_array( Address::host( $url ), [ '127.0.0.1', 'localhost', '[::1]' ], true ),
+		], __METHOD__ );
+		foreach ( $headers + [ 'Content-Type' => 'application/json' ] as $name => $value ) {
+			$request->setHeader( $name, $value );
+		}
+		$answer = '';
+		$end = microtime( true ) + $timeout;
+		// Fewer bytes taken than there were ends the request.
+		$request->setCallback( static function ( $stream, $bytes ) use ( &$answer, $end ) {
+			if ( strlen( $answer ) + strlen( $bytes ) > self::LARGEST || microtime( true ) > $end ) {
+				return 0;
+			}
+			$answer .= $bytes;
+			return strlen( $bytes );
+		} );
+		$outcome = $request->execute();
+		$status = (int)$request->getStatus();
+		// MediaWiki calls every status of 400 and more an error; a lost connection has no such status.
+		if ( !$outcome->isOK() && $status < 400 ) {
+			return [ 0, self::reason( $outcome ) ];
+		}
+		return [ $status, $answer ];
+	}
+
+	private static function reason( $outcome ): string {
+		$told = [];
+		foreach ( method_exists( $outcome, 'getErrors' ) ? $outcome->getErrors() : [] as $error ) {
+			$name = $error['message'];
+			$values = array_filter( $error['params'] ?? [], 'is_scalar' );
+			$told[] = trim( ( is_string( $name ) ? $name : $name->getKey() ) . ' ' . implode( ' ', $values ) );
+		}
+		return implode( '; ', $told ) ?: 'no answer, or one that is too large';
+	}
+}
