@@ -24,6 +24,9 @@ from playback.decisions.levels import Level, check_wiki
 
 # RFC 3986, 2.2 and 2.3: reserved, unreserved, and the percent sign of what is already encoded.
 _SAFE = "!$&'()*+,/:;=?@[]~%-._"
+_UNCHANGED = re.compile(
+    r"[!$&()*+,/:;=?@\[\]~._A-Za-z0-9-]*", re.ASCII
+)  # of these, what needs no look
 _HASH = re.compile(r"#|%((?:25)*)23")
 _HIDDEN_HASH = re.compile(r"%((?:25)*)23")
 _MEMENTO = re.compile(r"(?:/w/([^/]+))?/c/(\d{14})([a-z]{2}_)?/(.+)", re.ASCII | re.DOTALL)
@@ -102,6 +105,8 @@ class PageAddress:
 
 def escape_url(url: str) -> str:
     """The archived URL as it stands in a path of ours: printable ASCII without quotes or ``<>#``."""
+    if _UNCHANGED.fullmatch(url):
+        return url
     hidden = _HASH.sub(lambda m: "%23" if m[0] == "#" else f"%25{m[1]}23", url)
     return quote(hidden, safe=_SAFE, errors="replace")
 

@@ -4,11 +4,13 @@ Questions are SQL that both databases understand, with values as ``:name``; what
 attributes of the database. A collection without an index is empty.
 """
 
+import json
 import sqlite3
-from collections.abc import Mapping
+import threading
+from collections.abc import Iterable, Mapping
 from contextlib import closing
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from core.errors import TransientError
 from core.index_schema import KEY_CHARACTERS
@@ -16,6 +18,8 @@ from core.index_url import parse_index_url
 from core.layout import Layout
 
 _BUSY_TIMEOUT_S = 2.0
+_MOST_IDLE = 4
+_Identity = tuple[int, int] | None
 INDEX_URL = "WEBOID_DATABASE"  # the environment variable that tells replay the index
 
 
@@ -30,6 +34,9 @@ class Database(Protocol):
         in_range: the condition that a row's urlkey is from `low` on and below `high`; see
             `playback.captures_queries`.
         by_key: the terms by which rows come in the order of their urlkeys, from an index.
+        asked: many questions as a table, of the value `asked` (`asked_value`).
+        joined_first: joins to each row of `asked` the first pages that ``{where}`` tells, by an
+            ORDER BY and a LIMIT in it.
     """
 
     shared: bool
@@ -38,6 +45,8 @@ class Database(Protocol):
     contains: str
     in_range: str
     by_key: tuple[str, ...]
+    asked: str
+    joined_first: str
 
     def rows(self, query: str, values: Mapping[str, Any]) -> list[Any]:
         """The answer's rows, whose columns are found by name; none when there is no index yet.
@@ -57,6 +66,27 @@ def key_values(key: str) -> dict[str, str]:
     return {"key": key, "key_start": key[:KEY_CHARACTERS]}
 
 
+ASKED = ("place", "until_ms", "key", "key_start", "one", "two", "three", "four")
+
+
+class Asking(NamedTuple):
+    """A row of `Database.asked`: a urlkey, four URLs, and the moment before which captures count."""
+
+    key: str
+    urls: tuple[str, str, str, str]
+    until_ms: int = 2**53
+
+
+def asked_value(rows: Iterable[Asking]) -> str:
+    """The value of ``asked``; `place` counts the rows."""
+    return json.dumps(
+        [
+            (place, each.until_ms, each.key, each.key[:KEY_CHARACTERS], *each.urls)
+            for place, each in enumerate(rows)
+        ]
+    )
+
+
 def escape_like(words: str) -> str:
     """The words as LIKE takes them literally, a backslash being its escape."""
     return words.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
@@ -69,10 +99,16 @@ def open_database(layout: Layout, url: str) -> Database:
         ConfigError: `url` names none.
     """
     if not url:
-        return SqliteDatabase(layout.captures_db)
+        return PooledSqliteDatabase(layout.captures_db)
     from playback.postgres import PostgresDatabase  # whoever has no server needs no library
 
     return PostgresDatabase(parse_index_url(url))
+
+
+_ASKED_COLUMNS = ", ".join(
+    f"json_extract(item.value, '$[{number}]') AS {name}" for number, name in enumerate(ASKED)
+)
+_ASKED_TABLE = f"(SELECT {_ASKED_COLUMNS} FROM json_each(:asked) AS item) AS asked"  # noqa: S608 constants
 
 
 class SqliteDatabase:
@@ -84,6 +120,8 @@ class SqliteDatabase:
     contains = "LIKE"
     in_range = "urlkey >= :low AND urlkey < :high"
     by_key: tuple[str, ...] = ("urlkey",)
+    asked = _ASKED_TABLE
+    joined_first = "CROSS JOIN pages ON pages.page_id IN (SELECT page_id FROM pages WHERE {where})"
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -100,6 +138,59 @@ class SqliteDatabase:
         """Nothing: no connection outlives its question."""
 
 
+class PooledSqliteDatabase(SqliteDatabase):
+    """The same with a few connections that are kept, each lent to one question. `close` it.
+
+    Opening one costs more than most questions do. An index that was replaced by another file is
+    opened anew at the next question.
+    """
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self._lock = threading.Lock()
+        self._idle: list[tuple[_Identity, sqlite3.Connection]] = []
+        self._is_closed = False
+
+    def rows(self, query: str, values: Mapping[str, Any]) -> list[Any]:
+        """The answer's rows."""
+        identity = _identity_of(self._path)
+        connection = self._kept(identity) or _open(self._path, one_thread=False)
+        if connection is None:
+            return []
+        try:
+            found = _ask(connection, query, values)
+        except BaseException:
+            connection.close()
+            raise
+        self._give_back(identity, connection)
+        return found
+
+    def close(self) -> None:
+        """Close those that are kept."""
+        with self._lock:
+            self._is_closed = True
+            idle, self._idle = self._idle, []
+        for _, connection in idle:
+            connection.close()
+
+    def _kept(self, identity: "_Identity") -> sqlite3.Connection | None:
+        """One of that file; those of another are closed."""
+        with self._lock:
+            old = [each for each in self._idle if each[0] != identity]
+            self._idle = [each for each in self._idle if each[0] == identity]
+            found = self._idle.pop()[1] if self._idle else None
+        for _, connection in old:
+            connection.close()
+        return found
+
+    def _give_back(self, identity: "_Identity", connection: sqlite3.Connection) -> None:
+        with self._lock:
+            if not self._is_closed and identity is not None and len(self._idle) < _MOST_IDLE:
+                self._idle.append((identity, connection))
+                return
+        connection.close()
+
+
 class KeptSqliteDatabase(SqliteDatabase):
     """The same with a connection that is kept. From one thread; `close` it.
 
@@ -109,7 +200,7 @@ class KeptSqliteDatabase(SqliteDatabase):
     def __init__(self, path: Path) -> None:
         super().__init__(path)
         self._connection: sqlite3.Connection | None = None
-        self._opened: tuple[int, int] | None = None
+        self._opened: _Identity = None
 
     def rows(self, query: str, values: Mapping[str, Any]) -> list[Any]:
         """The answer's rows."""
@@ -129,11 +220,7 @@ class KeptSqliteDatabase(SqliteDatabase):
         self._connection, self._opened = None, None
 
     def _connected(self) -> sqlite3.Connection | None:
-        try:
-            found = self._path.stat()
-            identity = (found.st_dev, found.st_ino)
-        except OSError:
-            identity = None
+        identity = _identity_of(self._path)
         if self._connection is None or identity != self._opened:
             self.close()
             self._connection = _open(self._path)
@@ -141,7 +228,16 @@ class KeptSqliteDatabase(SqliteDatabase):
         return self._connection
 
 
-def _open(path: Path) -> sqlite3.Connection | None:
+def _identity_of(path: Path) -> _Identity:
+    """Which file is there; None when there is none."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def _open(path: Path, *, one_thread: bool = True) -> sqlite3.Connection | None:
     """A read-only connection; None when there is no index there yet."""
     if not path.exists():
         return None
@@ -151,6 +247,7 @@ def _open(path: Path) -> sqlite3.Connection | None:
             uri=True,
             timeout=_BUSY_TIMEOUT_S,
             isolation_level=None,
+            check_same_thread=one_thread,
         )
     except sqlite3.Error as error:
         raise TransientError(f"The captures index cannot be opened: {error}.") from error

@@ -22,6 +22,7 @@ from psycopg.rows import dict_row
 from core.errors import TransientError
 from core.index_schema import KEY_CHARACTERS
 from core.index_url import IndexAddress
+from playback.database import ASKED
 
 MOST_CONNECTIONS = 16
 ANSWER_LIMIT_S = 10.0
@@ -39,6 +40,18 @@ _NAMES = re.compile(r"'[^']*'|:([a-z_]\w*)")
 _Connection = psycopg.Connection[dict[str, Any]]
 
 
+_ASKED_COLUMNS = ", ".join(
+    f"CAST(item.value ->> {number} AS bigint) AS {name}"
+    if name in ("place", "until_ms")
+    else f"item.value ->> {number} AS {name}"
+    for number, name in enumerate(ASKED)
+)
+_ASKED_TABLE = (
+    f"(SELECT {_ASKED_COLUMNS}"  # noqa: S608 constants
+    " FROM json_array_elements(CAST(:asked AS json)) AS item (value)) AS asked"
+)
+
+
 class PostgresDatabase:
     """The index that the address names. From any thread; `close` it."""
 
@@ -52,6 +65,8 @@ class PostgresDatabase:
         " AND urlkey >= :low AND urlkey < :high"
     )
     by_key: tuple[str, ...] = (f"left(urlkey, {KEY_CHARACTERS})", "urlkey")
+    asked = _ASKED_TABLE
+    joined_first = "CROSS JOIN LATERAL (SELECT * FROM pages WHERE {where}) AS pages"
 
     def __init__(
         self, address: IndexAddress, *, monotonic: Callable[[], float] = time.monotonic

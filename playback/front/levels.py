@@ -39,6 +39,14 @@ class Offers:
         self._book = book
         self._full = full
 
+    def speak_of(self, wiki: str) -> bool:
+        """Whether anything was decided for that wiki's readers; else they see what everybody sees.
+
+        Raises:
+            TransientError: the decisions cannot be read.
+        """
+        return self._book.now().speak_of(wiki)
+
     def most(self, page: Page, wiki: str = "") -> Level:
         """The most that readers of the wiki (empty: of none) are shown of the page.
 

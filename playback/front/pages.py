@@ -35,6 +35,9 @@ COLUMNS = (
 )
 
 
+_OWN_COLUMNS = [name for name in COLUMNS.split(", ") if name != "captured_ms"]
+
+
 @dataclass(frozen=True, slots=True)
 class Page:
     """A captured page as lists and the reader page show it.
@@ -370,9 +373,27 @@ class PageStore:
         is_shown = self._permits is None or self._permits.subject(subject) is None
         return place if is_shown else None
 
-    def pages_of(self, rows: Sequence[Any]) -> tuple[Page, ...]:
-        """The pages of rows with `COLUMNS`, in the same order, without those that are hidden."""
-        artifacts = self._artifacts([row["page_id"] for row in rows])
+    def takedowns_of(self, urls: Sequence[str]) -> list[Takedown | None]:
+        """What holds for URLs whenever they were captured: of themselves, their hosts, paths above."""
+        if self._permits is None or self._permits.are_open():
+            return [None] * len(urls)
+        return [self._permits.subject(Subject(url)) for url in urls]
+
+    def threatened(self, pages: Sequence[Page]) -> frozenset[str]:
+        """Those of the pages, by `page_id`, whose copy is held back for a threat in it."""
+        if self._permits is None:
+            return frozenset()
+        return frozenset(self._permits.threats([page.page_id for page in pages]))
+
+    def pages_of(self, rows: Sequence[Any], *, artifacts_too: bool = True) -> tuple[Page, ...]:
+        """The pages of rows with `COLUMNS`, in the same order, without those that are hidden.
+
+        Args:
+            rows: of the index; other columns do no harm.
+            artifacts_too: False where nobody asks which artifacts a page has; then only a page whose
+                media type can be shown has a copy.
+        """
+        artifacts = self._artifacts([row["page_id"] for row in rows]) if artifacts_too else {}
         pages = [_page(row, artifacts.get(row["page_id"], _Artifacts({}, ""))) for row in rows]
         taken_down = {} if self._permits is None else self._permits.pages(pages)
         shown = []
@@ -414,7 +435,7 @@ class _Artifacts:
 
 
 def _page(row: Any, artifacts: _Artifacts) -> Page:
-    values = {name: row[name] for name in row.keys() if name != "captured_ms"}  # noqa: SIM118 a Row iterates its values
+    values = {name: row[name] for name in _OWN_COLUMNS}
     captured_at = moment(row["captured_ms"])
     return Page(
         **values,

@@ -4,7 +4,7 @@ The frontier's books are the crawler's, which playback does not know; whoever st
 hand it a `Status` that reads them.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -49,10 +49,20 @@ class QueueStanding:
 
 
 class Status(Protocol):
-    """Who knows the books. Asked from any thread, at most once for a page that a reader opens."""
+    """Who knows the books. From any thread; `standing` is asked once for a page that a reader opens."""
 
     def standing(self, url: str) -> QueueStanding | None:
         """Where the URL stands; None when it was never added.
+
+        Raises:
+            TransientError: the books cannot be read at the moment.
+        """
+        ...
+
+    def standings(self, urls: Sequence[str]) -> Mapping[str, QueueStanding]:
+        """Where those of the URLs stand of which there is something to be said; one look for all.
+
+        What holds for their hosts is not looked at: `QueueStanding.until` is the URL's own.
 
         Raises:
             TransientError: the books cannot be read at the moment.

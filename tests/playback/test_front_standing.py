@@ -222,6 +222,29 @@ def test_that_a_page_was_visited_is_not_told_where_it_is_hidden(answers: Answers
     assert "never visited" in answers.words()
 
 
+def test_many_addresses_are_told_as_one_is(answers: Answers) -> None:
+    """One look for all; what has no standing is left out, and of policy only the kind is told."""
+    entry = PolicyEntry(Kind.BLACKLIST, "=barred.example", "secret", "alice", NOW)
+    answers.frontier.give_order(ORDERS, entry.id, entry.to_json())
+    urls = [f"https://site-{number}.example/" for number in range(3)]
+    answers.frontier.add([NewItem(urls[0])], now=NOW)
+    (item,) = answers.frontier.claim(now=NOW, worker="w")
+    answers.frontier.fail(item, now=NOW, reason="net::ERR_FAILED")
+    answers.frontier.add([NewItem(urls[1])], now=NOW)
+    asked = [*urls, "https://barred.example/x", "no url at all", "javascript:alert(1)"]
+
+    found = answers.status.standings(asked)
+
+    assert found == {
+        url: standing for url in asked if (standing := answers.status.standing(url)) is not None
+    }
+    assert [each.standing for each in found.values()] == [
+        Standing.FAILED,
+        Standing.QUEUED,
+        Standing.REFUSED,
+    ]
+
+
 def test_without_a_frontier_the_answer_is_that_it_was_never_seen(
     collection: CollectionBuilder,
 ) -> None:
@@ -229,6 +252,7 @@ def test_without_a_frontier_the_answer_is_that_it_was_never_seen(
     with contextlib.closing(FrontierStatus(collection.layout, Settings(), clock=Fixed())) as status:
         assert status.standing(URL) is None
         assert status.standing("no url at all") is None
+        assert status.standings([URL]) == {}
     assert not collection.layout.frontier_db.exists()
 
 
@@ -240,6 +264,8 @@ def test_a_frontier_that_cannot_be_read_takes_no_page_away(collection: Collectio
     with contextlib.closing(FrontierStatus(collection.layout, Settings(), clock=Fixed())) as status:
         with pytest.raises(TransientError):
             status.standing(URL)
+        with pytest.raises(TransientError):
+            status.standings([URL])
         app = app_of(collection, status)
         assert ask(app, f"/page/{URL}").status_code == 200
         assert "never visited" in ask(app, "/page/https://other.example/").text

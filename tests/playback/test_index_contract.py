@@ -26,7 +26,13 @@ from core.replay_keys import replay_key
 from core.settings import IndexSettings
 from core.timestamps import timestamp14, warc_date
 from playback import postgres as playback_postgres
-from playback.database import Database, KeptSqliteDatabase, SqliteDatabase, open_database
+from playback.database import (
+    Database,
+    KeptSqliteDatabase,
+    PooledSqliteDatabase,
+    SqliteDatabase,
+    open_database,
+)
 from playback.front.pages import Page, PageStore
 from playback.front.searching import Search, parse_question
 from playback.postgres import PostgresDatabase
@@ -87,7 +93,14 @@ def searched(database: Database, words: str) -> tuple[Page, ...]:
     return Search(database, PageStore(database)).find(parse_question(words)).pages
 
 
-@pytest.fixture(params=["sqlite", "kept sqlite", "postgresql"])
+KINDS = {
+    "sqlite": SqliteDatabase,
+    "kept sqlite": KeptSqliteDatabase,
+    "pooled sqlite": PooledSqliteDatabase,
+}
+
+
+@pytest.fixture(params=[*KINDS, "postgresql"])
 def both(
     request: pytest.FixtureRequest, tmp_path: Path
 ) -> Iterator[tuple[Callable[[], Writer], Database]]:
@@ -95,10 +108,7 @@ def both(
     path = tmp_path / "captures.sqlite"
     url = request.getfixturevalue("database_url") if request.param == "postgresql" else ""
     database: Database
-    if url:
-        database = PostgresDatabase(parse_index_url(url))
-    else:
-        database = (SqliteDatabase if request.param == "sqlite" else KeptSqliteDatabase)(path)
+    database = PostgresDatabase(parse_index_url(url)) if url else KINDS[request.param](path)
     with ExitStack() as stack:
         stack.callback(database.close)
 

@@ -6,6 +6,7 @@ Days are numbers (`links.days`). Text comes from wikis and the web as it is: who
 from dataclasses import dataclass
 from enum import StrEnum
 
+from links.books.wikis import WikiName
 from links.link_search import STATES, StateClass
 from links.states import State
 
@@ -147,17 +148,6 @@ class Link:
     def is_to_follow(self) -> bool:
         """Whether it may be a link for people: not what is somebody else's now, or spam (W52)."""
         return self.state not in (State.INVALID, State.USURPED) and not self.spam
-
-
-@dataclass(frozen=True, slots=True)
-class WikiName:
-    """``dbname@farm`` (W24)."""
-
-    dbname: str
-    farm: str
-
-    def __str__(self) -> str:
-        return f"{self.dbname}@{self.farm}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,9 @@ from starlette.datastructures import QueryParams
 
 from core.errors import InputError
 from links.books import wikis
+from links.books.wikis import WikiName
 from playback.front.languages import languages, noop
-from playback.front.registry.answers import ListKind, Scope, WikiName
+from playback.front.registry.answers import ListKind, Scope
 
 MOST_PAGES = 50
 _PAGE_ID = re.compile(r"[1-9][0-9]{0,17}", re.ASCII)
@@ -105,7 +106,7 @@ def parse_wiki(text: str) -> WikiName:
         found = None
     if found is None or text != text.strip():
         raise InputError(noop("Name the wiki (dbname) like this: dewiki@WMF."))
-    return WikiName(found.dbname, found.farm)
+    return found
 
 
 def parse_page_id(text: str) -> int:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 from core.clock import Clock
 from core.errors import TransientError
+from links.books.wikis import WikiName
 from links.days import day_of
 from links.store.store import Store
 from playback.front.registry.access import Access
@@ -20,7 +21,6 @@ from playback.front.registry.answers import (
     ListKind,
     PageAnswer,
     Uses,
-    WikiName,
 )
 from playback.front.registry.asking import PageQuestion
 from playback.front.registry.captures import OwnCopies

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any
 from xml.etree import ElementTree as ET
 
+from links.books.wikis import WikiName
 from links.days import date_of
 from playback.addresses import escape_url
 from playback.front.registry.answers import (
@@ -21,7 +22,6 @@ from playback.front.registry.answers import (
     PageAnswer,
     PageRef,
     Scope,
-    WikiName,
 )
 from playback.front.registry.words import ago, cause_of, hint_of, lasting, service_name, standing_of
 

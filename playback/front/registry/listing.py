@@ -9,6 +9,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Select, func, select
 
+from links.books.wikis import WikiName
 from links.store.schema import pages, refs, spam_hits, urls
 from playback.front.registry.answers import (
     GROUPS,
@@ -16,7 +17,6 @@ from playback.front.registry.answers import (
     ListedPage,
     ListKind,
     PageRef,
-    WikiName,
 )
 from playback.front.registry.reading import Reading, address_of
 
@@ -33,7 +33,7 @@ def listed(
     if row is None:
         return None
     found: list[ListedPage] = []
-    name = WikiName(row.name.dbname, row.name.farm)
+    name = row.name
     for _ in range(ROUNDS):
         last = connection.scalar(last_of_round(row.id, after))
         query = counted(kind, row.id, after, last).limit(LIST_SIZE + 1 - len(found))

@@ -5,6 +5,7 @@ from typing import Any
 from links.states import State
 from playback.front.registry.answers import Group, Hint, ListKind, Scope
 from playback.front.registry.asking import MOST_PAGES
+from playback.front.registry.cached.describing import CACHED, CACHED_SCHEMAS, cached_path
 
 _Schema = dict[str, Any]
 
@@ -304,8 +305,8 @@ def description(origin: str) -> dict[str, Any]:
             "title": "Weboid link registry",
             "version": "1",
             "description": "What is known of the external links on the pages of wikis. Reading only:"
-            " nothing is looked at because somebody asks, and single URLs are not answered to"
-            " programs.",
+            " nothing is looked at because somebody asks, and of single URLs programs learn only"
+            " whether there is a copy, and how they are doing where a page of the wiki has them.",
             "license": {"name": "GPL-3.0-or-later", "identifier": "GPL-3.0-or-later"},
         },
         "paths": {
@@ -314,8 +315,9 @@ def description(origin: str) -> dict[str, Any]:
             "/externalLinkProblem": problem,
             "/externalLinkInfo": info,
         },
-        "components": {"schemas": _SCHEMAS},
+        "components": {"schemas": {**_SCHEMAS, **CACHED_SCHEMAS}},
     }
+    made["paths"][CACHED] = cached_path()
     if origin:
         made["servers"] = [{"url": origin}]
     return made

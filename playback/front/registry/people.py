@@ -18,6 +18,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from core.errors import InputError, TransientError
+from links.books.wikis import WikiName
 from playback.front.languages import here, spoken, translate
 from playback.front.registry import words
 from playback.front.registry.access import Door
@@ -28,7 +29,6 @@ from playback.front.registry.answers import (
     PageAnswer,
     PageRef,
     Scope,
-    WikiName,
 )
 from playback.front.registry.asking import (
     PageQuestion,

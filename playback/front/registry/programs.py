@@ -50,7 +50,7 @@ INFO_PATH = "/externalLinkInfo"  # W68
 
 _PAGES_A_TOKEN = 5  # a question for fifty pages costs as much as ten for one
 _FRESH_S = 60
-_OPEN = {
+OPEN = {
     "Access-Control-Allow-Origin": "*",
     "Access-Control-Expose-Headers": "Retry-After",
     "Cross-Origin-Resource-Policy": "cross-origin",  # a wiki's page loads the script
@@ -103,7 +103,7 @@ class Programs:
         if question.is_ping:
             self._desk.ping(question)
             return Response(status_code=204, headers={"Cache-Control": "no-store"})
-        speak(question)
+        speak(question.language)
         return self._written(question, self._desk.answer(question), wanted)
 
     def problem(self, request: Request) -> Response:
@@ -112,7 +112,7 @@ class Programs:
         formats = (Format.JAVASCRIPT, Format.JSON)
         wanted = parse_format(request.query_params.get("format", ""), formats)
         self._count_pages(request, question)
-        speak(question)
+        speak(question.language)
         answer = self._desk.answer(question)
         if wanted is Format.JAVASCRIPT:
             return self._sent(question, as_javascript(answer), wanted)
@@ -123,7 +123,7 @@ class Programs:
         """A page's links with findings as HTML for people (W68), or as the list alone."""
         question = parse_page_question(request.query_params)
         self._count_pages(request, question)
-        speak(question)
+        speak(question.language)
         answer = self._desk.answer(question)
         if parse_flag(request.query_params.get("fragment", "")):
             return self._written(question, answer, Format.HTML)
@@ -164,7 +164,7 @@ class Programs:
                 _LOG.warning("front.registry_unavailable: %s", error)
                 retry = {"Retry-After": "30"}
                 response = problem(503, "The link registry cannot be read at the moment.", retry)
-        for name, value in _OPEN.items():
+        for name, value in OPEN.items():
             response.headers[name] = value
         return response
 
@@ -212,9 +212,8 @@ def problem(status: int, detail: str, headers: Mapping[str, str] | None = None) 
     return Response(body, status, headers, media_type="application/problem+json")
 
 
-def speak(question: PageQuestion) -> None:
-    """Answer in the language that the question names."""
+def speak(language: str) -> None:
+    """Answer in the language that a question names, if it names one."""
     said = spoken.get()
-    if question.language:
-        prefix = f"/{question.language}"
-        spoken.set(replace(said, language=question.language, prefix=prefix))
+    if language:
+        spoken.set(replace(said, language=language, prefix=f"/{language}"))

@@ -21,8 +21,7 @@ from links.books.looking import (
     uses_of_url,
 )
 from links.books.pages import PageRow
-from links.books.wikis import ALL_FARMS, FIND_WIKI, WIKI_BY_ID, Farm, Wiki
-from links.books.wikis import WikiName as RegistryName
+from links.books.wikis import ALL_FARMS, FIND_WIKI, WIKI_BY_ID, Farm, Wiki, WikiName
 from links.history import unpack
 from links.locator import key_of
 from links.quirks import HostQuirk, UrlQuirk, is_over, is_url_quirk_over
@@ -45,7 +44,6 @@ from playback.front.registry.answers import (
     Run,
     SpamHit,
     Uses,
-    WikiName,
     order_of,
 )
 from playback.front.registry.asking import PageQuestion
@@ -103,6 +101,11 @@ class Reading:
     def __init__(self, reader: Reader, day: int) -> None:
         self._reader = reader
         self._day = day
+
+    @property
+    def reader(self) -> Reader:
+        """The moment of the registry."""
+        return self._reader
 
     def pages(self, question: PageQuestion) -> tuple[PageAnswer, ...]:
         """The pages that were asked for, in that order, with all their links; each is answered (W10)."""
@@ -260,8 +263,9 @@ def since_day(state: State, runs: tuple[Run, ...], first_fail: int | None) -> in
 
 def ref_of(wiki: Wiki, page: PageRow) -> PageRef:
     """A page of the wiki."""
-    name = WikiName(wiki.name.dbname, wiki.name.farm)
-    return PageRef(name, page.page_id, page.title, page.namespace, address_of(wiki, page.title))
+    return PageRef(
+        wiki.name, page.page_id, page.title, page.namespace, address_of(wiki, page.title)
+    )
 
 
 def address_of(wiki: Wiki, title: str) -> str:
@@ -284,7 +288,7 @@ def capital(title: str) -> str:
 
 def _wiki(row: Sequence[object]) -> Wiki:
     number, dbname, farm, farm_id, *rest = row
-    return Wiki(number, RegistryName(str(dbname), str(farm)), farm_id, *rest)  # type: ignore[arg-type]
+    return Wiki(number, WikiName(str(dbname), str(farm)), farm_id, *rest)  # type: ignore[arg-type]
 
 
 def _page(wiki: Wiki, facts: PageFacts, links: list[Link]) -> PageAnswer:

@@ -5,10 +5,11 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection
 
+from links.books.wikis import WikiName
 from links.exclusion import exclusions_of
 from links.link_patterns import LinkPattern
 from links.link_search import STATES, FoundLink, Wanted, search_links
-from playback.front.registry.answers import Group, Link, PageRef, WikiName
+from playback.front.registry.answers import Group, Link, PageRef
 from playback.front.registry.asking import parse_wiki
 from playback.front.registry.reading import Reading
 

@@ -6,7 +6,11 @@ from starlette.routing import BaseRoute
 
 from playback.database import Database
 from playback.front.languages import here
+from playback.front.offering import Offering
 from playback.front.registry.access import Door
+from playback.front.registry.cached.finding import Finder
+from playback.front.registry.cached.gadget import Gadget
+from playback.front.registry.cached.serving import CachedLinks
 from playback.front.registry.captures import OwnCopies
 from playback.front.registry.desk import Desk, LinkRegistry
 from playback.front.registry.forms import Stamps
@@ -27,7 +31,14 @@ def registry_routes(registry: LinkRegistry, database: Database, means: Means) ->
     desk = Desk(registry.source, OwnCopies(database, means.store), means.clock)
     door = Door(registry.access)
     people = People(desk, door, Stamps(), means)
-    routes = [*Programs(desk, door, people, means).routes(), *people.routes()]
+    finder = Finder(registry.source, Offering(database, means.store), means.status, means.clock)
+    cached = CachedLinks(finder, door, means)
+    routes = [
+        *Programs(desk, door, people, means).routes(),
+        *people.routes(),
+        *cached.routes(),
+        *Gadget().routes(),
+    ]
     if registry.voice is not None:
         acts = Acts(registry.source, registry.voice, means.clock)
         routes += SayingPages(acts, door, means).routes()

@@ -46,6 +46,7 @@ from playback.front.registry.access import Access
 from playback.front.registry.desk import LinkRegistry
 from playback.front.registry.source import OpenedWhenAsked, Source
 from playback.front.registry.voice import Voice
+from playback.front.standing import Status
 from tests.playback.conftest import CollectionBuilder
 
 NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
@@ -161,11 +162,13 @@ class Shelf:
             reporter=b"x" * 16, tested_day=TODAY,
         )  # fmt: skip
 
-    def copy(self, number: int, service: str, address: str = "", timestamp: str = "") -> None:
+    def copy(
+        self, number: int, service: str, address: str = "", timestamp: str = "", by: str = ""
+    ) -> None:
         """A copy in an archive."""
         self.add(
             copies, url_id=number, service=service, address=address, timestamp=timestamp,
-            found_day=TODAY, checked_day=TODAY,
+            found_day=TODAY, checked_day=TODAY, chosen_by=by,
         )  # fmt: skip
 
     def report(self, number: int, expires_day: int = TODAY + 100) -> None:
@@ -300,6 +303,7 @@ def open_front(
     *,
     access: Access | None = None,
     voice: Voice | None = None,
+    status: Status | None = None,
     peer: str = "198.51.100.7",
     origin: str | None = ORIGIN,
 ) -> Iterator[Front]:
@@ -315,6 +319,6 @@ def open_front(
     ):
         app = create_app(
             database, decisions, replay_origin="http://127.0.0.1:8081", origin=origin, clock=clock,
-            around=Around(links=links),
+            around=Around(links=links, status=status),
         )  # fmt: skip
         yield Front(app, clock, runner, peer)

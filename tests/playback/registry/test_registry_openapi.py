@@ -35,7 +35,13 @@ def described(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     opened.close()
 
 
-@pytest.mark.parametrize("path", sorted(description("")["paths"]))
+PATHS = [
+    (path, method) for path, item in sorted(description("")["paths"].items()) for method in item
+]
+READ = [path for path, method in PATHS if method == "get"]
+
+
+@pytest.mark.parametrize("path", READ)
 def test_a_full_answer_has_the_form_that_is_described(path: str, described: Any) -> None:
     """With everything that can be known of a link; random questions seldom meet a page."""
     operation = described[path]["GET"]
@@ -50,20 +56,34 @@ def test_a_full_answer_has_the_form_that_is_described(path: str, described: Any)
                 operation.Case(query=asked).call_and_validate()
 
 
+def test_a_full_answer_about_links_has_the_form_that_is_described(described: Any) -> None:
+    """A dead link with a copy elsewhere, one that works, and what is no link."""
+    urls = ["https://verlag.de/gone", "https://verlag.de/fine", "#x"]
+    operation = described["/links/api/cached"]["POST"]
+    case = operation.Case(body={"wiki": "dewiki@WMF", "urls": urls}, media_type="application/json")
+    answer = case.call_and_validate().json()
+
+    assert [link["answer"] for link in answer["links"]] == ["copy", "none", "none"]
+
+
 @pytest.mark.parametrize("mode", list(GenerationMode), ids=lambda mode: mode.value)
-@pytest.mark.parametrize("path", sorted(description("")["paths"]))
-def test_the_application_does_as_described(path: str, mode: GenerationMode, described: Any) -> None:
+@pytest.mark.parametrize(("path", "method"), PATHS)
+def test_the_application_does_as_described(
+    path: str, method: str, mode: GenerationMode, described: Any
+) -> None:
     """Whatever is asked, as described or not: codes, types, headers and bodies are those named."""
 
     @settings(
         max_examples=25, derandomize=True, deadline=None, database=None,
         phases=(Phase.explicit, Phase.generate), suppress_health_check=list(HealthCheck),
     )  # fmt: skip
-    @given(case=described[path]["GET"].as_strategy(generation_mode=mode))
+    @given(case=described[path][method.upper()].as_strategy(generation_mode=mode))
     def ask(case: Any) -> None:
         names = [case.query.get(name) for name in ("curid", "pageid", "titles")]
-        is_without_page = "list" not in path and not any(
-            str(each or "").strip(" _|") for each in names
+        is_without_page = (
+            method == "get"
+            and "list" not in path
+            and not any(str(each or "").strip(" _|") for each in names)
         )
         # That one of two parameters is needed cannot be described; it is answered with a reason.
         case.call_and_validate(

@@ -3,9 +3,10 @@
 from collections.abc import Iterator
 from typing import Any
 
+from links.books.wikis import WikiName
 from links.store.store import Store
 from playback.front.registry import listing
-from playback.front.registry.answers import ListKind, WikiName
+from playback.front.registry.answers import ListKind
 from playback.front.registry.asking import PageQuestion
 from playback.front.registry.noting import unnoted
 from playback.front.registry.reading import LAST_SEEN, SPAM_BY_KEY, URL_BY_KEY

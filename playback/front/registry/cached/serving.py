@@ -1,0 +1,161 @@
+"""``POST /links/api/cached`` and the gadget's script, over HTTP.
+
+Any page of any site may ask, without credentials. The type ``text/plain`` is taken as well as JSON's own,
+since browsers send that to other sites without asking first; ``application/json`` gets its preflight.
+"""
+
+import asyncio
+
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+
+from core.errors import InputError, TransientError
+from links.books.wikis import WikiName
+from playback.decisions.levels import check_wiki
+from playback.front.languages import spoken, translate
+from playback.front.registry.access import Door
+from playback.front.registry.cached.asking import parse_cached
+from playback.front.registry.cached.finding import Finder
+from playback.front.registry.cached.saying import CachedLink, Leading, fresh_s, label_of, tell
+from playback.front.registry.formats import Data, as_json
+from playback.front.registry.programs import OPEN, problem, speak
+from playback.front.views import Means
+
+CACHED_PATH = "/links/api/cached"
+
+MOST_BYTES = 300_000
+_PATIENCE_S = 10.0  # for a body to arrive
+_URLS_A_TOKEN = 50  # a question for a thousand costs as much as twenty for one
+_TYPES = ("application/json", "text/plain")
+_CHARSETS = ("", "charset=utf-8", 'charset="utf-8"')
+_PREFLIGHT = {
+    "Access-Control-Allow-Methods": "POST",
+    "Access-Control-Allow-Headers": "Content-Type, Api-User-Agent",
+    "Access-Control-Max-Age": "86400",
+    "Allow": "POST, OPTIONS",
+}
+_HEADERS = {"Cache-Control": "no-store"}
+
+
+class _RefusedError(Exception):
+    """The request cannot be answered."""
+
+    def __init__(self, status: int, detail: str, retry_s: int = 0) -> None:
+        super().__init__(status)
+        self.status = status
+        self.detail = detail
+        self.retry_s = retry_s
+
+
+class CachedLinks:
+    """Answers what stands beside the links of a page."""
+
+    def __init__(self, finder: Finder, door: Door, means: Means) -> None:
+        self._finder = finder
+        self._door = door
+        self._means = means
+
+    def routes(self) -> list[BaseRoute]:
+        """Its address."""
+        return [Route(CACHED_PATH, self.answer, methods=["POST", "OPTIONS"])]
+
+    async def answer(self, request: Request) -> Response:
+        """The answer, or what went wrong as a problem."""
+        response = await self._answered(request)
+        for name, value in {**OPEN, **_HEADERS}.items():
+            response.headers[name] = value
+        return response
+
+    async def _answered(self, request: Request) -> Response:
+        if request.method == "OPTIONS":
+            return Response(status_code=204, headers=_PREFLIGHT)
+        try:
+            self._count(request)
+            body = await read_body(request)
+            return await run_in_threadpool(self._told, request, body)
+        except _RefusedError as error:
+            retry = {"Retry-After": str(error.retry_s)} if error.retry_s else None
+            return problem(error.status, error.detail, retry)
+        except InputError as error:
+            return problem(400, translate(str(error)))
+
+    def _count(self, request: Request) -> None:
+        wait = self._door.wait_s(request, self._means.clock.monotonic())
+        if wait:
+            raise _RefusedError(429, "Too many questions: wait, and ask less often.", wait)
+
+    def _told(self, request: Request, body: bytes) -> Response:
+        front = self._means.origin or f"{request.url.scheme}://{request.url.netloc}"
+        question = parse_cached(body, own=(front, self._means.replay_origin))
+        more = (question.size - 1) / _URLS_A_TOKEN  # one was counted when the question came in
+        self._door.charge(request, self._means.clock.monotonic(), more)
+        speak(question.language)
+        found = self._finder.find(question)
+        leading = Leading(
+            front + spoken.get().prefix,
+            self._means.replay_origin,
+            self._in_addresses(question.wiki),
+        )
+        today = self._finder.day
+        links = [tell(facts, leading, today) for facts in found.facts]
+        data: Data = {
+            "wiki": str(question.wiki) if question.wiki else None,
+            "fresh_s": fresh_s(links, is_watched=found.is_watched),
+            "is_whole": found.is_whole,
+            "links": [data_of(link) for link in links],
+        }
+        headers = {"Content-Language": spoken.get().language}
+        return Response(as_json(data), headers=headers, media_type="application/json")
+
+    def _in_addresses(self, wiki: WikiName | None) -> str:
+        """The wiki as it stands in addresses; empty unless levels were decided for its readers."""
+        try:
+            named = check_wiki(wiki.in_levels) if wiki is not None else ""
+            return named if named and self._means.offers.speak_of(named) else ""
+        except (InputError, TransientError):
+            return ""
+
+
+async def read_body(request: Request) -> bytes:
+    """The request's body, when it is of a kind and a length that are read.
+
+    Raises:
+        _RefusedError: 415, it is of another kind; 413, it is too long; 408, it does not arrive.
+    """
+    kind, _, parameters = request.headers.get("content-type", "").lower().partition(";")
+    is_plain = request.headers.get("content-encoding", "identity").lower() == "identity"
+    if kind.strip() not in _TYPES or parameters.strip() not in _CHARSETS or not is_plain:
+        raise _RefusedError(415, "Send JSON in UTF-8, as application/json or text/plain.")
+    too_long = _RefusedError(413, f"A question has {MOST_BYTES} bytes at most.")
+    said = request.headers.get("content-length", "0")
+    if len(said) > 9 or not (said.isascii() and said.isdigit()) or int(said) > MOST_BYTES:
+        raise too_long
+    body = bytearray()
+    try:
+        async with asyncio.timeout(_PATIENCE_S):
+            async for chunk in request.stream():
+                body += chunk
+                if len(body) > MOST_BYTES:
+                    raise too_long
+    except TimeoutError:
+        raise _RefusedError(408, "The question did not arrive in time.") from None
+    return bytes(body)
+
+
+def data_of(link: CachedLink) -> Data:
+    """What is told of a link, as programs get it."""
+    return {
+        "url": link.url,
+        "answer": link.answer.value,
+        "href": link.href,
+        "copy": link.copy,
+        "date": f"{link.date:%Y-%m-%dT%H:%M:%SZ}" if link.date else None,
+        "service": link.service,
+        "state": link.state,
+        "group": link.group,
+        "is_dead": link.is_dead,
+        "words": link.words,
+        "label": label_of(link.answer),
+    }
