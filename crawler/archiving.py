@@ -24,6 +24,7 @@ class Order:
         settings: the profile.
         workers: visits at the same time.
         again: archive also what was archived at least so long ago (zero: all; A02); None: nothing.
+        endless: when nothing is left, wait for what others put into the collection's frontier.
         logins: opened.
     """
 
@@ -32,6 +33,7 @@ class Order:
     settings: Settings
     workers: int
     again: timedelta | None = None
+    endless: bool = False
     logins: Logins = NO_LOGINS
 
 
@@ -49,7 +51,7 @@ async def archive(
         items = await turns_for(order.settings).assign(NewItem(url) for url in order.urls)
         return frontier.add(items, now=clock.now(), again=order.again)
 
-    run = Run(order.root, order.settings, order.workers, logins=order.logins)
+    run = Run(order.root, order.settings, order.workers, endless=order.endless, logins=order.logins)
     return await perform(
         run, prepare, clock=clock, started=started, report=report, stopping=stopping
     )

@@ -16,6 +16,7 @@ _COMMANDS = {
     "cache": "crawler.cli.cache",
     "crawl": "crawler.cli.crawl",
     "doctor": "crawler.cli.doctor",
+    "embed": "crawler.cli.embed.group",
     "enqueue": "crawler.cli.enqueue",
     "frontier": "crawler.cli.frontier",
     "hosts": "crawler.cli.hosts:hosts",
@@ -39,6 +40,7 @@ _COMMANDS = {
     "takedown": "crawler.cli.takedown",
     "worker": "crawler.cli.worker",
     "stop": "crawler.cli.steer:stop",
+    "wiki": "crawler.cli.wiki.group",
 }
 
 

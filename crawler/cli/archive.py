@@ -54,6 +54,11 @@ from crawler.urllist import UrlList, parse_lines, read_list
     is_flag=True,
     help="End the run when the disk is nearly full, rather than wait for space.",
 )
+@click.option(
+    "--stay",
+    is_flag=True,
+    help="Go on for ever: wait for what others put into the collection's frontier.",
+)
 @click.option("--dry-run", is_flag=True, help="Read the list, say what would be done, do nothing.")
 @json_option
 def command(
@@ -69,6 +74,7 @@ def command(
     again: bool,
     older_than: timedelta | None,
     no_wait: bool,
+    stay: bool,
     dry_run: bool,
     as_json: bool,
 ) -> int:
@@ -82,6 +88,8 @@ def command(
     """
     if again and older_than is not None:
         raise InputError("Say --again or --older-than, not both.")
+    if stay and frontier_url:
+        raise InputError("Who stays at a shared frontier is `weboid worker`.")
     settings = shared_settings(
         load_profile(profile),
         frontier_url=frontier_url,
@@ -90,7 +98,8 @@ def command(
     )
     if no_wait:
         settings = replace(settings, proxy=replace(settings.proxy, disk_wait_s=0.0))
-    goes_on = not urls and list_file is None and Layout(collection).frontier_db.exists()
+    is_there = stay or Layout(collection).frontier_db.exists()
+    goes_on = not urls and list_file is None and is_there
     wanted = UrlList(()) if goes_on else gather(urls, list_file)
     for problem in wanted.problems:
         click.echo(f"{problem}", err=True)
@@ -101,7 +110,7 @@ def command(
         return Exit.SOME_FAILED if wanted.problems else Exit.OK
     logins = NO_LOGINS if settings.frontier.url else unlocked(settings, collection)
     older = timedelta(0) if again else older_than
-    order = Order(wanted.urls, collection, settings, workers, older, logins)
+    order = Order(wanted.urls, collection, settings, workers, older, stay, logins)
     show = choose(as_json=as_json)
     account = asyncio.run(
         archive(

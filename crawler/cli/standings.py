@@ -5,7 +5,7 @@ is asked that costs more than a look-up or two; entries of policy are read again
 """
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 
 from core.clock import Clock
@@ -53,9 +53,8 @@ class FrontierStatus:
         Raises:
             TransientError: the frontier cannot be read at the moment.
         """
-        try:
-            key = fetch_key(url)
-        except BadUrlError:
+        key = _key(url)
+        if not key:
             return None
         now = self._clock.now()
         try:
@@ -64,10 +63,35 @@ class FrontierStatus:
                 if frontier is None:
                     return None
                 record = frontier.find(key)
-                entry = self._refusing(frontier, key, now)
+                entry = _refusing(self._current(frontier, now), key, now)
             return _standing(record, entry, lambda host: _blocked(frontier, host, now))
         except UnavailableError as error:
             raise TransientError(str(error)) from error
+
+    def standings(self, urls: Sequence[str]) -> Mapping[str, QueueStanding]:
+        """Where those of the URLs stand that were added, or that something is against.
+
+        Raises:
+            TransientError: the frontier cannot be read at the moment.
+        """
+        keys = {url: key for url in urls if (key := _key(url))}
+        now = self._clock.now()
+        try:
+            with self._lock:
+                frontier = self._opened()
+                if frontier is None or not keys:
+                    return {}
+                records = frontier.find_all(list(keys.values()))
+                entries = self._current(frontier, now)
+        except UnavailableError as error:
+            raise TransientError(str(error)) from error
+        found = {}
+        for (url, key), record in zip(keys.items(), records, strict=True):
+            entry = _refusing(entries, key, now) if entries.by_id else None
+            standing = _standing(record, entry, lambda _host: (None, ""))
+            if standing is not None:
+                found[url] = standing
+        return found
 
     def close(self) -> None:
         """Close the frontier."""
@@ -87,14 +111,27 @@ class FrontierStatus:
             )
         return self._frontier
 
-    def _refusing(self, frontier: Frontier, url: str, now: datetime) -> PolicyEntry | None:
-        """The entry of policy that is against archiving the URL."""
+    def _current(self, frontier: Frontier, now: datetime) -> Entries:
+        """The entries of policy as they are now."""
         version = frontier.stats(now).version
         if version != self._version:
             self._entries = read_entries(frontier.orders(ORDERS), known=self._entries)
             self._version = version
-        entry = self._entries.deciding(target_of(url), now=now)
-        return None if entry is None or entry.allows else entry
+        return self._entries
+
+
+def _key(url: str) -> str:
+    """The URL's fetch key; empty when nobody can fetch it."""
+    try:
+        return fetch_key(url)
+    except BadUrlError:
+        return ""
+
+
+def _refusing(entries: Entries, url: str, now: datetime) -> PolicyEntry | None:
+    """The entry of policy that is against archiving the URL."""
+    entry = entries.deciding(target_of(url), now=now)
+    return None if entry is None or entry.allows else entry
 
 
 def _standing(

@@ -36,10 +36,12 @@ class Where:
     Attributes:
         layout: the collection's folders; it need not be there when the frontier is shared.
         settings: the profile, with the frontier's address.
+        profile: its name or path.
     """
 
     layout: Layout
     settings: Settings
+    profile: str = "default"
 
     @property
     def is_shared(self) -> bool:
@@ -89,7 +91,7 @@ def where_of(collection: Path, frontier_url: str, profile: str) -> Where:
     Raises:
         ConfigError: there is no such profile, it says something impossible, or the address is none.
     """
-    return Where(Layout(collection), with_frontier(load_profile(profile), frontier_url))
+    return Where(Layout(collection), with_frontier(load_profile(profile), frontier_url), profile)
 
 
 def where_options(function: Callable[..., int]) -> Callable[..., int]:

@@ -36,7 +36,8 @@ class LinkedSite:
         asked: how often each ``host/path?query`` was asked for.
     """
 
-    def __init__(self, answers: Mapping[str, Answer]) -> None:
+    def __init__(self, answers: Mapping[str, Answer], *, port: int = 0) -> None:
+        """Take the answers, and the port of an earlier site that is to be there again."""
         self.answers = dict(answers)
         self.asked: Counter[str] = Counter()
         self._lock = threading.Lock()
@@ -57,7 +58,7 @@ class LinkedSite:
             def handle_error(self, *_: Any) -> None:
                 """A browser that goes away is no error."""
 
-        self._server = Server(("127.0.0.1", 0), Handler)
+        self._server = Server(("127.0.0.1", port), Handler)
         self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
 
     def answer(self, handler: BaseHTTPRequestHandler) -> None:
@@ -74,9 +75,14 @@ class LinkedSite:
         handler.wfile.write(body)
 
     @property
+    def port(self) -> int:
+        """Where it listens."""
+        return int(self._server.server_address[1])
+
+    @property
     def resolve(self) -> dict[str, str]:
         """For `egress.resolve`."""
-        port = self._server.server_address[1]
+        port = self.port
         hosts = {key.partition("/")[0] for key in self.answers}
         return {f"{host}:80": f"127.0.0.1:{port}" for host in hosts}
 

@@ -146,3 +146,64 @@ def test_it_goes_on_until_it_is_stopped(site: LinkedSite, web: TestWeb, tmp_path
 
     assert json.loads(first)["after"] == "alive"
     assert code in (Exit.OK, Exit.STOPPED)  # before it rests, or while it does
+
+
+def test_visits_are_left_to_whoever_works_there(
+    site: LinkedSite, web: TestWeb, tmp_path: Path
+) -> None:
+    """One process stays at the collection and visits, another books what it saw; both end when told."""
+    weboid = weboid_for(site, web, tmp_path)
+    profile = ("--profile", str(weboid.profile))
+    with weboid.start("archive", "--stay", "--json", *profile) as crew:
+        lines = iter(crew.stdout or ())
+        next(lines)  # it has made the collection
+        watched(weboid.collection, ["http://fine.example.net/a", "http://gone.example.net/a"])
+        asked = weboid.run("links", "confirm", "--hand-over", *profile)
+        ended = list(_until(lines, "page", 2))
+        booked = weboid.run("links", "confirm", "--hand-over", "--json", *profile)
+        crew.send_signal(signal.SIGTERM)
+        for _ in lines:
+            pass
+        code = crew.wait(120)
+
+    assert asked.code == booked.code == 0, (asked, booked)
+    assert {json.loads(line)["url"] for line in ended} == {
+        "http://fine.example.net/a",
+        "http://gone.example.net/a",
+    }
+    assert states(weboid.collection) == {
+        "fine.example.net/a": State.ALIVE,
+        "gone.example.net/a": State.DEAD,
+    }
+    assert code == Exit.OK
+
+
+def _until(lines: Iterator[str], event: str, count: int) -> Iterator[str]:
+    """So many lines that tell that event."""
+    for line in lines:
+        if json.loads(line).get("event") == event:
+            yield line
+            count -= 1
+            if not count:
+                return
+
+
+def test_what_was_visited_is_to_be_kept_elsewhere_too(
+    site: LinkedSite, web: TestWeb, tmp_path: Path
+) -> None:
+    """`links mirror` takes watched links by what came of their visits, as the setting says (A10)."""
+    weboid = weboid_for(site, web, tmp_path)
+    cited = ["http://fine.example.net/a", "http://gone.example.net/a"]
+    weboid.archive(*cited, "http://other.example.net/a")  # nobody cites the last one
+    with closing(open_store(Layout(weboid.collection))) as store, store.writing() as rows:
+        ensure_urls(rows, cited, day=TODAY)
+    told = {}
+    for setting in ("never", "failed", "always"):
+        profile = tmp_path / f"{setting}.toml"
+        profile.write_text(f'[links]\nmirror = "{setting}"\n')
+        ran = weboid.run("links", "mirror", "--dry-run", "--profile", str(profile))
+        told[setting] = (ran.code, sorted(ran.out.split()))
+
+    assert told["never"][0] == Exit.INPUT
+    assert told["failed"] == (Exit.OK, sorted(["gone", cited[1]]))
+    assert told["always"] == (Exit.OK, sorted(["good", cited[0], "gone", cited[1]]))

@@ -17,7 +17,7 @@ from core.profile import parse_settings
 from crawler.cli import weboid
 
 ROOT = Path(__file__).resolve().parents[2]
-OURS = ("proxy", "worker", "replay", "front", "checker", "confirmer")
+OURS = ("proxy", "worker", "replay", "front", "checker", "confirmer", "watcher")
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +39,7 @@ def test_the_set_is_complete(services: dict[str, Any]) -> None:
     assert set(services) == {"redis", "postgres", *OURS}
 
 
-@pytest.mark.parametrize("name", ["proxy", "worker", "front", "checker", "confirmer"])
+@pytest.mark.parametrize("name", ["proxy", "worker", "front", "checker", "confirmer", "watcher"])
 def test_each_command_knows_its_options(services: dict[str, Any], name: str) -> None:
     """A flag that was renamed must not be found out by a container that does not start."""
     command = [re.sub(r"\$\{\w+:-([^}]*)\}", r"\1", each) for each in services[name]["command"]]
@@ -103,13 +103,14 @@ def test_only_the_readers_ports_are_published_and_only_to_this_machine(
 def test_the_browsers_network_leads_to_proxies_and_stores_only(
     compose: dict[str, Any], services: dict[str, Any]
 ) -> None:
-    """Workers have no way out, readers' services none to the web; only proxies and checkers have."""
+    """Workers have no way out, readers' services none to the web; only proxies, checkers and watchers have."""
     inside = {name for name, each in compose["networks"].items() if (each or {}).get("internal")}
 
     assert set(services["worker"]["networks"]) <= inside
     assert [name for name, each in services.items() if "web" in each["networks"]] == [
         "proxy",
         "checker",
+        "watcher",
     ]
     assert set(services["redis"]["networks"]) == set(services["postgres"]["networks"]) == {"stores"}
     assert "volumes" not in services["worker"]
@@ -148,6 +149,7 @@ def test_readers_see_the_collection_and_cannot_change_it(services: dict[str, Any
         "front": ["collection:/collection:ro"],
         "checker": [],
         "confirmer": ["collection:/collection:ro"],
+        "watcher": [],
     }
 
 

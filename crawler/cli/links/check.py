@@ -13,6 +13,7 @@ from pathlib import Path
 
 import click
 import uvloop
+from sqlalchemy import Connection
 
 from core.clock import SystemClock
 from core.errors import InputError, UnavailableError
@@ -253,8 +254,8 @@ class _Between:
             self._show.warn(await _warnings(self._means, self._links))
 
 
-def _count(rows: object, part: Part) -> int:
-    return due.count_due(rows, part, day_of(_CLOCK.now()))  # type: ignore[arg-type]
+def _count(rows: Connection, part: Part) -> int:
+    return due.count_due(rows, part, day_of(_CLOCK.now()))
 
 
 def _find(store: Store, texts: Sequence[str]) -> list[DueUrl]:

@@ -32,7 +32,10 @@ from crawler.cli.options import (
     workers_option,
 )
 from crawler.cli.params import DURATION
+from crawler.composing import turns_for
 from crawler.events import Event, PageDone, PageSkipped
+from crawler.frontier.base import Lane, NewItem
+from crawler.frontier.opening import open_frontier
 from crawler.running import Account
 from crawler.stopping import Stop
 from links.books.urls import find_urls
@@ -60,6 +63,11 @@ class _Gathered:
 @click.option("--limit", default=500, show_default=True, help="At most so many links.")
 @click.option("--no-visit", is_flag=True, help="Only take the captures that are there.")
 @click.option(
+    "--hand-over",
+    is_flag=True,
+    help="Leave the visits to who works on the collection: `weboid archive --stay`.",
+)
+@click.option(
     "--captures",
     "lately",
     type=DURATION,
@@ -79,6 +87,7 @@ def command(
     *,
     limit: int,
     no_visit: bool,
+    hand_over: bool,
     lately: timedelta | None,
     every: timedelta | None,
     dry_run: bool,
@@ -111,13 +120,13 @@ def command(
                 click.echo(each.url)
             return Exit.OK
         task = _Confirming(store, CopiesSeen(database, Records(layout)), settings)
-        crew = None if no_visit else _Crew(collection, workers, quiet=as_json)
+        crew = None if no_visit else _Crew(collection, workers, as_json, hand_over)
         goes_on = True
         while goes_on:
             left, goes_on = task.round(crew, limit=limit, lately=lately)
             _say(task.booked, left, as_json=as_json)
             task.booked.clear()
-            goes_on = goes_on and every is not None and asyncio.run(_rested(every))
+            goes_on = goes_on and every is not None and asyncio.run(rested(every))
     return Exit.OK
 
 
@@ -128,9 +137,10 @@ class _Crew:
     root: Path
     workers: int
     quiet: bool
+    hand_over: bool
 
 
-async def _rested(length: timedelta) -> bool:
+async def rested(length: timedelta) -> bool:
     """Whether the time passed, and nobody said stop."""
     with Stop(lambda: None) as stop:
         try:
@@ -212,6 +222,8 @@ class _Confirming:
 
 async def _visit(urls: Sequence[str], crew: _Crew, settings: Settings) -> Account:
     """Visit the links once each; what fails is an opinion, too, and is not tried again."""
+    if crew.hand_over:
+        return await _hand_over(urls, Layout(crew.root), settings)
     once = replace(settings, frontier=replace(settings.frontier, attempts=1))
     order = Order(urls, crew.root, once, crew.workers, again=timedelta(0))
     console = Console(stderr=True)
@@ -230,6 +242,14 @@ async def _visit(urls: Sequence[str], crew: _Crew, settings: Settings) -> Accoun
                 progress.advance(number)
 
         return await archive(order, clock=_CLOCK, started=lambda *_: None, report=report)
+
+
+async def _hand_over(urls: Sequence[str], layout: Layout, settings: Settings) -> Account:
+    """Leave the links to whoever works on the frontier; a later round takes what was seen."""
+    items = await turns_for(settings).assign(NewItem(url, Lane.HIGH) for url in urls)
+    with open_frontier(layout, settings.frontier, settings.politeness) as frontier:
+        added = frontier.add(items, now=_CLOCK.now(), again=timedelta(0))
+    return Account(added=added, handed_over=True)
 
 
 def _say(booked: Sequence[Booked], left: Sequence[Awaiting], *, as_json: bool) -> None:

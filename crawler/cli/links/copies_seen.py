@@ -45,6 +45,15 @@ class CopiesSeen:
                 return self._held_against_copy(finding, page), page.captured_at
         return None
 
+    def verdicts(self, since: datetime) -> Iterator[tuple[str, Verdict]]:
+        """Each page that was visited since then, and what that visit was, the oldest first.
+
+        Raises:
+            TransientError: the index cannot be read.
+        """
+        for page in self._visited(since):
+            yield page.url, finding_of(_seen(page)).verdict
+
     def compared(self, since: datetime) -> Iterator[tuple[str, Finding, datetime]]:
         """Each page that was visited since then: its URL, what that says of it, and the moment.
 

@@ -14,6 +14,7 @@ _COMMANDS: dict[str, str] = {
     "interwiki": "crawler.cli.links.interwiki",
     "ls": "crawler.cli.links.listing",
     "mark": "crawler.cli.links.mark",
+    "mirror": "crawler.cli.links.mirror",
     "passes": "crawler.cli.links.passes",
     "purge": "crawler.cli.links.purge",
     "recognise": "crawler.cli.links.recognise",

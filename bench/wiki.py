@@ -1,0 +1,37 @@
+"""What meets wikis: reading wikitext, look-ups, what saves and views cost, how soon a link has its copy.
+
+Each part is a module of its own with `figures`: `bench.wiki_parsing` reads pages (baseline: the parser with
+the filters that a bot's author would use), `bench.wiki_lookup` asks the front about 500 links at once
+(baseline: one by one), `bench.wiki_save` and `bench.wiki_view` use a real MediaWiki with and without the
+extension, `bench.wiki_embed` the proxy that does the same for any engine, and `bench.wiki_playable` saves
+pages on a watched wiki and waits for their copies (baseline: without the bell).
+"""
+
+import sys
+from pathlib import Path
+
+if not __package__:  # run as a file: its folder must not hide our packages
+    sys.path[0] = str(Path(__file__).resolve().parents[1])
+
+from importlib import import_module
+
+from bench import report
+
+PARTS = ("parsing", "lookup", "save", "view", "embed", "playable")
+
+
+def main() -> None:
+    """Run the parts and print their figures."""
+    parser = report.parser(__doc__ or "")
+    parser.add_argument("--part", choices=PARTS, action="append", help="only this part; all")
+    asked = parser.parse_args()
+    found: dict[str, float] = {}
+    for part in asked.part or PARTS:
+        figures: dict[str, float] = import_module(f"bench.wiki_{part}").figures(quick=asked.quick)
+        found |= figures
+        print(flush=True)
+    report.figures("wiki", found)
+
+
+if __name__ == "__main__":
+    main()

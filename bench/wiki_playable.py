@@ -1,0 +1,77 @@
+"""How soon a saved link has a copy that plays: from the save's answer to the copy's page, nothing queued.
+
+A real MediaWiki with the extension, watched by `weboid wiki watch --serve` as an operator runs it. Pages
+are saved one after the other, each with one link to a page nobody has seen; the next is saved when the
+copy of the one before plays. Once with the bell, and, as the baseline, by polling alone.
+"""
+
+import sys
+from pathlib import Path
+
+if not __package__:  # run as a file: its folder must not hide our packages
+    sys.path[0] = str(Path(__file__).resolve().parents[1])
+
+import statistics
+import time
+import urllib.request
+
+from bench import report
+from tests.crawler.linked_site import LinkedSite
+from tests.wiki.town import Town, article, running_town
+
+TARGET_S = 60
+HOST = "www.saved-links.org"
+_COUNTS = {True: (3, 0), False: (20, 10)}  # with the bell, without
+
+
+def figures(*, quick: bool) -> dict[str, float]:
+    """All figures; a table of them is printed."""
+    counts = _COUNTS[quick]
+    answers = {
+        f"{HOST}/{number}": article(f"Page {number}", "<p>Nobody has seen it.</p>" * 20)
+        for number in range(sum(counts))
+    }
+    with LinkedSite(answers) as site, running_town([site]) as town:
+        added = town.add()
+        assert added.code == 0, added
+        with town.watched():
+            town.until("the front", lambda: town.cached(f"http://{HOST}/0"))
+            rung = [seconds(town, number) for number in range(counts[0])]
+        polled: list[float] = []
+        if counts[1]:
+            with town.watched(rings=False):
+                town.until("the front", lambda: town.cached(f"http://{HOST}/0"))
+                polled = [seconds(town, counts[0] + number) for number in range(counts[1])]
+    rows = [("save to playable", "with the bell", "polling alone", "target")]
+    for name, of in (("median s", statistics.median), ("p95 s", p95)):
+        rows.append(
+            (name, f"{of(rung):.1f}", f"{of(polled):.1f}" if polled else "-", f"< {TARGET_S}")
+        )
+    report.table(rows)
+    found = {"playable_p95_s": p95(rung), "playable_median_s": statistics.median(rung)}
+    if polled:
+        found["playable_polled_p95_s"] = p95(polled)
+    return found
+
+
+def seconds(town: Town, number: int) -> float:
+    """Save a page; how long it takes until its link's copy can be opened."""
+    url = f"http://{HOST}/{number}"
+    town.writer.write(f"Saved {number}", f"It cites [{url} a page].")
+    begun = time.monotonic()
+    (link,) = town.until(
+        f"a copy of {url}",
+        lambda: [each for each in town.cached(url) if each["answer"] == "copy"],
+    )
+    with urllib.request.urlopen(link["href"], timeout=30) as answer:
+        assert answer.status == 200
+    return time.monotonic() - begun
+
+
+def p95(values: list[float]) -> float:
+    """The 95th of a hundred; of few the largest."""
+    return sorted(values)[min(len(values) - 1, int(0.95 * len(values)))]
+
+
+if __name__ == "__main__":
+    report.figures("wiki_playable", figures(quick=report.arguments(__doc__ or "").quick))

@@ -1,0 +1,87 @@
+"""Two real MediaWikis, one with the extension and one without, side by side: rounds interleave.
+
+One wiki that has it or not, as each request asks, would make its messages anew each time.
+"""
+
+import http.client
+import socket
+import time
+import urllib.parse
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from statistics import median
+
+from tests.sites.mediawiki import Wiki, running_wiki
+from tests.wiki.mediawiki.extended import EXTENSION
+from tests.wiki.mediawiki.listening import SECRET, Listener, bell, front
+
+HEADER = "X-Bench"  # a kind of bell
+LIMIT_S = 120.0
+
+
+@dataclass(frozen=True)
+class Timed:
+    """The wikis, and whom the one with the extension talks to."""
+
+    plain: Wiki
+    wiki: Wiki
+    front: Listener
+    bell: Listener
+
+    def of(self, kind: str) -> Wiki:
+        """The wiki that is asked for a kind: without the extension, or with it."""
+        return self.plain if kind == "without" else self.wiki
+
+    def ask(
+        self, path: str, kind: str, form: dict[str, str] | None = None, cookie: str = ""
+    ) -> tuple[float, str]:
+        """Milliseconds until the last byte of an answer, and the answer."""
+        port = self.of(kind).port
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=LIMIT_S)
+        headers = {HEADER: kind, **({"Cookie": cookie} if cookie else {})}
+        body = None
+        if form is not None:
+            headers["Content-Type"] = "application/x-www-form-urlencoded"
+            body = urllib.parse.urlencode(form)
+        started = time.perf_counter()
+        connection.request("POST" if form is not None else "GET", path, body, headers)
+        answer = connection.getresponse()
+        text = answer.read().decode()
+        taken = (time.perf_counter() - started) * 1_000
+        connection.close()
+        assert answer.status == 200, text[:500]
+        return taken, text
+
+
+def added(without: Sequence[float], with_it: Sequence[float]) -> float:
+    """The median of what the rounds of pairs differ by."""
+    return median(b - a for a, b in zip(without, with_it, strict=True))
+
+
+@contextmanager
+def timed_wiki() -> Iterator[Timed]:
+    """The wikis; a front and a bell that answer, a bell that hangs, and one where nobody listens."""
+    with (
+        socket.create_server(("127.0.0.1", 0), backlog=1_000) as hanging,
+        Listener.running(bell) as heard,
+        Listener.running(front(lambda: asked.address)) as asked,
+    ):
+        with socket.create_server(("127.0.0.1", 0)) as gone:
+            refused = gone.getsockname()[1]
+        settings = f"""
+wfLoadExtension( 'Weboid', '{EXTENSION / "extension.json"}' );
+$wgWeboidFront = '{asked.address}';
+$wgWeboidBell = [
+	'with' => '{heard.address}',
+	'hanging' => 'http://127.0.0.1:{hanging.getsockname()[1]}',
+	'refused' => 'http://127.0.0.1:{refused}',
+][$_SERVER['HTTP_X_BENCH'] ?? 'with'];
+$wgWeboidSecret = '{SECRET}';
+$wgWeboidTimeout = 5;
+"""
+        with (
+            running_wiki(server="self") as plain,
+            running_wiki(server="self", settings=settings) as wiki,
+        ):
+            yield Timed(plain, wiki, asked, heard)

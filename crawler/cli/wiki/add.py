@@ -1,0 +1,279 @@
+"""`weboid wiki add`: a wiki whose links are to be archived and watched."""
+
+import asyncio
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from core.clock import SystemClock
+from core.durations import told
+from core.errors import InputError
+from core.settings import Settings
+from crawler.cli.exits import Exit
+from crawler.cli.links.opening import opened_registry, registry_settings
+from crawler.cli.options import (
+    collection_option,
+    database_option,
+    json_option,
+    profile_option,
+)
+from crawler.cli.tables import clean
+from crawler.cli.wiki.opening import account_of, api_at, settings_of_wiki
+from links.books.wikis import DEFAULT_FARM, Wiki, all_wikis
+from links.days import day_of
+from links.store.store import Store
+from wiki.adding import CLEARED, Wanted, find_known, namespaces_named, put_wiki
+from wiki.api.account import Account, split_basic
+from wiki.api.client import Api
+from wiki.api.errors import WikiMovedError
+from wiki.api.facts import SiteFacts
+from wiki.api.http import is_same_server
+from wiki.api.pages import unknown_names
+from wiki.api.site import OLDEST, find_api, site_facts
+from wiki.settings import GRACE_PRESETS_H, FeedSettings, changed
+
+_CLOCK = SystemClock()
+_GRACE_H: Final = " ".join(map(str, GRACE_PRESETS_H))
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What the wiki told."""
+
+    address: str
+    facts: SiteFacts
+    user: str  # who was logged in; empty: nobody
+    has_high_limits: bool
+    has_contact: bool  # the wiki is told where we are to be found
+    unknown: tuple[str, ...]  # categories and templates that the wiki does not have
+
+
+@click.command("add")
+@click.argument("url", metavar="URL")
+@click.option("--name", default="", metavar="NAME", help="What to call it, such as mywiki@myfarm.")
+@click.option("--farm", default="", metavar="FARM", help="The project it belongs to.")
+@click.option(
+    "--namespace", "namespaces", multiple=True, metavar="N", help="Pages of it, by number or name."
+)
+@click.option(
+    "--category", "categories", multiple=True, metavar="C", help="Only pages in or below it."
+)
+@click.option(
+    "--not-category", "not_categories", multiple=True, metavar="C", help="No page in or below it."
+)
+@click.option(
+    "--not-template", "not_templates", multiple=True, metavar="T", help="No page that uses it."
+)
+@click.option("--not-page", "not_pages", multiple=True, metavar="TITLE", help="Never this page.")
+@click.option(
+    "--grace",
+    "grace_h",
+    type=click.FloatRange(0, 8760),
+    metavar="HOURS",
+    help=f"Archive a new link when it is still there after so long ({_GRACE_H}, or any).",
+)
+@click.option("--archive/--no-archive", default=None, help="Archive links, or only watch them.")
+@click.option("--account", metavar="NAME", help="Who reads: USER@APP of a bot password.")
+@click.option("--password-file", metavar="FILE", help="Its bot password, or an OAuth 2 token.")
+@click.option("--basic-file", metavar="FILE", help="user:password of the server in front.")
+@collection_option
+@database_option
+@profile_option
+@json_option
+def command(
+    *,
+    url: str,
+    name: str,
+    farm: str,
+    namespaces: tuple[str, ...],
+    categories: tuple[str, ...],
+    not_categories: tuple[str, ...],
+    not_templates: tuple[str, ...],
+    not_pages: tuple[str, ...],
+    grace_h: float | None,
+    archive: bool | None,
+    account: str | None,
+    password_file: str | None,
+    basic_file: str | None,
+    collection: Path,
+    database_url: str,
+    profile: str,
+    as_json: bool,
+) -> int:
+    """Add a wiki, by any address of it, or change what is said of one.
+
+    Its API is found and asked; nothing need be installed there. Said again for a wiki that is known,
+    what is given changes and the rest stays; - in the place of a list empties it. Without --namespace
+    the articles are observed.
+    """
+    settings = registry_settings(profile, database_url)
+    if split_basic(url)[1]:
+        raise InputError(
+            "A password in an address would be kept where others read it: write user:password into a "
+            "file and name that with --basic-file."
+        )
+    given: dict[str, Any] = {
+        "categories": _listed(categories),
+        "not_categories": _listed(not_categories),
+        "not_templates": _listed(not_templates),
+        "not_pages": _listed(not_pages),
+        "grace_h": grace_h,
+        "archive": archive,
+        "account": account,
+        "password_file": _place(password_file),
+        "basic_file": _place(basic_file),
+    }
+    with opened_registry(collection, database_url, make=True) as store:
+        before = _known_feed(store, url, name)
+        feed = changed(before, "feed", **given)
+        seen = asyncio.run(_look(url, feed, settings))
+        if namespaces:
+            given["namespaces"] = namespaces_named(namespaces, seen.facts.namespaces)
+        wanted = Wanted(seen.address, seen.facts, name, farm, given)
+        with store.writing() as connection:
+            wiki = put_wiki(connection, wanted, day=day_of(_CLOCK.now()))
+    if as_json:
+        click.echo(json.dumps(_facts(wiki, seen), ensure_ascii=False))
+    else:
+        _tell(wiki, seen)
+    return Exit.OK
+
+
+async def _look(url: str, feed: FeedSettings, settings: Settings) -> Seen:
+    """Ask the wiki what it is, as the account that shall read it."""
+    account = account_of(feed)
+
+    def opened(address: str) -> Api:
+        # Nothing secret is sent to where the search leads, only to who was named.
+        anywhere = is_same_server(_with_scheme(url), address)
+        return api_at(address, account if anywhere else Account(), settings, attempts=1)
+
+    address = await find_api(url, opened)
+    if account.has_secret and not is_same_server(_with_scheme(url), address):
+        raise WikiMovedError(address)
+    async with api_at(address, account, settings, attempts=2) as api:
+        facts = await site_facts(api)
+        user = ""
+        if account.is_anybody:
+            told_of = await api.get(action="query", meta="userinfo")
+            user = str(told_of.get("query", {}).get("userinfo", {}).get("name", ""))
+        names = [*feed.categories, *feed.not_categories, *feed.not_templates]
+        return Seen(
+            address,
+            facts,
+            user,
+            account.is_anybody and await api.has_right("apihighlimits"),
+            bool(settings.links.contact or settings.visit.contact),
+            tuple(await unknown_names(api, facts, feed)) if names else (),
+        )
+
+
+def _with_scheme(url: str) -> str:
+    return url if "://" in url else f"https://{url}"
+
+
+def _known_feed(store: Store, url: str, name: str) -> FeedSettings:
+    """What was said before of the wiki at that address: its account is needed to ask it again."""
+    with store.reading() as connection:
+        wikis = all_wikis(connection)
+    named = (
+        find_known(wikis, Wanted(url, SiteFacts("", "", (), "", "", "", {}), name))
+        if name
+        else None
+    )
+    same = [each for each in wikis if each.url and is_same_server(each.url, _with_scheme(url))]
+    found = named or (same[0] if len(same) == 1 else None)
+    return settings_of_wiki(found).feed if found is not None else FeedSettings()
+
+
+def _listed(given: tuple[str, ...]) -> tuple[str, ...] | None:
+    """The list; None when nothing was said, empty when it is to be."""
+    if not given:
+        return None
+    return () if given == (CLEARED,) else tuple(dict.fromkeys(each.strip() for each in given))
+
+
+def _place(given: str | None) -> str | None:
+    """The file's whole path: other commands are started elsewhere."""
+    if given is None or given in {"", CLEARED}:
+        return None if given is None else ""
+    return str(Path(given).expanduser().absolute())
+
+
+def _facts(wiki: Wiki, seen: Seen) -> dict[str, Any]:
+    return {
+        "wiki": str(wiki.name),
+        "url": wiki.url,
+        "pages_url": wiki.pages_url,
+        "site": seen.facts.name,
+        "mediawiki": ".".join(map(str, seen.facts.version)),
+        "language": seen.facts.language,
+        "dbname": seen.facts.dbname,
+        "interwikis": len(seen.facts.interwikis),
+        "user": seen.user or None,
+        "high_limits": seen.has_high_limits,
+        "read_only": seen.facts.read_only_reason or seen.facts.is_read_only,
+        "unknown": list(seen.unknown),
+        "settings": json.loads(wiki.settings),
+    }
+
+
+def _tell(wiki: Wiki, seen: Seen) -> None:
+    facts, feed = seen.facts, settings_of_wiki(wiki).feed
+    version = ".".join(map(str, facts.version)) or "of an unknown version"
+    click.echo(f"{clean(facts.name)} is known as {wiki.name}: MediaWiki {version}, {wiki.url}")
+    spaces = [
+        facts.namespaces[each].name or "articles" if each in facts.namespaces else str(each)
+        for each in feed.namespaces
+    ]
+    click.echo(f"Observed: {clean(', '.join(spaces))}{_criteria(feed)}.")
+    if not feed.archive:
+        click.echo("New links are watched, and not archived.")
+    elif feed.grace_h:
+        click.echo(
+            f"New links are archived when they are still there after {told(feed.grace_h * 3600)}."
+        )
+    else:
+        click.echo("New links are archived at once.")
+    if seen.user:
+        more = ", with a bot's limits" if seen.has_high_limits else ""
+        click.echo(f"Read as {clean(seen.user)}{more}.")
+    for warning in _warnings(wiki, seen):
+        click.echo(f"Warning: {clean(warning)}")
+    click.echo(
+        "Next: `weboid wiki watch` reads all its pages once and then what changes; "
+        "`weboid wiki ls` shows how far it is."
+    )
+
+
+def _criteria(feed: FeedSettings) -> str:
+    said = (
+        ("in", feed.categories),
+        ("not in", feed.not_categories),
+        ("without", feed.not_templates),
+        ("except", feed.not_pages),
+    )
+    return "".join(f", {word} {' or '.join(map(clean, names))}" for word, names in said if names)
+
+
+def _warnings(wiki: Wiki, seen: Seen) -> list[str]:
+    facts = seen.facts
+    found = [f"the wiki has no {name}: is it spelt so?" for name in seen.unknown]
+    if facts.version and facts.version < OLDEST:
+        oldest = ".".join(map(str, OLDEST))
+        found.append(
+            f"this version of MediaWiki is older than {oldest}, the oldest that was tried."
+        )
+    if facts.is_read_only:
+        found.append(f"the wiki is read-only: {facts.read_only_reason or 'it does not say why'}")
+    if wiki.name.farm == DEFAULT_FARM and not seen.has_contact:
+        found.append(
+            "Wikimedia refuses robots that do not say where their people are: set [links] contact in "
+            "a profile, to an address of a page or for mail."
+        )
+    if wiki.name.dbname != facts.dbname:
+        found.append(f"the wiki calls itself {facts.dbname} now; its name here stays.")
+    return found

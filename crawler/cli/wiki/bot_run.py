@@ -1,0 +1,310 @@
+"""`weboid wiki bot run`: mend what is confirmed dead, or show what would be mended."""
+
+import asyncio
+import json
+import random
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.text import Text
+
+from core.errors import WeboidError
+from core.settings import Settings
+from crawler.cli.exits import Exit
+from crawler.cli.links.opening import opened_registry
+from crawler.cli.tables import clean
+from crawler.cli.where import Where, where_options
+from crawler.cli.wiki.bot_opening import (
+    CLOCK,
+    OwnPages,
+    bot_api,
+    own_pages,
+    wiki_named,
+    wikis_with_bot,
+)
+from crawler.cli.wiki.opening import settings_of_wiki
+from crawler.stopping import Stop
+from links.books.edits import Edit
+from links.books.wikis import Wiki
+from links.reporters import open_reporters
+from links.store.store import Store
+from wiki.editing.acting import Did, Outcome
+from wiki.editing.crafts import Craft
+from wiki.editing.deciding import Choosing
+from wiki.editing.guarding import Timing
+from wiki.editing.running import Bot, Makers, Tally, Wish, check_settings, new_job
+from wiki.editing.wikitexts import prepare
+from wiki.settings import BotSettings
+
+_QUIET = (Did.NOTHING, Did.GONE, Did.UNFIT)
+_STYLES = {"+": "green", "-": "red", "@": "cyan"}
+
+
+@dataclass(frozen=True)
+class _Task:
+    """What is asked of the command."""
+
+    store: Store
+    where: Where
+    wiki: Wiki
+    wish: Wish
+    is_look_back: bool
+
+
+@click.command("run")
+@click.argument("name", required=False, default="", metavar="[NAME]")
+@click.option("--dry-run", is_flag=True, help="Show what would be changed; write nothing anywhere.")
+@click.option("--limit", type=click.IntRange(1), default=None, help="Edits at most.")
+@click.option("--page", "titles", multiple=True, metavar="TITLE", help="Only this page.")
+@click.option("--look-back", is_flag=True, help="Only see what became of earlier edits.")
+@click.option("--all", "is_all", is_flag=True, help="On every wiki that has its bot switched on.")
+@where_options
+def command(
+    *,
+    name: str,
+    is_all: bool,
+    dry_run: bool,
+    limit: int | None,
+    titles: tuple[str, ...],
+    look_back: bool,
+    where: Where,
+    as_json: bool,
+) -> int:
+    """Mend citations of links that are confirmed dead; first see what became of earlier edits.
+
+    Each page is read right before it is edited. A run can be stopped and killed at any point: the next
+    goes on where it stopped, and does nothing twice. Ends with 1 when pages could not be edited.
+    """
+    if look_back and (dry_run or titles or limit):
+        raise click.UsageError("--look-back edits nothing: it goes with none of the others.")
+    if is_all and (name or titles):
+        raise click.UsageError("--all is about every wiki: leave out NAME and --page.")
+    show = _Show(as_json=as_json)
+    wish = Wish(titles, limit, dry_run)
+    with opened_registry(where.layout.root, where.settings.index.url) as store:
+        if is_all:
+            return _everywhere(store, where, wish, show, is_look_back=look_back)
+        task = _Task(store, where, wiki_named(store, name), wish, look_back)
+        return _begin(task, show)
+
+
+def _everywhere(
+    store: Store, where: Where, wish: Wish, show: "_Show", *, is_look_back: bool
+) -> int:
+    """One wiki after the other; the trouble of one is not the others'."""
+    worst: int = Exit.OK
+    for wiki in wikis_with_bot(store):
+        try:
+            code = _begin(_Task(store, where, wiki, wish, is_look_back), show)
+        except WeboidError as error:
+            click.echo(f"{wiki.name}: {clean(str(error))}", err=True)
+            code = Exit.SOME_FAILED
+        worst = worst or code
+        if code == Exit.STOPPED:
+            return code
+    return worst
+
+
+def _begin(task: _Task, show: "_Show") -> int:
+    said = settings_of_wiki(task.wiki)
+    if not task.wish.is_dry:
+        check_settings(said.bot, str(task.wiki.name))
+    with (
+        own_pages(task.where.layout, task.where.settings.index.url, said.bot) as own,
+        show.progress(),
+    ):
+        return asyncio.run(_run(task, own, show))
+
+
+async def _run(task: _Task, own: OwnPages | None, show: "_Show") -> int:
+    done: list[Tally] = []
+    with Stop(lambda: show.line("Ending with this page …")) as stop, stop.cut_short():
+        done.append(await _work(task, own, show, stop))
+    for tally in done:
+        show.end(task, tally)
+    if stop.event.is_set():
+        return Exit.STOPPED
+    tally = done[0]
+    is_bad = tally.did[Did.REFUSED] + tally.did[Did.UNSAFE] + tally.did[Did.UNKNOWN]
+    return Exit.SOME_FAILED if is_bad or tally.unknown else Exit.OK
+
+
+async def _work(task: _Task, own: OwnPages | None, show: "_Show", stop: Stop) -> Tally:
+    settings = settings_of_wiki(task.wiki)
+    api = bot_api(task.wiki, task.where.settings, needs_account=not task.wish.is_dry)
+    async with api:
+        kit = await prepare(api, settings.templates)
+
+        def craft(now: datetime, bot: BotSettings) -> Craft:
+            return kit.craft(bot, now)
+
+        makers = Makers(
+            craft,
+            choosing(task.where.settings, own),
+            open_reporters(task.where.layout),
+            is_over=stop.event.is_set,
+        )
+        job = new_job(CLOCK.now(), random.SystemRandom())
+
+        async def pause(seconds: float) -> None:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(stop.event.wait(), seconds)
+
+        bot = Bot(task.store, api, task.wiki, makers, Timing(CLOCK, pause), job=job)
+        show.job = job
+        if task.is_look_back:
+            return await bot.look_back(told=show.tell)
+        return await bot.run(task.wish, told=show.tell)
+
+
+def choosing(
+    settings: Settings, own: OwnPages | None
+) -> Callable[[datetime, BotSettings], Choosing]:
+    """How copies are chosen: our own, then the archives in the order of `[links] archives`."""
+    order = tuple(settings.links.archives)
+
+    def made(now: datetime, _bot: BotSettings) -> Choosing:
+        if own is None:
+            return Choosing(now, order)
+        return Choosing(now, order, own.nearest, own.title, has_own=True)
+
+    return made
+
+
+class _Show:
+    """Tells what a run does: coloured differences for people, a line of JSON a page for machines."""
+
+    def __init__(self, *, as_json: bool) -> None:
+        self._as_json = as_json
+        self._console = Console(highlight=False, soft_wrap=True)
+        self._progress: Progress | None = None
+        self._task: Any = None
+        self.job = ""
+
+    def progress(self) -> Progress:
+        """A bar on a terminal; to be entered."""
+        columns = (
+            *(SpinnerColumn(), TextColumn("{task.description}"), BarColumn()),
+            *(TextColumn("{task.completed} pages"), TimeElapsedColumn()),
+        )
+        is_quiet = self._as_json or not sys.stderr.isatty()
+        console = Console(stderr=True)
+        self._progress = Progress(*columns, console=console, transient=True, disable=is_quiet)
+        self._task = self._progress.add_task("looking", total=None)
+        return self._progress
+
+    def line(self, text: str) -> None:
+        """Say something beside the results."""
+        click.echo(text, err=True)
+
+    def tell(self, each: Outcome | Edit) -> None:
+        """Tell of a page, or of an edit that was undone."""
+        if self._as_json:
+            facts = edit_facts(each) if isinstance(each, Edit) else outcome_facts(each)
+            click.echo(json.dumps(facts, ensure_ascii=False))
+            return
+        if isinstance(each, Edit):
+            self._console.print(
+                Text(clean(f"Edit {each.id} is {each.state.name.lower()}: {each.note}"))
+            )
+            return
+        if self._progress is not None:
+            self._progress.advance(self._task)
+            self._progress.update(self._task, description=clean(each.title)[:40])
+        if each.did in _QUIET:
+            return
+        said = f"{each.title}: {each.did}" + (f" ({each.note})" if each.note else "")
+        self._console.print(Text(clean(said), style="bold"))
+        for line in each.diff():
+            style = "" if line.startswith(("---", "+++")) else _STYLES.get(line[:1], "")
+            self._console.print(Text("  " + clean(line), style=style))
+
+    def end(self, task: _Task, tally: Tally) -> None:
+        """Sum up."""
+        if self._as_json:
+            click.echo(json.dumps(tally_facts(tally, self.job), ensure_ascii=False))
+            return
+        for title in tally.unknown:
+            click.echo(f"The registry does not know the page {clean(title)}.", err=True)
+        click.echo(clean(summed_up(tally, str(task.wiki.name))))
+
+
+def summed_up(tally: Tally, name: str) -> str:
+    """What a run did, in a sentence or two."""
+    did = ", ".join(f"{count:,} {what}" for what, count in tally.did.most_common())
+    parts = [f"{name}: {did or 'nothing to do'}."]
+    if tally.changes:
+        parts.append(
+            ", ".join(f"{n:,} links {kind}" for kind, n in tally.changes.most_common()) + "."
+        )
+    if tally.skipped:
+        parts.append(f"{tally.skipped:,} pages as before.")
+    if tally.messages:
+        parts.append(f"{tally.messages:,} messages left.")
+    if tally.settled:
+        parts.append(f"{tally.settled:,} edits of an earlier run settled.")
+    if tally.undone:
+        parts.append(f"{tally.undone:,} edits were undone: `weboid wiki bot review` shows them.")
+    return " ".join(parts)
+
+
+def outcome_facts(outcome: Outcome) -> dict[str, Any]:
+    """An outcome for machines."""
+    changes = () if outcome.repaired is None else outcome.repaired.changes
+    return {
+        "event": "page",
+        "page": outcome.title,
+        "page_id": outcome.page_id,
+        "did": outcome.did.name.lower(),
+        "rev": outcome.rev or None,
+        "note": outcome.note,
+        "changes": [
+            {"kind": str(each.kind), "url": each.url, "copy": each.archive_url or None}
+            for each in changes
+        ],
+        "diff": outcome.diff(),
+    }
+
+
+def edit_facts(edit: Edit) -> dict[str, Any]:
+    """An edit for machines."""
+    return {
+        "event": "edit",
+        "edit": edit.id,
+        "page_id": edit.page_id,
+        "kind": str(edit.kind),
+        "state": edit.state.name.lower(),
+        "job": edit.job,
+        "moment": edit.moment,
+        "rev": edit.rev,
+        "undone_rev": edit.undone_rev,
+        "undone_by": edit.undone_by or None,
+        "reviewed_by": edit.reviewed_by or None,
+        "note": edit.note,
+        "changes": [
+            {"kind": each.kind, "url_id": each.url_id, "is_undone": each.is_undone}
+            for each in edit.changes
+        ],
+    }
+
+
+def tally_facts(tally: Tally, job: str) -> dict[str, Any]:
+    """What a run did, for machines."""
+    return {
+        "event": "summary",
+        "job": job,
+        "did": {what.name.lower(): count for what, count in tally.did.items()},
+        "changes": dict(tally.changes),
+        "skipped": tally.skipped,
+        "settled": tally.settled,
+        "undone": tally.undone,
+        "messages": tally.messages,
+        "unknown": list(tally.unknown),
+    }

@@ -1,0 +1,187 @@
+"""`weboid wiki bot status`, `edits` and `review`: what the bot did, and what became of it."""
+
+import json
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import click
+
+from crawler.cli.exits import Exit
+from crawler.cli.links.opening import opened_registry
+from crawler.cli.links.saying import name_of
+from crawler.cli.tables import clean, table, width
+from crawler.cli.where import Where, where_options
+from crawler.cli.wiki.bot_opening import CLOCK, wiki_named
+from crawler.cli.wiki.bot_run import edit_facts
+from crawler.cli.wiki.opening import settings_of_wiki
+from links.books.edits import Edit, EditKind, EditState, counts, last_made, newest_edits
+from links.books.pages import find_pages
+from links.books.urls import urls_by_id
+from links.books.wikis import Wiki
+from links.store.store import Store
+from wiki.editing.reviewing import Verdict, review, to_review
+from wiki.settings import to_json
+
+_STATES = [each.name.lower() for each in EditState]
+
+
+@click.command("status")
+@click.argument("name", required=False, default="", metavar="[NAME]")
+@where_options
+def status_command(*, name: str, where: Where, as_json: bool) -> int:
+    """Say whether the bot is on, as whom it edits, and what became of its edits."""
+    with opened_registry(where.layout.root, where.settings.index.url) as store:
+        wiki = wiki_named(store, name)
+        bot = settings_of_wiki(wiki).bot
+        with store.reading() as rows:
+            pages = counts(rows, wiki.id, EditKind.PAGE)
+            talk = counts(rows, wiki.id, EditKind.TALK)
+            last = last_made(rows, wiki.id)
+    found = {state.name.lower(): count for state, count in sorted(pages.items())}
+    if as_json:
+        document = {
+            "wiki": str(wiki.name),
+            "enabled": bot.enabled,
+            "settings": to_json(bot),
+            "edits": found,
+            "messages": {state.name.lower(): count for state, count in sorted(talk.items())},
+            "last": _moment(last) if last else None,
+        }
+        click.echo(json.dumps(document, ensure_ascii=False))
+        return Exit.OK
+    how = f"on, as {bot.account}" if bot.enabled else "off"
+    click.echo(clean(f"The bot is {how} on {wiki.name}."))
+    if bot.run_page:
+        click.echo(clean(f"It runs while {bot.run_page} says yes."))
+    for state, count in found.items():
+        click.echo(f"{count:>9,} {state}")
+    if last:
+        click.echo(f"The last edit: {_moment(last)}.")
+    if pages.get(EditState.REVERTED):
+        click.echo("Reverted edits await a review: `weboid wiki bot review` shows them.")
+    return Exit.OK
+
+
+@click.command("edits")
+@click.argument("name", required=False, default="", metavar="[NAME]")
+@click.option("--state", "states", type=click.Choice(_STATES), multiple=True, help="Only these.")
+@click.option(
+    "--limit",
+    type=click.IntRange(1, 10_000),
+    default=50,
+    show_default=True,
+    help="At most so many.",
+)
+@where_options
+def edits_command(
+    *, name: str, states: tuple[str, ...], limit: int, where: Where, as_json: bool
+) -> int:
+    """List what the bot did, the newest first."""
+    wanted = [EditState[each.upper()] for each in states] or list(EditState)
+    with opened_registry(where.layout.root, where.settings.index.url) as store:
+        wiki = wiki_named(store, name)
+        with store.reading() as rows:
+            found = newest_edits(rows, wiki.id, wanted, limit=limit)
+        _show(store, wiki, found, as_json=as_json)
+    return Exit.OK
+
+
+@click.command("review")
+@click.argument("name", required=False, default="", metavar="[NAME]")
+@click.option(
+    "--accept", type=int, multiple=True, metavar="ID", help="Who reverted was right: never again."
+)
+@click.option(
+    "--decline",
+    type=int,
+    multiple=True,
+    metavar="ID",
+    help="The edit was right: it may be repeated.",
+)
+@click.option("--why", default="", metavar="TEXT", help="In a few words.")
+@click.option("--actor", default=None, metavar="NAME", help="Who says so.  [default: you]")
+@click.option(
+    "--limit",
+    type=click.IntRange(1, 10_000),
+    default=50,
+    show_default=True,
+    help="At most so many.",
+)
+@where_options
+def review_command(
+    *,
+    name: str,
+    accept: tuple[int, ...],
+    decline: tuple[int, ...],
+    why: str,
+    actor: str | None,
+    limit: int,
+    where: Where,
+    as_json: bool,
+) -> int:
+    """Show the edits that people took back; say of each who was right.
+
+    What was taken back is not repeated on its page until it is declined here, and its link counts as
+    reported by whoever did it. Accepting settles that for good.
+    """
+    if both := set(accept) & set(decline):
+        raise click.UsageError(f"{min(both)} cannot be accepted and declined.")
+    with opened_registry(where.layout.root, where.settings.index.url) as store:
+        wiki = wiki_named(store, name)
+        done = [
+            review(store, wiki.id, number, Verdict(is_right, name_of(actor), why), now=CLOCK.now())
+            for numbers, is_right in ((accept, True), (decline, False))
+            for number in numbers
+        ]
+        found = done or to_review(store, wiki.id, limit=limit)
+        _show(store, wiki, found, as_json=as_json)
+        if not found and not as_json:
+            click.echo("Nothing awaits a review.")
+    return Exit.OK
+
+
+def _show(store: Store, wiki: Wiki, found: Sequence[Edit], *, as_json: bool) -> None:
+    with store.reading() as rows:
+        pages = find_pages(rows, wiki.id, {edit.page_id for edit in found})
+        links = urls_by_id(rows, {change.url_id for edit in found for change in edit.changes})
+    titles = {number: page.title for number, page in pages.items()}
+    names = {number: row.url for number, row in links.items()}
+    if as_json:
+        for edit in found:
+            click.echo(json.dumps(_facts(edit, titles, names), ensure_ascii=False))
+        return
+    if not found:
+        return
+    head = ("edit>", "when", "state", "page", "links", "revision>", "undone by", "note")
+    lines = [
+        (
+            str(edit.id),
+            _moment(edit.moment)[:16],
+            edit.state.name.lower() + (" (talk)" if edit.kind is EditKind.TALK else ""),
+            titles.get(edit.page_id, f"number {edit.page_id}"),
+            " ".join(
+                f"{names.get(each.url_id, '?')} ({each.kind}{', undone' if each.is_undone else ''})"
+                for each in edit.changes
+            ),
+            str(edit.rev or ""),
+            edit.undone_by,
+            edit.note,
+        )
+        for edit in found
+    ]
+    for line in table(head, lines, columns=width()):
+        click.echo(line)
+
+
+def _facts(edit: Edit, titles: Mapping[int, str], names: Mapping[int, str]) -> dict[str, Any]:
+    facts = edit_facts(edit)
+    facts["page"] = titles.get(edit.page_id)
+    facts["moment"] = _moment(edit.moment)
+    for each, change in zip(facts["changes"], edit.changes, strict=True):
+        each["url"] = names.get(change.url_id)
+    return facts
+
+
+def _moment(seconds: int) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,0 +1,108 @@
+"""What the commands of `weboid wiki` open: a wiki's API, as the settings say."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from urllib.parse import quote
+
+from core.errors import BadUrlError, ConfigError
+from core.hosts import HostPatterns
+from core.settings import Settings
+from core.urls import host_of
+from core.via import ViaScheme, parse_via
+from links.asking.certificates import strict_context
+from links.books.wikis import Wiki
+from wiki.api.account import Account, read_account
+from wiki.api.client import Api, Manners, user_agent
+from wiki.api.http import Route
+from wiki.settings import FeedSettings, WikiSettings
+
+
+def settings_of_wiki(wiki: Wiki) -> WikiSettings:
+    """What its operator says of it.
+
+    Raises:
+        ConfigError: that cannot be used; the text names the wiki and how to mend it.
+    """
+    try:
+        return WikiSettings.parse(wiki.settings)
+    except ConfigError as error:
+        raise ConfigError(
+            f"The settings of {wiki.name} cannot be used: {error} "
+            f"`weboid links wiki {wiki.name} --set KEY=JSON` writes one anew."
+        ) from error
+
+
+def account_of(feed: FeedSettings) -> Account:
+    """Who reads the wiki.
+
+    Raises:
+        ConfigError: a file cannot be read, can be read by others, or holds no secret.
+    """
+    return read_account(
+        feed.account,
+        Path(feed.password_file) if feed.password_file else None,
+        basic_file=Path(feed.basic_file) if feed.basic_file else None,
+    )
+
+
+def api_at(address: str, account: Account, settings: Settings, **manners: float) -> Api:
+    """The API at that address; nothing is sent yet.
+
+    Args:
+        address: of api.php.
+        account: who asks.
+        settings: `[links] contact` is told to the wiki; `[egress]` says the way (`route_to`).
+        manners: of `wiki.api.client.Manners`, where they differ.
+
+    Raises:
+        ConfigError: a setting cannot be used.
+    """
+    given: Mapping[str, float] = manners
+    agent = user_agent(settings.links.contact or settings.visit.contact)
+    return Api(
+        address,
+        account,
+        manners=Manners(agent=agent, **given),  # type: ignore[arg-type]
+        route=route_to(address, settings),
+    )
+
+
+def route_to(url: str, settings: Settings) -> Route:
+    """The way to a server, as `[egress]` says: `ca_file` and `via`.
+
+    Raises:
+        ConfigError: it leads through a proxy that cannot be used here.
+    """
+    proxies = HostPatterns({host: (parse_via(text),) for host, text in settings.egress.via.items()})
+    try:
+        host = host_of(url)
+    except BadUrlError as error:
+        raise ConfigError(f"{url[:200]!r} is no address: {error}") from error
+    (via,) = proxies.of(host) or (None,)
+    if via is not None and via.scheme is not ViaScheme.HTTP:
+        raise ConfigError(
+            f"[egress] via leads to {host} through {via}, and wikis are asked through http proxies "
+            f'only: name one, or write "{host}" = "direct".'
+        )
+    proxy = ""
+    if via is not None:
+        secret = (
+            f"{quote(via.username, safe='')}:{quote(via.password, safe='')}@"
+            if via.username
+            else ""
+        )
+        proxy = f"http://{secret}{via.host}:{via.port}"
+    return Route(strict_context(settings.egress.ca_file), proxy)
+
+
+def api_of(wiki: Wiki, settings: Settings) -> Api:
+    """The API of a wiki that the registry knows, asked as its operator said.
+
+    Raises:
+        ConfigError: nobody said where it is, or a setting of it cannot be used.
+    """
+    if not wiki.url:
+        raise ConfigError(
+            f"Nobody said where {wiki.name} is: `weboid wiki add URL --name {wiki.name}`."
+        )
+    return api_at(wiki.url, account_of(settings_of_wiki(wiki).feed), settings)

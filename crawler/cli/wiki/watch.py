@@ -1,0 +1,294 @@
+"""`weboid wiki watch`: what is saved on wikis is archived, for as long as it runs."""
+
+import asyncio
+import json
+import os
+import secrets
+import socket
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+
+from core.clock import SystemClock
+from core.errors import ConfigError, InputError
+from core.settings import Settings
+from crawler.cli.exits import Exit
+from crawler.cli.links.opening import opened_registry
+from crawler.cli.options import workers_option
+from crawler.cli.tables import clean
+from crawler.cli.together import Home, environment_of, parts_of, speaker
+from crawler.cli.where import Where, where_options
+from crawler.cli.wiki.archiving import FrontierArchive
+from crawler.cli.wiki.levels import opened_levels
+from crawler.cli.wiki.opening import api_of, route_to
+from crawler.household import Household
+from crawler.monitoring import parse_listen
+from crawler.stopping import Stop, first_of
+from links.books.wikis import Wiki, parse_wiki
+from wiki.api.client import user_agent
+from wiki.api.http import Wire
+from wiki.feeding.asking import ApiSource
+from wiki.feeding.bell import Ringing, check_secret, hanging
+from wiki.feeding.citing import citing
+from wiki.feeding.desk import Shared
+from wiki.feeding.source import Source
+from wiki.feeding.streaming import ring_from
+from wiki.feeding.watching import Opener, Said, Watch
+
+_CLOCK = SystemClock()
+
+
+@dataclass(frozen=True)
+class Bell:
+    """Where the bell hangs, and its secret (empty: only datagrams ring)."""
+
+    host: str
+    port: int
+    secret: bytes
+
+
+@click.command("watch")
+@click.argument("names", nargs=-1, metavar="[NAME]...")
+@click.option("--bell", metavar="HOST:PORT", help="Listen there for changes, on UDP and HTTP.")
+@click.option(
+    "--secret-file",
+    metavar="FILE",
+    envvar="WEBOID_BELL_SECRET_FILE",
+    show_envvar=True,
+    help="What those who ring over HTTP sign with, at least 32 characters.",
+)
+@click.option(
+    "--stream",
+    metavar="URL",
+    help="Let a stream of changes ring, too: EventStreams of Wikimedia's wikis.",
+)
+@click.option("--once", is_flag=True, help="Do what there is to do now, and end: for cron.")
+@click.option(
+    "--serve",
+    metavar="HOST:PORT",
+    help="Serve readers there, too: `weboid serve` with its defaults.",
+)
+@click.option(
+    "--feed-only",
+    is_flag=True,
+    help="Only watch: others archive, check links and confirm what they found.",
+)
+@workers_option
+@where_options
+def command(
+    *,
+    names: tuple[str, ...],
+    bell: str | None,
+    secret_file: str | None,
+    stream: str | None,
+    once: bool,
+    serve: str | None,
+    feed_only: bool,
+    workers: int,
+    where: Where,
+    as_json: bool,
+) -> int:
+    """Watch wikis: archive what their pages cite as soon as they are saved, and watch every link.
+
+    Without NAME all wikis that `weboid wiki add` has added, and those that are added later. Each wiki
+    is asked for its changes again and again, and each of its pages is read anew once a week, the first
+    time soon. Beside that run, as commands of their own, `archive --stay`, `links check --watch`,
+    `links confirm` and what else a wiki's links need. SIGINT or SIGTERM end it; the next run goes on
+    where it stopped, however long that was ago. See docs/wiki.md.
+    """
+    wanted = [parse_wiki(name) for name in names]
+    hung = _bell(bell, secret_file)
+    if once and (hung is not None or stream is not None):
+        raise InputError("--once ends before anybody could ring: leave out --bell and --stream.")
+    if serve is not None and (once or feed_only):
+        raise InputError("Where it only watches nobody is served: say `weboid serve`.")
+    home = Home(
+        where.layout.root,
+        where.profile,
+        where.settings.frontier.url,
+        where.settings.index.url,
+        workers,
+        None if serve is None else parse_listen(serve),
+        as_json,
+    )
+    with ExitStack() as stack:
+        store = stack.enter_context(
+            opened_registry(where.layout.root, where.settings.index.url, make=True)
+        )
+        frontier = stack.enter_context(where.frontier(make=True))
+        archive = FrontierArchive(frontier, where.settings, clock=_CLOCK)
+        shared = Shared(store, archive, _CLOCK, holder_name(), citing(_CLOCK), is_gone=is_ended)
+        show = Show(as_json=as_json)
+        watch = Watch(shared, opener_of(where.settings), names=wanted, tell=show.tell)
+        if once:
+            is_well = asyncio.run(watch.once())
+            return Exit.OK if is_well else Exit.SOME_FAILED
+        parts = [] if feed_only else parts_of(home, where.settings.links)
+        beside = Household(
+            parts,
+            clock=_CLOCK,
+            report=speaker(as_json=as_json),
+            environment=environment_of(home),
+        )
+        ringing = None
+        if hung is not None:
+            set_level = stack.enter_context(
+                opened_levels(where.layout, where.settings.index.url, _CLOCK)
+            )
+            ringing = Ringing(watch.ring, hung.secret, _CLOCK, set_level)
+        hearing = None if stream is None else hearing_of(stream, watch, where.settings)
+        return asyncio.run(
+            _run(watch, [beside.run, *([hearing] if hearing else [])], hung, ringing, show)
+        )
+
+
+async def _run(
+    watch: Watch,
+    beside: Sequence[Callable[[asyncio.Event], Coroutine[Any, Any, None]]],
+    bell: Bell | None,
+    ringing: Ringing | None,
+    show: "Show",
+) -> int:
+    async with AsyncExitStack() as stack:
+        if bell is not None and ringing is not None:
+            host, port = await stack.enter_async_context(hanging(bell.host, bell.port, ringing))
+            show.say(f"The bell hangs at {host}:{port}.")
+        stop = stack.enter_context(Stop(lambda: show.say("Ending what was begun …")))
+        with stop.cut_short():
+            try:
+                async with asyncio.TaskGroup() as group:
+                    group.create_task(watch.run(stop.event))
+                    for each in beside:
+                        group.create_task(each(stop.event))
+            except BaseExceptionGroup as group:
+                raise first_of(group) from group
+    return Exit.STOPPED if stop.at_once else Exit.OK
+
+
+def hearing_of(
+    url: str, watch: Watch, settings: Settings
+) -> Callable[[asyncio.Event], Coroutine[Any, Any, None]]:
+    """Lets a stream ring until it is told to stop."""
+
+    async def hear(stop: asyncio.Event) -> None:
+        agent = user_agent(settings.links.contact or settings.visit.contact)
+        async with Wire(user_agent=agent, route=route_to(url, settings)) as wire:
+            await ring_from(wire, url, ring=watch.ring, watched=watch.databases, stop=stop)
+
+    return hear
+
+
+def opener_of(settings: Settings) -> Opener:
+    """Opens wikis as their settings say."""
+
+    @asynccontextmanager
+    async def opened(wiki: Wiki) -> AsyncIterator[Source]:
+        async with api_of(wiki, settings) as api:
+            yield ApiSource(api)
+
+    return opened
+
+
+def holder_name() -> str:
+    """A name that no other process has."""
+    return f"{socket.gethostname()[:60]}-{os.getpid()}-{secrets.token_hex(4)}"
+
+
+def is_ended(holder: str) -> bool:
+    """Whether the process of that `holder_name` was one of this machine and is no more."""
+    host, _, rest = holder.rpartition("-")[0].rpartition("-")
+    if host != socket.gethostname()[:60] or not rest.isdigit():
+        return False
+    if int(rest) == os.getpid():
+        return True  # that of a process which had our number before us
+    try:
+        os.kill(int(rest), 0)
+    except (ProcessLookupError, OverflowError):
+        return True
+    except OSError:
+        return False
+    return False
+
+
+class Show:
+    """Tells what a watch does: a line for each round that did something."""
+
+    def __init__(self, *, as_json: bool) -> None:
+        """Take the form: lines of JSON for machines, or sentences."""
+        self._as_json = as_json
+        self._troubles: dict[str, str] = {}
+
+    def say(self, sentence: str) -> None:
+        """A sentence for people; on standard error, where it is in no machine's way."""
+        click.echo(sentence, err=True)
+
+    def tell(self, said: Said) -> None:
+        """What a round did, or why it failed."""
+        name = str(said.wiki)
+        before = self._troubles.get(name, "")
+        self._troubles[name] = said.trouble
+        if said.trouble:
+            if said.trouble != before:
+                self._line({"wiki": name, "trouble": said.trouble}, f"{name}: {said.trouble}")
+            return
+        facts = facts_of(said)
+        if before:
+            self._line({"wiki": name, "trouble": None}, f"{name}: goes on.")
+        if any(facts.values()):
+            self._line({"wiki": name, **facts}, f"{name}: {_sentence(facts)}")
+
+    def _line(self, facts: dict[str, object], sentence: str) -> None:
+        click.echo(json.dumps(facts, ensure_ascii=False) if self._as_json else clean(sentence))
+
+
+def facts_of(said: Said) -> dict[str, int]:
+    """What a round did, in figures."""
+    done = said.done
+    if done is None:
+        return {}
+    both = done.pages.plus(done.swept)
+    return {
+        "changes": done.followed.changes,
+        "pages": done.pages.pages,
+        "swept": done.swept.pages,
+        "added": both.added,
+        "gone": both.gone,
+        "dropped": both.dropped,
+        "taken": done.handed.taken,
+        "archived_already": done.handed.fresh,
+        "put_off": done.handed.put_off,
+    }
+
+
+_WORDS = {
+    "changes": "changes",
+    "pages": "pages read",
+    "swept": "pages swept",
+    "added": "links new",
+    "gone": "links gone",
+    "dropped": "pages deleted",
+    "taken": "links to be archived",
+    "archived_already": "archived lately",
+    "put_off": "links wait, as the archive does not take them",
+}
+
+
+def _sentence(facts: dict[str, int]) -> str:
+    return ", ".join(f"{count:,} {_WORDS[name]}" for name, count in facts.items() if count) + "."
+
+
+def _bell(address: str | None, secret_file: str | None) -> Bell | None:
+    if address is None:
+        return None
+    host, port = parse_listen(address)
+    if not secret_file:
+        return Bell(host, port, b"")
+    try:
+        text = Path(secret_file).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{clean(secret_file)} cannot be read: {error}.") from error
+    return Bell(host, port, check_secret(text))

@@ -1,0 +1,103 @@
+"""Several commands under one roof."""
+
+import asyncio
+import os
+import select
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from core.clock import SystemClock
+from crawler.household import Ended, Household, Part, Said
+
+STAYS = "import signal, time\nprint('here', flush=True)\nsignal.pause()"
+
+
+def python(text: str) -> tuple[str, ...]:
+    return (sys.executable, "-S", "-c", text)
+
+
+class Ear:
+    """Hears what is reported, and stops the household when it has heard enough."""
+
+    def __init__(self, enough: int) -> None:
+        self.heard: list[Said | Ended] = []
+        self.stopping = asyncio.Event()
+        self._enough = enough
+
+    def __call__(self, event: Said | Ended) -> None:
+        """Hear it."""
+        self.heard.append(event)
+        if len(self.heard) >= self._enough:
+            self.stopping.set()
+
+
+async def test_what_parts_say_is_passed_on_with_their_names() -> None:
+    """Each line, from whichever of its two streams."""
+    ear = Ear(2)
+    text = "import sys\nprint('one', file=sys.stderr)\n" + STAYS
+    await Household([Part("a", python(text))], clock=SystemClock(), report=ear).run(ear.stopping)
+    assert ear.heard == [Said("a", "one"), Said("a", "here")]
+
+
+async def test_a_part_that_dies_is_started_again() -> None:
+    """It is told why, and the others do not notice."""
+    ear = Ear(4)
+    parts = [Part("ends", python("raise SystemExit(3)")), Part("stays", python(STAYS))]
+    await Household(parts, clock=SystemClock(), report=ear).run(ear.stopping)
+    ends = [event for event in ear.heard if isinstance(event, Ended)]
+    assert [(each.part, each.code) for each in ends[:2]] == [("ends", 3), ("ends", 3)]
+    assert ends[0].again_s < ends[1].again_s
+    assert ear.heard.count(Said("stays", "here")) == 1
+
+
+async def test_a_part_that_comes_again_is_not_told_of_when_it_did_well() -> None:
+    """Only what it says."""
+    ear = Ear(2)
+    part = Part("daily", python("print('done')"), every_s=0.01)
+    await Household([part], clock=SystemClock(), report=ear).run(ear.stopping)
+    assert ear.heard == [Said("daily", "done")] * 2
+
+
+async def test_nobody_is_left_behind() -> None:
+    """After the end no process of a part lives, though one of them ignores what it is told."""
+    ear = Ear(2)
+    deaf = "import signal, os\nsignal.signal(15, lambda *_: None)\nprint(os.getpid(), flush=True)\nwhile 1: signal.pause()"
+    mild = "import signal, os\nprint(os.getpid(), flush=True)\nsignal.pause()"
+    parts = [Part("deaf", python(deaf)), Part("mild", python(mild))]
+    task = asyncio.create_task(Household(parts, clock=SystemClock(), report=ear).run(ear.stopping))
+    await ear.stopping.wait()
+    pids = [int(event.line) for event in ear.heard if isinstance(event, Said)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("crawler.household.LONGEST_PAUSE_S", 0.5)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+    assert not [pid for pid in pids if Path(f"/proc/{pid}").exists()]
+
+
+def test_parts_end_with_their_parent() -> None:
+    """Also when it is killed."""
+    program = f"""
+import asyncio, os
+from core.clock import SystemClock
+from crawler.household import Household, Part
+part = Part("a", ({sys.executable!r}, "-S", "-c", "import os, signal; print(os.getpid(), flush=True); signal.pause()"))
+async def main():
+    await Household([part], clock=SystemClock(), report=lambda said: print(said.line, flush=True)).run(asyncio.Event())
+asyncio.run(main())
+"""
+    parent = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
+    assert parent.stdout is not None
+    pid = int(parent.stdout.readline())
+    child = os.pidfd_open(pid)
+    try:
+        parent.kill()
+        parent.wait()
+        # A descriptor of a process can be read when it has ended.
+        assert select.select([child], [], [], 60)[0]
+    finally:
+        os.close(child)
+        parent.stdout.close()

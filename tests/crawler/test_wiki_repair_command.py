@@ -1,0 +1,85 @@
+"""`weboid wiki repair`: what an edit would do, shown without a wiki."""
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from crawler.cli import main
+from crawler.cli.exits import Exit
+
+A = "http://x.test/a"
+COPY = f"https://web.archive.org/web/20150102030405/{A}"
+REMEDIES = {A: {"condition": "dead", "copy": {"address": COPY, "timestamp": "20150102030405"}}}
+PAGE = f"é\n* [{A} T]\n* other\n"
+MENDED = f"é\n* [{A} T] {{{{webarchive|url={COPY}|date=2 January 2015}}}}\n* other\n"
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    """Runs the command on a page, as `main` does: exit code, stdout and stderr."""
+
+    def repair(page: str, remedies: object, *options: str) -> tuple[int, str, str]:
+        file, known = tmp_path / "page.wiki", tmp_path / "remedies.json"
+        file.write_text(page, "utf-8")
+        known.write_text(remedies if isinstance(remedies, str) else json.dumps(remedies), "utf-8")
+        argv = ["weboid", "wiki", "repair", str(file), "--remedies", str(known), *options]
+        monkeypatch.setattr(sys, "argv", argv)
+        with pytest.raises(SystemExit) as ended:
+            main()
+        told = capsys.readouterr()
+        assert isinstance(ended.value.code, int)
+        return ended.value.code, told.out, told.err
+
+    return repair
+
+
+def test_the_text_is_printed_mended(run: Run) -> None:
+    """To the byte, so that it can be saved."""
+    assert run(PAGE, REMEDIES) == (Exit.OK, MENDED, "")
+
+
+def test_a_diff_shows_what_would_change(run: Run) -> None:
+    """With the lines around it."""
+    code, out, _ = run(PAGE, REMEDIES, "--diff")
+    assert code == Exit.OK
+    assert out.splitlines()[:2] == ["--- page.wiki", "+++ page.wiki (repaired)"]
+    assert f"-* [{A} T]" in out.splitlines()
+
+
+def test_machines_get_each_change(run: Run) -> None:
+    """Kind, link, before and after."""
+    _, out, _ = run(PAGE, REMEDIES, "--json")
+    told = json.loads(out)
+    assert told["text"] == MENDED
+    (change,) = told["changes"]
+    assert (change["kind"], change["url"], change["archive_url"]) == ("archived", A, COPY)
+
+
+def test_what_is_left_is_told(run: Run) -> None:
+    """With its reason, and another exit code."""
+    code, out, err = run(f"== [{A} T] ==\n", REMEDIES)
+    assert (code, out) == (Exit.SOME_FAILED, f"== [{A} T] ==\n")
+    assert err == f"left as it is (place): {A}\n"
+
+
+@pytest.mark.parametrize(
+    ("remedies", "words"),
+    [
+        ("no json", "is no JSON"),
+        ([], "must be an object"),
+        ({A: {"condition": "gone"}}, "is one of dead, usurped, alive"),
+        ({A: {"condition": "dead", "copies": []}}, "must be an object with"),
+        ({A: {"condition": "dead", "copy": {"adress": "x"}}}, "has a copy that is none"),
+        ({A: {"condition": "dead", "bad_archives": "x"}}, "no list of addresses"),
+    ],
+    ids=["no json", "a list", "a condition", "a key", "a copy", "bad archives"],
+)
+def test_a_mistake_in_the_remedies_is_named(run: Run, remedies: object, words: str) -> None:
+    """What is wrong and what would be right."""
+    code, _, err = run(PAGE, remedies)
+    assert code == Exit.INPUT
+    assert words in " ".join(err.split())

@@ -1,0 +1,277 @@
+"""From a saved page to a repaired citation: the whole story, in a real browser on a real MediaWiki.
+
+With ``WEBOID_PICTURES=docs/pictures`` it also makes the pictures of the README.
+"""
+
+import asyncio
+import io
+import json
+import os
+import re
+import threading
+import urllib.request
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import ExitStack
+from http.server import BaseHTTPRequestHandler
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+from PIL import Image
+
+from core.clock import SystemClock
+from links.days import day_of
+from links.states import State
+from tests.crawler.conftest import Ran
+from tests.crawler.linked_site import LinkedSite
+from tests.playback.screen import Screen, open_screen
+from tests.wiki.town import Town, article, running_town
+from tests.wiki.writing import BOT_SECRET, make_bot
+
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.proxy,
+    pytest.mark.playback,
+    pytest.mark.slow,
+    pytest.mark.timeout(1_500),
+]
+
+MUSEUM = "museum.harbour-town.org"
+SIZE = (1000, 620)
+LOOKS = 120
+CITED = f"http://{MUSEUM}/lighthouse"
+LASTING = ("www.coastal-times.org", "library.seafarers.org", "www.lamps-and-lenses.org")
+CITE_WEB = """<includeonly>[{{#ifeq:{{{url-status|}}}|dead|{{{archive-url|}}}|{{{url}}}}} {{{title}}}]\
+{{#if:{{{archive-url|}}}|. Archived on {{{archive-date}}}}}{{#if:{{{access-date|}}}|. Seen on {{{access-date}}}}}.</includeonly>"""
+PAGE = "Cape lighthouse"
+TEXT = f"""The '''Cape lighthouse''' was lit in 1862.\
+<ref>{{{{cite web |url={CITED} |title=The lighthouse at the cape |access-date=2026-11-20}}}}</ref>
+
+Its lens came from Paris [http://{LASTING[2]}/lens], and the ''Coastal Times'' wrote of it for a week: \
+http://{LASTING[0]}/1862. The [http://{LASTING[1]}/keepers keepers' log] is kept.
+
+== References ==
+<references />
+"""
+LIGHTHOUSE = (
+    "<p>The lighthouse at the cape was lit on the first of May 1862, after six years of building. Its "
+    "lens was ground in Paris and came by sea; two men were needed to turn it.</p><p>The keepers lived in "
+    "the house beside the tower until 1931, when the light became electric and the last of them left.</p>"
+)
+
+
+class Museum(LinkedSite):
+    """A site whose pages wait until its doors open."""
+
+    def __init__(self, *, port: int = 0) -> None:
+        page = article("The lighthouse at the cape", LIGHTHOUSE)
+        super().__init__({f"{MUSEUM}/lighthouse": page, f"{MUSEUM}/": page}, port=port)
+        self.open = threading.Event()
+        self.leave: Callable[[], None] = lambda: None
+
+    def answer(self, handler: BaseHTTPRequestHandler) -> None:
+        """Answer one request, when it may."""
+        self.open.wait(120)
+        super().answer(handler)
+
+
+class Reader:
+    """Somebody who writes and reads the wiki in a browser."""
+
+    def __init__(self, town: Town, screen: Screen) -> None:
+        self._town = town
+        self._screen = screen
+        self._address = f"{town.wiki.base}/index.php?title={PAGE.replace(' ', '_')}"
+
+    async def saves(self) -> None:
+        """Write the page and save it, as one does without an account."""
+        await self._screen.open(f"{self._address}&action=edit", size=SIZE)
+        await self._screen.value(
+            f"document.querySelector('#wpTextbox1').value = {json.dumps(TEXT)};"
+            "document.querySelector('#wpSave').click()"
+        )
+        await self._until("it is saved", "!!document.querySelector('.mw-body .reference')")
+
+    async def sees(self, selector: str, name: str) -> None:
+        """Come back to the page until that stands at the museum's link, or beside it."""
+        link = f"a[href='{CITED}']"
+        where = (
+            f"{link}{selector}" if selector.startswith(".weboid-link") else f"{link} + {selector}"
+        )
+        for _ in range(LOOKS):
+            await self._screen.open(self._address, size=SIZE)
+            if await self._screen.value(f"!!document.querySelector({json.dumps(where)})"):
+                await self._keep(name)
+                return
+            await asyncio.sleep(1)
+        shown = await self._screen.value("document.querySelector('.mw-parser-output').innerHTML")
+        raise AssertionError(f"{where} is not on the page: {shown}")
+
+    async def opens_the_copy(self, name: str) -> None:
+        """Follow the link to the copy: the page of the archive, with the copy in a frame."""
+        where = f"a[href='{CITED}'] + .weboid-copy a"
+        address = await self._screen.value(f"document.querySelector({json.dumps(where)}).href")
+        assert address.startswith(f"{self._town.front}/")
+        await self._screen.open(address, size=SIZE)
+        assert await self._screen.value("!!document.querySelector('iframe')")
+        frame = await self._screen.value("document.querySelector('iframe').src")
+        with urllib.request.urlopen(frame, timeout=30) as answer:
+            assert b"lit on the first of May 1862" in answer.read()
+        await self._keep(name)
+
+    async def opens(self, address: str, name: str) -> None:
+        """Look at any page of the wiki."""
+        await self._screen.open(f"{self._town.wiki.base}/{address}", size=SIZE)
+        await self._keep(name)
+
+    async def _until(self, what: str, is_so: str) -> None:
+        for _ in range(LOOKS):
+            if await self._screen.value(is_so):
+                return
+            await asyncio.sleep(0.5)
+        raise AssertionError(what)
+
+    async def _keep(self, name: str) -> None:
+        if folder := os.environ.get("WEBOID_PICTURES"):
+            picture = Image.open(io.BytesIO(await self._screen.picture()))
+            picture.quantize(96).save(Path(folder, f"{name}.png"), optimize=True)
+
+
+@pytest.fixture
+def museum() -> Iterator[Museum]:
+    """The site that is cited, and goes away."""
+    with ExitStack() as stack:
+        found = stack.enter_context(Museum())
+        found.leave = stack.close
+        yield found
+
+
+@pytest.fixture
+def town(museum: Museum) -> Iterator[Town]:
+    """A town whose museum is named by its wiki."""
+    pages = {f"{host}/": article(host, LIGHTHOUSE) for host in LASTING}
+    pages |= {
+        f"{LASTING[0]}/1862": article("1862 in the Coastal Times", LIGHTHOUSE),
+        f"{LASTING[1]}/keepers": article("The keepers' log", LIGHTHOUSE),
+        f"{LASTING[2]}/lens": article("A lens of the first order", LIGHTHOUSE),
+    }
+    with (
+        LinkedSite(pages) as lasting,
+        running_town(
+            [lasting, museum], php="$wgWeboidShow = 'always'; $wgLogos = false;"
+        ) as running,
+    ):
+        yield running
+
+
+@pytest_asyncio.fixture
+async def screen() -> AsyncIterator[Screen]:
+    """A reader's window."""
+    async with open_screen() as opened:
+        yield opened
+
+
+async def test_a_link_is_archived_dies_is_repaired_and_lives_again(
+    town: Town, museum: Museum, screen: Screen
+) -> None:
+    """Saved, queued, copied; gone, found dead, offered its copy; repaired, reverted, left alone; back."""
+    reader = Reader(town, screen)
+    town.writer.write("Template:Cite web", CITE_WEB)
+    added = town.add()
+    assert added.code == 0, added
+    with town.watched():
+        await asyncio.to_thread(town.until, "the front", lambda: town.cached(CITED))
+        await reader.saves()
+        await reader.sees(".weboid-queued", "wiki-queued")
+        museum.open.set()
+        await reader.sees(".weboid-copy", "wiki-cached")
+        await reader.opens_the_copy("wiki-copy")
+
+        museum.leave()
+        await weeks_pass(town, until=State.DEAD)
+        await reader.sees(".weboid-link.weboid-unreachable", "wiki-dead")
+
+        await asyncio.to_thread(bot_repairs, town)
+        diff = f"index.php?title={PAGE.replace(' ', '_')}&diff=cur&oldid=prev"
+        await reader.opens(diff, "wiki-repaired")
+        await asyncio.to_thread(reverted_edits_are_not_repeated, town)
+
+        with Museum(port=museum.port) as again:
+            again.open.set()
+            await weeks_pass(town, until=State.ALIVE)
+            await reader.sees(".weboid-link.weboid-working", "wiki-back")
+
+
+def bot_repairs(town: Town) -> None:
+    """The bot, switched on, gives the citation its copy, and changes nothing else."""
+    password = town.weboid.folder / "bot-password"
+    password.write_text(BOT_SECRET)
+    password.chmod(0o600)
+    account = (f"--account={make_bot(town.wiki)}", f"--password-file={password}")
+    # The wiki's other pages have dead links, too: fast enough to see them all mended.
+    said = (*account, f"--front={town.front}", "--edits-per-minute=600")
+    switched = town.run("wiki", "bot", "on", *said)
+    assert switched.code == 0, switched
+    ran = run_bot(town)
+    found = re.search(
+        r" ?\|archive-url=(\S+) ?\|archive-date=[^|}]+\|url-status=dead", current(town)
+    )
+    assert found is not None, (ran, current(town))
+    assert current(town).replace(found[0], "") == TEXT.rstrip()
+    assert found[1].startswith(f"{town.front}/")
+    with urllib.request.urlopen(found[1], timeout=30) as answer:
+        assert answer.status == 200
+
+
+def reverted_edits_are_not_repeated(town: Town) -> None:
+    """Somebody takes the edit back: it is seen, and not made again."""
+    (rev,) = town.writer.ask(action="query", titles=PAGE, prop="revisions")["query"]["pages"]
+    undone = town.writer.act(action="edit", title=PAGE, undo=rev["revisions"][0]["revid"])
+    assert undone["edit"]["result"] == "Success", undone
+    for _ in range(2):
+        run_bot(town)
+        assert current(town) == TEXT.rstrip()
+        town.pass_days(2)
+    listed = town.run("wiki", "bot", "edits", "--json")
+    assert '"reverted"' in listed.out, listed
+
+
+def run_bot(town: Town) -> Ran:
+    """A run of the bot, to its end."""
+    ran = town.run("wiki", "bot", "run", "--json", f"--profile={town.weboid.profile}")
+    assert ran.code == 0, ran
+    return ran
+
+
+def current(town: Town) -> str:
+    """The page's wikitext now."""
+    asked = {"prop": "revisions", "rvprop": "content", "rvslots": "main"}
+    (page,) = town.writer.ask(action="query", titles=PAGE, **asked)["query"]["pages"]
+    text: str = page["revisions"][0]["slots"]["main"]["content"]
+    return text
+
+
+async def weeks_pass(town: Town, *, until: State) -> None:
+    """Let the checker look every few days, and the browser when it is asked, until the link is so."""
+    for _ in range(12):
+        if (await asyncio.to_thread(town.states))[CITED] is until:
+            return
+        await asyncio.to_thread(town.pass_days, 4)
+        if not town.is_due(CITED):  # a dead link is looked at less often
+            continue
+        await asyncio.to_thread(town.until, "a look", looked_today(town))
+        await asyncio.to_thread(town.until, "the browser's word", lambda: browser_has_spoken(town))
+    raise AssertionError(f"{CITED} is {town.states()[CITED]}")
+
+
+def looked_today(town: Town) -> Callable[[], bool]:
+    """Whether the link was looked at today."""
+    return lambda: town.looked_at(CITED) == day_of(SystemClock().now())
+
+
+def browser_has_spoken(town: Town) -> bool:
+    """Have what the browser saw booked, as the household does every few minutes; whether none waits."""
+    profile = f"--profile={town.weboid.profile}"
+    asked = town.run("links", "confirm", "--hand-over", profile)
+    assert asked.code == 0, asked
+    return not town.run("links", "confirm", "--dry-run", profile).out
