@@ -81,6 +81,11 @@ class Layout:
         return self.root / "cache" / "playback"
 
     @property
+    def quality_pictures(self) -> Path:
+        """Pictures of checks that found something, as `core.quality.picture_name` names them."""
+        return self.root / "cache" / "quality"
+
+    @property
     def ca(self) -> Path:
         """The proxy's certificate authority and host certificates."""
         return self.root / "ca"

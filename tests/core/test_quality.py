@@ -1,0 +1,97 @@
+"""Checks as records: what is written can be read, and a page's manifest is no check."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from core.errors import InputError
+from core.pages import Outcome, PageInfo, parse_pageinfo
+from core.quality import (
+    Check,
+    Fault,
+    Judge,
+    LostPart,
+    Verdict,
+    check_record,
+    parse_check,
+    penalty,
+    picture_name,
+)
+
+CHECK = Check("p1", "https://example.org/", "2026-01-01T00:00:00.000Z", "images",
+              "2026-01-02T00:00:00.000Z", "1", Verdict.GOOD)  # fmt: skip
+_words = st.text(st.characters(codec="utf-8"), max_size=60)
+_scores = st.none() | st.floats(0, 1)
+
+
+@given(
+    st.builds(
+        Check,
+        page_id=_words,
+        url=_words,
+        captured_at=_words,
+        level=_words,
+        checked_at=_words,
+        engine=_words,
+        verdict=st.sampled_from(Verdict),
+        judge=st.sampled_from(Judge),
+        score=_scores,
+        picture=_scores,
+        text=_scores,
+        resources=_scores,
+        faults=st.lists(st.sampled_from(Fault), max_size=3).map(tuple),
+        lost=st.lists(st.builds(LostPart, _words, _words), max_size=3).map(tuple),
+        reason=_words,
+        better=_words,
+        note=_words,
+    )
+)
+def test_a_record_says_what_was_found(check: Check) -> None:
+    """`parse_check` is the inverse of `check_record`."""
+    assert parse_check(check_record(check, "own")) == check
+
+
+def test_a_check_is_no_manifest_and_a_manifest_no_check() -> None:
+    """Who reads one kind is not given the other."""
+    page = PageInfo("p1", "https://example.org/", "https://example.org/", "x", Outcome.COMPLETE)
+
+    assert parse_check(page.to_json()) is None
+    with pytest.raises(InputError):
+        parse_pageinfo(check_record(CHECK, "own"))
+
+
+@pytest.mark.parametrize("data", [b"", b"[]", b"3", b"{}", b'{"checked"', b"\xff"])
+def test_what_is_no_check_is_none(data: bytes) -> None:
+    """Whatever a WARC of another tool has under that name."""
+    assert parse_check(data) is None
+
+
+@pytest.mark.parametrize(
+    "changed", [{"verdict": "fine"}, {"lost": 3}, {"faults": ["x"]}, {"lost": [["a"]]}]
+)
+def test_a_check_that_cannot_be_read_is_told(changed: dict[str, object]) -> None:
+    """And is not taken for a good one."""
+    document = json.loads(check_record(CHECK, "own"))
+    document["checked"].update(changed)
+    with pytest.raises(InputError):
+        parse_check(json.dumps(document).encode())
+
+
+def test_only_what_is_broken_is_moved_back() -> None:
+    """Further when something better is known."""
+    found = [
+        penalty(Check("p", "u", "", "images", "", "", verdict, better=better))
+        for verdict in Verdict
+        for better in ("", "q")
+    ]
+
+    assert found == [0, 0, 0, 0, 0, 0, 1, 2]
+
+
+@pytest.mark.parametrize("page_id", ["../x", "", "a/b", "a.b", "é"])
+def test_a_pictures_name_leads_nowhere_else(page_id: str) -> None:
+    """Ids are from an index that may be poisoned."""
+    with pytest.raises(InputError):
+        picture_name(page_id, "images", "heat")
