@@ -1,0 +1,1 @@
+"""Holds a copy against what was captured: pictures, texts, parts, and what to think of them."""
