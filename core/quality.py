@@ -192,7 +192,7 @@ def picture_name(page_id: str, level: str, kind: str) -> str:
     >>> picture_name("0f3c-91", "images", "heat")
     '0f/0f3c-91.images.heat.webp'
     """
-    if not (page_id.replace("-", "").isalnum() and page_id.isascii() and level.isalpha()):
+    if not (page_id.replace("-", "").isalnum() and (page_id + level).isascii() and level.isalpha()):
         raise InputError(f"No page's id: {page_id!r}.")
     if kind not in PICTURES:
         raise InputError(f"No picture of a check: {kind!r}.")

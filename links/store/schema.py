@@ -31,8 +31,11 @@ link_citations    what a page's wikitext says of a link (B05)
 link_edits        edits that the bot made or would make, and what became of them (B14)
 link_edit_changes what each of them did to which link
 link_edit_turns   which run of the bot has a wiki, so that two never edit it at once
+link_quality      what the last check of a copy found, what a person said of it, and whether the page
+                  was captured again (U09): a row a capture and level
 
-Days are numbers (`links.days`); moments are whole seconds since 1970 UTC. A URL is found by its key
+Days are numbers (`links.days`); moments are whole seconds since 1970 UTC, those of captures and their checks
+milliseconds (``_ms``). A URL is found by its key
 (`links.locator.key_of`); texts of any length stand in no index.
 
 Every table is small or grows with one of hosts, pages and URLs. Past 1e8 URLs on one PostgreSQL,
@@ -48,6 +51,7 @@ from sqlalchemy import (
     BigInteger,
     Boolean,
     Column,
+    Double,
     Index,
     Integer,
     LargeBinary,
@@ -59,6 +63,8 @@ from sqlalchemy import (
     false,
     text,
 )
+
+from core.quality import Fault
 
 metadata = MetaData()
 
@@ -496,4 +502,75 @@ edit_turns = Table(
     Column("wiki_id", Integer, primary_key=True, autoincrement=False),
     Column("holder", Text, nullable=False),  # a name that no other run has
     Column("until", BigInteger, nullable=False),
+)
+
+# By place: a new fault goes to the end of `Fault`, and needs a migration for its index.
+FAULT_BITS = {fault: 1 << place for place, fault in enumerate(Fault)}
+_WORST_FIRST = (
+    "standing",
+    "score",
+    "page_id",
+    "level",
+)  # no two rows alike: pages begin behind one
+
+
+def has_fault(fault: Fault) -> str:
+    """The condition that a check found it; questions must use this very expression."""
+    return f"(faults & {FAULT_BITS[fault]}) <> 0"
+
+
+quality = Table(
+    "link_quality",
+    metadata,
+    Column("page_id", _Bytes, primary_key=True),  # of the visit
+    Column("level", _Bytes, primary_key=True),  # of playback
+    Column("url_key", LargeBinary(16), nullable=False),  # links.locator.key_of
+    Column("url", Text, nullable=False),
+    Column("host", Text, nullable=False),
+    Column("page_class", Text, nullable=False, server_default=""),
+    Column("captured_ms", BigInteger, nullable=False),
+    Column("checked_ms", BigInteger, nullable=False),
+    Column("engine", Text, nullable=False),
+    Column("verdict", SmallInteger, nullable=False),  # the place in links.books.quality.VERDICTS
+    Column("standing", SmallInteger, nullable=False),  # the person's verdict, else the machine's
+    Column("score", Double, nullable=False),  # -1: nothing could be compared
+    Column("picture", Double),
+    Column("text", Double),
+    Column("resources", Double),
+    Column("faults", Integer, nullable=False, server_default="0"),  # FAULT_BITS
+    Column("lost", Text, nullable=False, server_default="[]"),  # JSON: [[URL, reason], …]
+    Column("parts_seen", Integer, nullable=False, server_default="0"),
+    Column("parts_shown", Integer, nullable=False, server_default="0"),
+    Column("reason", Text, nullable=False, server_default=""),
+    Column("seconds", Double, nullable=False, server_default="0"),
+    Column("better", Text, nullable=False, server_default=""),  # another capture's page id
+    Column("review", SmallInteger),  # a verdict; None: nobody's
+    Column("reviewed_by", Text, nullable=False, server_default=""),
+    Column("reviewed_ms", BigInteger),
+    Column("note", Text, nullable=False, server_default=""),
+    Column("repair", SmallInteger, nullable=False, server_default="0"),  # quality.REPAIRS
+    Column("repair_page_id", _Bytes, nullable=False, server_default=""),  # of the new capture
+    Column("repair_ms", BigInteger),
+    Column("changed_ms", BigInteger, nullable=False),  # the latest of the moments above
+    Column(
+        "is_recorded", Boolean, nullable=False, server_default=false()
+    ),  # in a WARC, as it is now
+    Index("link_quality_worst", *_WORST_FIRST),
+    Index("link_quality_host", "host", *_WORST_FIRST),
+    Index("link_quality_class", "page_class", *_WORST_FIRST),
+    Index("link_quality_level", "level", *_WORST_FIRST[:-1]),
+    *(
+        Index(f"link_quality_{fault.replace('-', '_')}", *_WORST_FIRST, **_only(has_fault(fault)))
+        for fault in Fault
+    ),
+    Index("link_quality_url", "url_key"),
+    Index("link_quality_repair", "repair", "repair_ms", "page_id", **_only("repair IN (1, 2)")),
+    Index("link_quality_repaired", "repair_page_id", **_only("repair_page_id <> ''")),
+    Index(
+        "link_quality_unrecorded",
+        "page_id",
+        "level",
+        sqlite_where=text("is_recorded = 0"),
+        postgresql_where=text("NOT is_recorded"),
+    ),
 )

@@ -1,9 +1,9 @@
 """Insert, or change what is there: each database's own form of it, with one face."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, Table
+from sqlalchemy import ColumnElement, Connection, Table
 from sqlalchemy.dialects import postgresql, sqlite
 
 
@@ -25,6 +25,30 @@ def upsert(
     put = put.on_conflict_do_update(
         index_elements=list(keys), set_={name: put.excluded[name] for name in changed}
     )
+    connection.execute(put, rows)
+
+
+def merge(
+    connection: Connection,
+    table: Table,
+    keys: Sequence[str],
+    rows: Sequence[dict[str, Any]],
+    change: Callable[[Any], tuple[dict[str, Any], ColumnElement[bool]]],
+) -> None:
+    """Put the rows; where one with the same keys is there, it is changed as `change` says.
+
+    Args:
+        connection: one that writes.
+        table: of which.
+        keys: columns that a row is found by.
+        rows: each with the same columns; no two with the same keys.
+        change: of the columns of the new row: what columns become, and under which condition.
+    """
+    if not rows:
+        return
+    put = insert_into(connection, table)
+    becomes, condition = change(put.excluded)
+    put = put.on_conflict_do_update(index_elements=list(keys), set_=becomes, where=condition)
     connection.execute(put, rows)
 
 

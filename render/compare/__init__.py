@@ -1,1 +1,1 @@
-"""Holds a copy against what was captured: pictures, texts, parts, and what to think of them."""
+"""What a visitor saw held against what a copy shows: pictures, texts, parts. Pure, on Pillow and NumPy."""

@@ -1,0 +1,189 @@
+"""The questions that the book of checks asks (`links.books.quality`).
+
+A list begins with one column, then the verdict, and is in the order of the score: each of `WORST` has an
+index that is in this order, so that a page of it costs the same wherever it stands. What else is wanted
+of a row is looked at as it comes. The conditions of the faults stand in the text, or no index of the
+rows that have the fault could be used.
+"""
+
+from typing import Any
+
+from sqlalchemy import (
+    Double,
+    Integer,
+    SmallInteger,
+    Text,
+    case,
+    delete,
+    false,
+    func,
+    literal_column,
+    or_,
+    select,
+    text,
+    tuple_,
+    update,
+)
+
+from core.quality import Fault
+from links.store.schema import has_fault, quality
+from links.store.statements import Statement, many, one
+
+_OPEN = text("repair IN (1, 2)")
+_ROW = select(*quality.c)
+_IS_BEHIND = tuple_(one("page", Text()), one("level", Text())) < tuple_(
+    quality.c.page_id, quality.c.level
+)
+_PLACE = (quality.c.score, quality.c.page_id, quality.c.level)
+
+
+def _if_given(name: str, column: Any) -> Any:
+    """The condition that the column has the value, when one is given."""
+    return or_(one(name, Text()).is_(None), column == one(name, Text()))
+
+
+_REST = (
+    quality.c.score < one("below", Double()),
+    _if_given("page_class", quality.c.page_class),
+    _if_given("level", quality.c.level),
+    quality.c.faults.bitwise_and(one("faults", Integer())) == one("faults", Integer()),
+    or_(one("with_reviewed", Integer()) == 1, quality.c.review.is_(None)),
+)
+# By what a list begins with; the first of these that is asked for is the one that is used.
+_LEADS = {
+    "host": (quality.c.host == one("host"),),
+    **{str(fault): (text(has_fault(fault)),) for fault in Fault},
+    "page_class": (quality.c.page_class == one("page_class"),),
+    "level": (quality.c.level == one("level"),),
+    "": (),
+}
+
+
+def _worst(*lead: Any) -> Statement:
+    """A page of the rows with one verdict, from behind a place."""
+    behind = tuple_(*_PLACE) > tuple_(
+        one("after_score", Double()), one("after_page", Text()), one("after_level", Text())
+    )
+    listed = _ROW.where(*lead, quality.c.standing == one("standing"), behind, *_REST)
+    return Statement(listed.order_by(*_PLACE).limit(one("most")))
+
+
+def _count(*lead: Any) -> Statement:
+    """How many rows with one verdict; no more than the limit are counted."""
+    some = select(quality.c.page_id).where(*lead, quality.c.standing == one("standing"), *_REST)
+    return Statement(select(func.count()).select_from(some.limit(one("most")).subquery()))
+
+
+WORST = {lead: _worst(*conditions) for lead, conditions in _LEADS.items()}
+COUNTS = {lead: _count(*conditions) for lead, conditions in _LEADS.items()}
+OF_PAGES = Statement(
+    _ROW.where(quality.c.page_id.in_(many("ids"))).order_by(quality.c.page_id, quality.c.level),
+    "ids",
+)
+OF_URLS = Statement(
+    _ROW.where(quality.c.url_key.in_(many("keys"))).order_by(
+        quality.c.captured_ms.desc(), quality.c.page_id, quality.c.level
+    ),
+    "keys",
+)
+BY_ENGINE = Statement(
+    select(quality.c.page_id).where(
+        quality.c.page_id.in_(many("ids")),
+        quality.c.level == one("level"),
+        quality.c.engine == one("engine"),
+    ),
+    "ids",
+)
+UNRECORDED = Statement(
+    _ROW.where(~quality.c.is_recorded, _IS_BEHIND)
+    .order_by(quality.c.page_id, quality.c.level)
+    .limit(one("most"))
+)
+RECORDED = Statement(
+    update(quality)
+    .where(
+        quality.c.page_id == one("of"),
+        quality.c.level == one("at"),
+        quality.c.changed_ms == one("as_of"),
+    )
+    .values(is_recorded=True)
+)
+FORGET = Statement(delete(quality).where(quality.c.page_id.in_(many("ids"))), "ids")
+# What is said anew is never earlier than what was said before: of two records the newer counts.
+_CHANGED = case(
+    (quality.c.changed_ms >= one("now_ms"), quality.c.changed_ms + literal_column("1")),
+    else_=one("now_ms"),
+)
+_SAID = {"changed_ms": _CHANGED, "is_recorded": False}
+REVIEW = Statement(
+    update(quality)
+    .where(quality.c.page_id == one("of"), quality.c.level == one("at"))
+    .values(
+        review=one("word"),
+        standing=func.coalesce(one("word", SmallInteger()), quality.c.verdict),
+        reviewed_by=one("who"),
+        reviewed_ms=one("now_ms"),
+        note=one("why"),
+        **_SAID,
+    )
+)
+# A capture that was made to repair another is not repaired in its turn.
+_repairs = quality.alias("repairs")
+_IS_REPAIR = (
+    select(_repairs.c.page_id)
+    .where(_repairs.c.repair_page_id == quality.c.page_id, text("repairs.repair_page_id <> ''"))
+    .limit(literal_column("1"))
+    .scalar_subquery()
+)
+WANT_REPAIRS = Statement(
+    update(quality)
+    .where(
+        quality.c.page_id.in_(many("ids")),
+        quality.c.standing == one("broken"),
+        quality.c.repair == one("was"),
+        _IS_REPAIR.is_(None),
+    )
+    .values(repair=one("becomes"), repair_ms=one("now_ms")),
+    "ids",
+)
+WANT_NO_REPAIRS = Statement(
+    update(quality)
+    .where(
+        quality.c.page_id.in_(many("ids")),
+        quality.c.standing != one("broken"),
+        quality.c.repair == one("was"),
+    )
+    .values(repair=one("becomes"), repair_ms=one("now_ms")),
+    "ids",
+)
+WANT_REPAIR = Statement(
+    update(quality)
+    .where(quality.c.page_id == one("of"), quality.c.level == one("at"))
+    .values(repair=one("becomes"), repair_ms=one("now_ms"), repair_page_id="")
+)
+IN_REPAIR = Statement(
+    _ROW.where(_OPEN, quality.c.repair == one("is_now"))
+    .order_by(quality.c.repair_ms, quality.c.page_id)
+    .limit(one("most"))
+)
+BEGIN_REPAIR = Statement(
+    update(quality)
+    .where(quality.c.page_id == one("of"), quality.c.repair == one("was"))
+    .values(repair=one("becomes"), repair_ms=one("now_ms"), repair_page_id=one("new_page"))
+)
+_NEW_PAGE = case(
+    (one("new_page", Text()) != "", one("new_page", Text())), else_=quality.c.repair_page_id
+)
+_IS_BETTER = one("is_better", Integer()) == 1
+END_REPAIR = Statement(
+    update(quality)
+    .where(quality.c.page_id == one("of"), _OPEN)
+    .values(
+        repair=one("becomes"),
+        repair_ms=one("now_ms"),
+        repair_page_id=_NEW_PAGE,
+        better=case((_IS_BETTER, _NEW_PAGE), else_=quality.c.better),
+        changed_ms=case((_IS_BETTER, _CHANGED), else_=quality.c.changed_ms),
+        is_recorded=case((_IS_BETTER, false()), else_=quality.c.is_recorded),
+    )
+)
