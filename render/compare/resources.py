@@ -13,8 +13,10 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from core.errors import BadUrlError
+from core.pages import PageResource
 from core.quality import LostPart
 from core.urls import identity_key
+from render.network import RequestLog
 
 # What each level of playback loads, in the browser's words; of other kinds nothing is missed.
 KINDS: Mapping[str, frozenset[str]] = MappingProxyType(
@@ -26,6 +28,7 @@ KINDS: Mapping[str, frozenset[str]] = MappingProxyType(
         "full": frozenset({"Stylesheet", "Image", "Script"}),
     }
 )
+_KEPT = frozenset({"response", "revisit"})
 _WEIGHTS = {"Document": 8.0, "Stylesheet": 4.0, "Script": 2.0, "Media": 2.0, "Image": 1.0}
 _OF_OTHERS = 0.5
 # A tracking pixel or a bullet: a picture that came with its head in so few bytes.
@@ -65,6 +68,24 @@ class Part:
         return self.status is not None and self.status < 400 and not self.failed
 
 
+def part_seen(resource: PageResource) -> Part:
+    """A request of a page's manifest; what was not kept has failed."""
+    kept = resource.kept in _KEPT
+    return Part(
+        resource.url,
+        resource.resource_type,
+        resource.status,
+        "" if kept else resource.reason or resource.kept,
+        resource.wire_bytes,
+        resource.initiator,
+    )
+
+
+def part_shown(url: str, request: RequestLog) -> Part:
+    """A request of a copy; `url` is the archived one that its address stands for."""
+    return Part(url, request.resource_type, request.status, request.failed, request.wire_bytes)
+
+
 @dataclass(frozen=True, slots=True)
 class ResourceComparison:
     """Which of the parts of a page its copy gets.
@@ -87,7 +108,7 @@ class ResourceComparison:
 
 
 def compare_resources(
-    seen: Iterable[Part], shown: Iterable[Part], *, level: str
+    seen: Iterable[Part], shown: Iterable[Part], *, level: str = "images"
 ) -> ResourceComparison:
     """Which parts that were `seen` at capture are `shown` at playback.
 

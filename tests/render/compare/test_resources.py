@@ -1,11 +1,22 @@
 """Which parts count as lost: what came then and does not come now, and nothing else."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from core.pages import PageResource
 from core.quality import LostPart
-from render.compare.resources import KINDS, Part, ResourceComparison, compare_resources
+from render.compare.resources import (
+    KINDS,
+    Part,
+    ResourceComparison,
+    compare_resources,
+    part_seen,
+    part_shown,
+)
+from render.network import RequestLog
 
 SITE = "https://example.org/"
 _parts = st.lists(
@@ -144,3 +155,19 @@ def test_what_a_script_loaded_need_not_be_asked_for_again() -> None:
     icon = Part(f"{SITE}favicon.ico", "Image", 200, initiator="other")
 
     assert compare([loaded, icon], []) == ResourceComparison(1.0, 0, 0, ())
+
+
+def test_a_manifest_and_a_request_log_say_what_was_seen_and_shown() -> None:
+    """What was asked for and not kept was not there; the address of playback is not compared."""
+    kept = PageResource(f"{SITE}a.png", status=200, resource_type="Image", initiator="parser")
+    gone = replace(kept, url=f"{SITE}b.png", kept="missing", reason="unrecorded")
+    address = "http://127.0.0.1:1/c/20260101000000im_/"
+    asked = [
+        part_shown(url, RequestLog(address + url, status=404, resource_type="Image"))
+        for url in (kept.url, gone.url)
+    ]
+
+    assert part_seen(gone).failed == "unrecorded"
+    assert compare([part_seen(kept), part_seen(gone)], asked).lost == (
+        LostPart(kept.url, "status: 404"),
+    )
