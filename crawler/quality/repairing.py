@@ -15,7 +15,7 @@ Who dies after 1 or 2 finds the order and an item of another id, and goes on wit
 a second visit; who dies after 3 or 4 finds the repair begun, and 5 waits for whoever comes next.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -65,6 +65,7 @@ class Bench:
         turns: whose turn a URL takes that the frontier does not know.
         manifest_of: the manifest of a page by its id; None when it cannot be read.
         check: checks a capture at a level, and keeps what it finds.
+        levels: at which it can; repairs of copies at others are left to others.
         clock: the time.
         report: told how each repair ended.
         profile: laid over the settings of the visits.
@@ -76,6 +77,7 @@ class Bench:
     turns: Turns
     manifest_of: Callable[[str], PageInfo | None]
     check: Callable[[PageInfo, str], Awaitable[CheckedPage]]
+    levels: Collection[str]
     clock: Clock
     report: Callable[[PageRepaired], None]
     profile: str = REPAIR_PROFILE
@@ -178,6 +180,8 @@ class Repairs:
         """
         ended = 0
         for row in self.begun():
+            if row.check.level not in self._bench.levels:
+                continue
             choice = await self._outcome(row)
             if choice is not None:
                 self._end(row, choice)

@@ -61,6 +61,7 @@ class Workshop:
                 turns_for(Settings()),
                 self.manifests.get,
                 self.check,
+                {"images"},
                 self,
                 self.told.append,
             )
