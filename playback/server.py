@@ -68,6 +68,7 @@ async def serve(  # noqa: PLR0913 each is the caller's to say
     captures_index: str = "",
     fonts: bool = False,
     links: LinkRegistry | None = None,
+    cached: bool = True,
 ) -> None:
     """Serve until cancelled, or until SIGTERM comes; then front and replay have ended.
 
@@ -95,6 +96,8 @@ async def serve(  # noqa: PLR0913 each is the caller's to say
         window_days: how far from its page a part of it may be captured (P-10).
         fonts: copies load their own fonts, at the level `images`.
         links: the link registry, which belongs to the caller; None: none is shown.
+        cached: copies that were made before may be shown again; False: all are made anew, and none
+            is left behind.
 
     Raises:
         ConfigError: the origins are missing or the same, the URL names no index, or the front does
@@ -139,6 +142,7 @@ async def serve(  # noqa: PLR0913 each is the caller's to say
                 *("--unscanned", unscanned),
                 *("--window-days", str(window_days)),
                 *(["--fonts"] if fonts else []),
+                *([] if cached else ["--cache-bytes", "0"]),
             ]
             if origins is not None:
                 command += ["--origin", origins.replay]
