@@ -72,6 +72,7 @@ async def serve(  # noqa: PLR0913 each is the caller's to say
     links: LinkRegistry | None = None,
     reviewers: Reviewers | None = None,
     signals: bool = True,
+    cached: bool = True,
 ) -> None:
     """Serve until cancelled, or until SIGTERM comes; then front and replay have ended.
 
@@ -101,6 +102,8 @@ async def serve(  # noqa: PLR0913 each is the caller's to say
         links: the link registry, which belongs to the caller; None: none is shown.
         reviewers: who may judge copies and have them captured again; None: nobody.
         signals: end at SIGTERM; False where that is the caller's to heed.
+        cached: copies that were made before may be shown again; False: all are made anew, and none
+            is left behind.
 
     Raises:
         ConfigError: the origins are missing or the same, the URL names no index, or the front does
@@ -148,6 +151,7 @@ async def serve(  # noqa: PLR0913 each is the caller's to say
                 *("--unscanned", unscanned),
                 *("--window-days", str(window_days)),
                 *(["--fonts"] if fonts else []),
+                *([] if cached else ["--cache-bytes", "0"]),
             ]
             if origins is not None:
                 command += ["--origin", origins.replay]
