@@ -7,7 +7,8 @@ WeboidError
 ├── TransientError          try again later
 │   └── IndexUnavailableError
 ├── PermanentError          note it and go on with the rest
-│   └── BodyTooLargeError   a message over a limit
+│   ├── BodyTooLargeError   a message over a limit
+│   └── PictureError        a picture that cannot be read
 ├── UnavailableError        something must be installed, started or freed first
 │   ├── BrowserUnavailableError
 │   ├── ProxyUnavailableError
@@ -60,6 +61,10 @@ class PermanentError(WeboidError):
 
 class BodyTooLargeError(PermanentError):
     """A message is larger than its limit."""
+
+
+class PictureError(PermanentError):
+    """A picture is damaged, of another format than PNG, JPEG and WebP, or too large to be compared."""
 
 
 class UnavailableError(WeboidError):

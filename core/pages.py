@@ -104,6 +104,29 @@ class Picture:
 
 
 @dataclass(frozen=True, slots=True)
+class Screen:
+    """The screen that a page was seen on, so that its copy can be looked at on the same.
+
+    Attributes:
+        width: of the viewport, in CSS pixels.
+        height: of the viewport, in CSS pixels.
+        scale: device pixels to a CSS pixel.
+        mobile: whether it was a phone's.
+        colour_scheme: what prefers-color-scheme said.
+        reduced_motion: whether prefers-reduced-motion was said.
+        css: rules that held in the page's pictures only, such as those that hide a banner.
+    """
+
+    width: int = 1280
+    height: int = 800
+    scale: float = 1.0
+    mobile: bool = False
+    colour_scheme: str = "light"
+    reduced_motion: bool = False
+    css: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Gap:
     """Something that the page asked for and that its visit did not bring.
 
@@ -216,6 +239,8 @@ class PageInfo:
         missing: what stays missing.
         tried: what the page tried that no visit allows, by kind, and how often: ``popup``, ….
         media: what its player played; None when nobody looked.
+        screen: the one that it was seen on; None when it was not rendered, or by a version that
+            did not say.
     """
 
     page_id: str
@@ -258,6 +283,7 @@ class PageInfo:
     missing: tuple[Gap, ...] = ()
     tried: dict[str, int] | None = None
     media: Played | None = None
+    screen: Screen | None = None
 
     def to_json(self) -> bytes:
         """The manifest as UTF-8 JSON, newline at its end."""
@@ -294,8 +320,9 @@ def parse_pageinfo(data: bytes) -> PageInfo:
         values = _known(PageInfo, document)
         for name, kind in _ENTRIES.items():
             values[name] = _each(kind, values.get(name, ()))
-        if values.get("media") is not None:
-            (values["media"],) = _each(Played, [values["media"]])
+        for name, kind in _SINGLE.items():
+            if values.get(name) is not None:
+                (values[name],) = _each(kind, [values[name]])
         values["outcome"] = Outcome(values["outcome"])
         values["page_class"] = page_class(values.get("page_class", ""))
         return PageInfo(**values)
@@ -312,6 +339,7 @@ _ENTRIES: dict[str, type[Any]] = {
     "refetched": Gap,
     "missing": Gap,
 }
+_SINGLE: dict[str, type[Any]] = {"media": Played, "screen": Screen}
 
 
 def _each(kind: type[Any], entries: Any) -> tuple[Any, ...]:

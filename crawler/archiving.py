@@ -7,6 +7,7 @@ from pathlib import Path
 
 from core.clock import Clock
 from core.settings import Settings
+from crawler.companion import Companion
 from crawler.composing import turns_for
 from crawler.events import Event
 from crawler.frontier.base import AddResult, Frontier, NewItem
@@ -26,6 +27,7 @@ class Order:
         again: archive also what was archived at least so long ago (zero: all; A02); None: nothing.
         endless: when nothing is left, wait for what others put into the collection's frontier.
         logins: opened.
+        companion: works beside the crew; None: nobody does.
     """
 
     urls: Sequence[str]
@@ -35,6 +37,7 @@ class Order:
     again: timedelta | None = None
     endless: bool = False
     logins: Logins = NO_LOGINS
+    companion: Companion | None = None
 
 
 async def archive(
@@ -51,7 +54,14 @@ async def archive(
         items = await turns_for(order.settings).assign(NewItem(url) for url in order.urls)
         return frontier.add(items, now=clock.now(), again=order.again)
 
-    run = Run(order.root, order.settings, order.workers, endless=order.endless, logins=order.logins)
+    run = Run(
+        order.root,
+        order.settings,
+        order.workers,
+        endless=order.endless,
+        logins=order.logins,
+        companion=order.companion,
+    )
     return await perform(
         run, prepare, clock=clock, started=started, report=report, stopping=stopping
     )

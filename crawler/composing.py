@@ -25,6 +25,7 @@ from crawler.patience import Patience
 from crawler.plain import PlainVisits
 from crawler.policy.making import make_policy
 from crawler.recrawl import RecrawlRule
+from crawler.repairs import RepairRule
 from crawler.room import Room
 from crawler.rules import Rule
 from crawler.sitemap_rule import SitemapRule
@@ -76,7 +77,8 @@ def compose(
     jobs = Jobs(frontier, settings, clock=clock)
 
     def settings_for(item: FrontierItem) -> Settings:
-        return jobs.settings_for(item.url, item.job)
+        settings, repair = jobs.settings_for(item.url, item.job), jobs.repair_of(item.url)
+        return settings if repair is None else repair.lay_over(settings)
 
     async def reach(host: str, port: int) -> bool:
         async with stores.supervisor.proxy() as proxy:
@@ -121,7 +123,12 @@ def compose(
         frontier=frontier,
         supervisor=stores.supervisor,
         index=stores.index,
-        rules=(*rules, CourtesyRule(settings_for), recrawl),
+        rules=(
+            *rules,
+            CourtesyRule(settings_for),
+            recrawl,
+            RepairRule(jobs.repair_of, stores.logins),
+        ),
         settings_for=settings_for,
         policy=policy,
         recrawl=recrawl,

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from core.pages import PageInfo
+from core.quality import Verdict
 from crawler.space import Paused, Resumed
 from crawler.supervisor import FileRecovered
 from crawler.waiting import GoingOn, Waiting
@@ -61,6 +62,46 @@ class LinksAdded:
 
 
 @dataclass(frozen=True, slots=True)
+class PageChecked:
+    """A copy was looked at.
+
+    Attributes:
+        url: the page.
+        page_id: which capture of it.
+        level: of playback.
+        verdict: what is to be thought of the copy.
+        score: from 0 to 1; None when nothing could be compared.
+        reason: a sentence; empty when all is well.
+    """
+
+    url: str
+    page_id: str
+    level: str
+    verdict: Verdict
+    score: float | None
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class PageRepaired:
+    """A capture whose copy was broken was made again, or cannot be.
+
+    Attributes:
+        url: the page.
+        page_id: the capture that was broken.
+        state: how it ended, as `links.books.quality.RepairState` says it.
+        reason: a sentence.
+        repair_page_id: the new capture; empty when none came about.
+    """
+
+    url: str
+    page_id: str
+    state: str
+    reason: str
+    repair_page_id: str
+
+
+@dataclass(frozen=True, slots=True)
 class Standing:
     """How the whole frontier stands, every few seconds.
 
@@ -85,6 +126,8 @@ Event = (
     | PageTriedAgain
     | PagePutOff
     | LinksAdded
+    | PageChecked
+    | PageRepaired
     | Standing
     | Paused
     | Resumed

@@ -1,6 +1,6 @@
 """Which settings hold for a URL: the machine's, the job's, and those of the sheets, one upon another.
 
-Jobs, sheets and redirected seeds are orders in the frontier. `FrontierStats.version` says when one of
+Jobs, sheets, repairs and redirected seeds are orders in the frontier. `FrontierStats.version` says when one of
 them has changed; it is looked at every `LOOK_S`, so a change reaches every worker within a second.
 """
 
@@ -16,6 +16,7 @@ from core.sheets import ByPrefix, Sheet, surt
 from core.urls import fetch_key, identity_key
 from crawler.frontier.base import Frontier, Lane
 from crawler.job import JOB_ORDER, Job, merged, parse_job
+from crawler.repairs import Repair, read_repairs
 from crawler.scope import Scope, Territory
 
 log = logging.getLogger(__name__)
@@ -53,6 +54,7 @@ class _Known:
         faults: why a job cannot be read, by name.
         moved: where seeds redirect to, by job and seed.
         live: the sheets that were set while the crawl runs.
+        repairs: how the next visits of some URLs are made, by identity key.
         settled: what holds for each job, filled on use.
     """
 
@@ -61,6 +63,7 @@ class _Known:
     faults: dict[str, str] = field(default_factory=dict)
     moved: dict[str, dict[str, str]] = field(default_factory=dict)
     live: list[Sheet] = field(default_factory=list)
+    repairs: dict[str, Repair] = field(default_factory=dict)
     settled: dict[str, _Settled] = field(default_factory=dict)
 
 
@@ -117,6 +120,12 @@ class Jobs:
     def fault(self, name: str) -> str:
         """Why the job cannot be read; empty when it can, or is not there."""
         return self._known.faults.get(name, "")
+
+    def repair_of(self, url: str) -> Repair | None:
+        """How the next visit of the URL makes good an earlier one; None when it is a usual one."""
+        self._look_if_it_answers()
+        repairs = self._known.repairs
+        return repairs.get(identity_key(url)) if repairs else None
 
     def lane(self, name: str) -> Lane:
         """Where the job's links are queued."""
@@ -201,7 +210,8 @@ class Jobs:
                 if before.faults.get(name) != str(error):
                     log.warning("job.unreadable error=%s", error)
         moved = _moved(self._frontier.orders(SEED_ORDER))
-        return _Known(texts, jobs, faults, moved, live_sheets(self._frontier))
+        live, repairs = live_sheets(self._frontier), read_repairs(self._frontier)
+        return _Known(texts, jobs, faults, moved, live, repairs)
 
 
 def live_sheets(frontier: Frontier) -> list[Sheet]:

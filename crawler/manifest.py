@@ -87,6 +87,7 @@ def page_info(
         missing=missing,
         **_document_facts(visit, main),
         tried=visit.tried,
+        screen=visit.screen,
     )
 
 

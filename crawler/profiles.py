@@ -6,8 +6,8 @@ key by key; its sheets follow that one's. The chain is short, and ends at the de
 
 import tomllib
 import zoneinfo
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -68,6 +68,30 @@ def settings_of(chain: tuple[Layer, ...]) -> Settings:
     check_settings(settings, source=source)
     check_world(settings, source)
     return settings
+
+
+def laid_over(settings: Settings, name: str, groups: Collection[str]) -> Settings:
+    """The settings with what a profile says of these groups laid over them, key by key.
+
+    Raises:
+        ConfigError: as `load_profile`.
+    """
+    for group, keys in _changes(name).items():
+        if group in groups:
+            settings = replace(settings, **{group: replace(getattr(settings, group), **keys)})
+    return settings
+
+
+@cache
+def _changes(name: str) -> dict[str, dict[str, Any]]:
+    """What a profile says, by group, types checked."""
+    chain = layers(name)
+    said, whole = merged(chain), settings_of(chain)
+    return {
+        group: {key: getattr(getattr(whole, group), key) for key in table}
+        for group, table in said.items()
+        if group not in _SHEETS
+    }
 
 
 def check_world(settings: Settings, source: str) -> None:

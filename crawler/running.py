@@ -15,11 +15,21 @@ from core.clock import Clock
 from core.errors import TransientError
 from core.layout import Layout
 from core.pages import Outcome
+from core.quality import Verdict
 from core.settings import Settings
 from crawler.collection import Collection, open_collection
+from crawler.companion import Beside, Companion
 from crawler.composing import Stores, compose
 from crawler.crawllog import CrawlLog
-from crawler.events import Event, LinksAdded, PageDone, PageSkipped, Standing
+from crawler.events import (
+    Event,
+    LinksAdded,
+    PageChecked,
+    PageDone,
+    PageRepaired,
+    PageSkipped,
+    Standing,
+)
 from crawler.fetching import CA_FILE
 from crawler.frontier.base import AddResult, Frontier, ItemState
 from crawler.frontier.opening import open_frontier
@@ -58,6 +68,8 @@ class Account:
         seconds: duration of the run.
         stopped: whether somebody said stop.
         handed_over: whether workers elsewhere do the work.
+        checked: copies that were looked at, by verdict.
+        repaired: captures that were made again, by how that ended.
     """
 
     added: AddResult = field(default_factory=AddResult)
@@ -72,10 +84,16 @@ class Account:
     seconds: float = 0.0
     stopped: bool = False
     handed_over: bool = False
+    checked: Counter[Verdict] = field(default_factory=Counter)
+    repaired: Counter[str] = field(default_factory=Counter)
 
     def note(self, event: Event) -> None:
         """Count the event."""
         match event:
+            case PageChecked():
+                self.checked[event.verdict] += 1
+            case PageRepaired():
+                self.repaired[event.state] += 1
             case LinksAdded():
                 self.links += event.count
             case PageSkipped():
@@ -106,6 +124,7 @@ class Run:
         workers: visits at the same time.
         endless: go on when nothing is left: something may become due, or be added.
         logins: opened.
+        companion: works beside the crew; None: nobody does.
     """
 
     root: Path
@@ -113,6 +132,7 @@ class Run:
     workers: int
     endless: bool = False
     logins: Logins = NO_LOGINS
+    companion: Companion | None = None
 
 
 async def perform(
@@ -190,6 +210,8 @@ async def _perform_here(  # noqa: PLR0913, PLR0917 each is a hand of its own
                         account.note(event)
                         log.note(event)
                         report(event)
+                        if run.companion is not None:
+                            run.companion.note(event)
 
                     _take_over(frontier, clock)
                     account.added = await prepare(frontier)
@@ -260,10 +282,33 @@ async def _work(
                 endless=run.endless,
                 stopping=stop.event,
             )
+            desk = Beside(
+                layout,
+                settings,
+                frontier,
+                supervisor,
+                index,
+                run.logins,
+                clock,
+                note,
+                endless=run.endless,
+            )
             try:
-                await crew.run(run.workers)
+                await _accompanied(crew, run, desk)
             except BaseExceptionGroup as group:
                 raise first_of(group) from group
+
+
+async def _accompanied(crew: Crew, run: Run, desk: Beside) -> None:
+    """Let the crew work, and work on as long as its companion has found more for it to do."""
+    companion = run.companion
+    if companion is None:
+        await crew.run(run.workers)
+        return
+    async with companion.beside(desk):
+        await crew.run(run.workers)
+        while not crew.stopping.is_set() and await companion.settle():
+            await crew.run(run.workers)
 
 
 def _put_in_order(

@@ -39,13 +39,15 @@ TargetHandler = Callable[[str, dict[str, Any]], None]
 class ProxyEndpoint:
     """Where a visit's requests go, and the credentials that say which visit they are of.
 
-    Without a username the proxy is used without credentials.
+    Without a username the proxy is used without credentials. `direct` are hosts, "host:port", that are
+    asked without it.
     """
 
     host: str
     port: int
     username: str = ""
     password: str = ""
+    direct: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         return f"ProxyEndpoint({self.server!r}, {self.username!r}, …)"
@@ -211,7 +213,10 @@ class Browser:
         params: dict[str, Any] = {"disposeOnDetach": True, "proxyServer": "direct://"}
         if proxy is not None:
             # Chromium would ask loopback addresses directly; "<-loopback>" takes that back (C-04).
-            params |= {"proxyServer": proxy.server, "proxyBypassList": "<-loopback>"}
+            params |= {
+                "proxyServer": proxy.server,
+                "proxyBypassList": ";".join(("<-loopback>", *proxy.direct)),
+            }
         opened = self._clock.monotonic()
         try:
             async with asyncio.timeout(ANSWER_LIMIT_S):

@@ -11,7 +11,7 @@ from datetime import datetime
 from core.clock import Clock
 from core.errors import BadUrlError, BrowserUnavailableError
 from core.facts import Fact
-from core.pages import Outcome, PageLink, Picture
+from core.pages import Outcome, PageLink, Picture, Screen
 from core.settings import BehaviourSettings, VisitSettings
 from render.behaviours.running import Behaviours, Done, behave, load_behaviours
 from render.browser import DISPOSE_WAIT_S, Browser, BrowserContext, ProxyEndpoint
@@ -86,6 +86,7 @@ class Visit:
         console: error lines that the page printed, shortened.
         seconds: the whole visit.
         tried: what the page tried that no visit allows, by kind, and how often.
+        screen: the one that it was seen on; None when there was no page.
     """
 
     url: str
@@ -115,6 +116,7 @@ class Visit:
     settled: dict[str, float] = field(default_factory=dict)
     restless: tuple[str, ...] = ()
     classification: Classification = NOT_JUDGED
+    screen: Screen | None = None
 
 
 async def visit(
@@ -155,6 +157,19 @@ async def visit(
     if run.steps.shortfall.startswith("deadline") and browser.is_stuck(DISPOSE_WAIT_S):
         raise BrowserUnavailableError("The browser hung; the page is not to blame.")
     return run.result()
+
+
+def screen_of(settings: VisitSettings, css: str = "") -> Screen:
+    """The screen that these settings make; `css` are rules for pictures only."""
+    return Screen(
+        settings.viewport_width,
+        settings.viewport_height,
+        settings.device_scale,
+        settings.mobile,
+        settings.colour_scheme,
+        settings.reduced_motion,
+        css,
+    )
 
 
 class _Run:
@@ -333,6 +348,7 @@ class _Run:
             classification=self._classified(document, page)
             if outcome is not Outcome.FAILED
             else NOT_JUDGED,
+            screen=screen_of(self._settings, page.picture_css) if page is not None else None,
         )
 
     def _classified(self, document: DocumentResponse | None, page: Page | None) -> Classification:

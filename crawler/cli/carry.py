@@ -13,8 +13,8 @@ from core.clock import SystemClock
 from core.errors import InputError, UnavailableError
 from crawler import snapshot as snapshots
 from crawler.cli.exits import Exit
+from crawler.cli.run_lines import size
 from crawler.cli.selections import progress
-from crawler.cli.show import size
 from crawler.cli.where import Where, where_options
 from crawler.collection import read_collection
 from crawler.frontier.base import ItemState

@@ -26,7 +26,8 @@ from crawler.cli.options import (
     workers_option,
 )
 from crawler.cli.params import DURATION, SIZE
-from crawler.cli.show import choose, size
+from crawler.cli.run_lines import size
+from crawler.cli.show import choose
 from crawler.cli.unlocking import unlocked
 from crawler.crawling import budgets_in_words, crawl
 from crawler.frontier.base import Lane

@@ -19,8 +19,8 @@ from core.timestamps import warc_date
 from crawler.cli.exits import Exit
 from crawler.cli.groups import GroupWithDefault
 from crawler.cli.options import collection_option, database_option, json_option
+from crawler.cli.run_lines import size
 from crawler.cli.scan_lists import lists
-from crawler.cli.show import size
 from crawler.cli.tables import clean, table, width
 from crawler.collection import read_collection
 from playback.database import open_database

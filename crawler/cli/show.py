@@ -3,6 +3,7 @@
 import json
 import logging
 import sys
+from collections import Counter
 from dataclasses import asdict
 from typing import Protocol
 
@@ -19,14 +20,17 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from core.classes import GOOD, PageClass
 from core.pages import Outcome
+from core.quality import Verdict
 from core.timestamps import warc_date
+from crawler.cli.run_lines import aside_for, in_order, line_for, standing, summary
 from crawler.events import (
     Event,
     LinksAdded,
+    PageChecked,
     PageDone,
     PagePutOff,
+    PageRepaired,
     PageSkipped,
     PageTriedAgain,
     Standing,
@@ -42,6 +46,8 @@ _NAMES: dict[type, str] = {
     GoingOn: "going_on",
     PageSkipped: "skipped",
     LinksAdded: "links",
+    PageChecked: "checked",
+    PageRepaired: "repaired",
     Standing: "progress",
 }
 _COLOURS = {
@@ -100,10 +106,10 @@ class Machine:
                 self._say({"event": "later", **asdict(event), "until": until})
             case FileRecovered():
                 self._say({"event": "recovered", **event.facts})
-            case Waiting() | GoingOn() | PageSkipped() | LinksAdded() | Standing():
-                self._say({"event": _NAMES[type(event)], **asdict(event)})
             case PageDone():
                 self._say_page(event)
+            case _:
+                self._say({"event": _NAMES[type(event)], **asdict(event)})
 
     def _say_page(self, event: PageDone) -> None:
         page = event.page
@@ -147,6 +153,8 @@ class Machine:
                 "links": account.links,
                 "records": account.records,
                 "bytes": account.stored_bytes,
+                "checked": dict(account.checked),
+                "repaired": dict(account.repaired),
                 "left": account.left,
                 "seconds": round(account.seconds, 3),
                 "stopped": account.stopped,
@@ -176,6 +184,8 @@ class Plain:
             self._todo += event.count
         elif isinstance(event, Standing):
             self._todo = self._done + event.queued + event.claimed
+        elif _is_well(event):
+            pass  # the summary counts them
         elif isinstance(event, PageDone | PageSkipped):
             self._done += 1
             click.echo(f"[{self._done}/{self._todo}] {line_for(event)}")
@@ -211,6 +221,7 @@ class Terminal:
         )
         self._task = self._progress.add_task("archiving", total=None, standing="")
         self._todo = 0
+        self._checked: Counter[Verdict] = Counter()
         # Warnings must not tear the bar.
         logging.getLogger().handlers[:] = [_Above(self._console)]
 
@@ -232,6 +243,10 @@ class Terminal:
         if isinstance(event, Standing):
             self._stand(event)
             return
+        if isinstance(event, PageChecked):
+            self._checked[event.verdict] += 1
+        if _is_well(event):
+            return
         if isinstance(event, PageSkipped):
             self._console.print(escape(line_for(event)), style="cyan", soft_wrap=True)
             self._progress.advance(self._task)
@@ -251,7 +266,10 @@ class Terminal:
         """Show how the whole stands; what was skipped together or added elsewhere counts here."""
         done = int(self._progress.tasks[0].completed)
         self._todo = done + event.queued + event.claimed
-        self._progress.update(self._task, total=self._todo, standing=standing(event))
+        text = standing(event) + "".join(
+            f" · {count} {verdict}" for verdict, count in in_order(self._checked) if verdict
+        )
+        self._progress.update(self._task, total=self._todo, standing=text)
 
     def stopping(self) -> None:
         """Say what happens now."""
@@ -276,90 +294,6 @@ class _Above(logging.Handler):
         self._console.print(f"[dim]{escape(record.getMessage())}[/dim]", soft_wrap=True)
 
 
-def line_for(event: PageDone | PageSkipped) -> str:
-    """A page in one line: outcome, status, records, bytes, seconds, URL, and why it is not whole."""
-    if isinstance(event, PageSkipped):
-        return f"skipped   {'':>3} {event.url}  ({event.reason})"
-    page = event.page
-    if page is None:
-        why = event.error or "finished by an earlier run"
-        return f"{'failed' if event.error else 'complete':9} {'':>3} {event.url}  ({why})"
-    status = str(page.status) if page.status is not None else "-"
-    said = GOOD | {PageClass.HTTP_ERROR}  # the status says it
-    kind = "" if page.page_class in said else str(page.page_class)
-    why = ", ".join(each for each in (kind, page.reason) if each)
-    reason = f"  ({why})" if why else ""
-    return (
-        f"{page.outcome:9} {status:>3} {page.records:4} records {size(page.stored_bytes):>9}"
-        f" {page.seconds:6.1f} s  {page.url}{reason}"
-    )
-
-
-def standing(event: Standing) -> str:
-    """How the frontier stands, in few words."""
-    parts = [f"{event.claimed} in work", f"{event.queued} queued"]
-    if event.dead:
-        parts.append(f"{event.dead} dead")
-    parts.append(f"{event.per_minute:.0f}/min" if event.paused is None else "paused")
-    return " · ".join(parts)
-
-
-def aside_for(
-    event: PageTriedAgain | PagePutOff | Paused | Resumed | Waiting | GoingOn | FileRecovered,
-) -> str:
-    """What happens between pages, in one line."""
-    match event:
-        case PageTriedAgain():
-            text = f"again     {event.url}: {event.reason}"
-        case PagePutOff():
-            until = f"{event.until:%Y-%m-%d %H:%M:%S} UTC"
-            text = f"later     {event.url}: {event.reason}; not before {until}"
-        case Paused():
-            text = (
-                f"waiting   for space on the disk: {size(event.free_bytes)} are free,"
-                f" {size(event.wanted_bytes)} are wanted. Free some, and it goes on by itself."
-            )
-        case Resumed():
-            text = f"going on  after {event.seconds:.0f} s: there is space again"
-        case Waiting():
-            text = f"waiting   {event.text} It goes on by itself."
-        case GoingOn():
-            text = f"going on  after {event.seconds:.0f} s: the {event.reason} is there again"
-        case _:
-            text = f"recovered {event.text}"
-    return text
-
-
-def summary(account: Account) -> list[str]:
-    """The run in a few lines."""
-    if account.handed_over:
-        return [f"Left to the workers of the shared frontier (`weboid worker`): {account.left}."]
-    pages = ", ".join(f"{count} {outcome}" for outcome, count in sorted(account.outcomes.items()))
-    rate = sum(account.outcomes.values()) / account.seconds * 60 if account.seconds else 0.0
-    lines = [
-        f"Pages: {pages or 'none'}. {account.records} records, {size(account.stored_bytes)},"
-        f" {account.seconds:.1f} s, {rate:.0f} pages/min."
-    ]
-    if account.links:
-        lines.append(f"Links that joined: {account.links}.")
-    if account.skipped:
-        why = ", ".join(f"{count} {word}" for word, count in account.skipped.most_common(10))
-        lines.append(f"Skipped: {account.skipped.total()} ({why}).")
-    if account.failures:
-        lines.append(f"Given up: {account.failures}.")
-    if account.left:
-        lines.append(f"Left: {account.left}. The same command goes on with them.")
-    return lines
-
-
-def size(count: float) -> str:
-    """Bytes for people.
-
-    >>> size(999), size(1_500_000)
-    ('999 B', '1.5 MB')
-    """
-    for unit in ("B", "kB", "MB", "GB"):
-        if count < 1000:
-            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
-        count /= 1000
-    return f"{count:.1f} TB"
+def _is_well(event: Event) -> bool:
+    """Whether it is a copy that is good: of those the counts are enough."""
+    return isinstance(event, PageChecked) and event.verdict is Verdict.GOOD

@@ -6,7 +6,7 @@ from typing import Any
 from core.classes import GOOD
 from core.durations import told
 from crawler.cli.hosts import host_table
-from crawler.cli.show import size
+from crawler.cli.run_lines import size
 from crawler.cli.tables import clean, fitted, sparkline, table
 from crawler.frontier.base import HostReport
 from crawler.overview import Group, Overview, ended_in, number

@@ -10,7 +10,7 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeR
 from core.settings import Settings
 from crawler.cli.exits import Exit
 from crawler.cli.options import collection_option, database_option, json_option, with_database
-from crawler.cli.show import size
+from crawler.cli.run_lines import size
 from crawler.collection import read_collection
 from crawler.reporting import in_use
 from proxy.faults import Fault

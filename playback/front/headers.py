@@ -12,7 +12,7 @@ _LOCAL_HOST = re.compile(r"(?:127\.0\.0\.1|\[::1\]|localhost)(?::\d+)?")
 
 
 def security_headers(replay_origin: str) -> dict[str, str]:
-    """What every response says: our own style, pictures and frames of the replay, and no script."""
+    """What responses say by themselves: our own style, pictures and frames of the replay, no script."""
     directives = (
         "default-src 'none'",
         "style-src 'self'",
@@ -32,6 +32,17 @@ def security_headers(replay_origin: str) -> dict[str, str]:
         "Permissions-Policy": "camera=(), geolocation=(), microphone=(), payment=(), usb=()",
         "X-DNS-Prefetch-Control": "off",
         "X-Robots-Tag": "noindex, noarchive",
+    }
+
+
+def scripted_headers(replay_origin: str) -> dict[str, str]:
+    """What pages say that have a script of ours, and forms: besides, that script and what it sends."""
+    policy = security_headers(replay_origin)["Content-Security-Policy"]
+    return {
+        "Content-Security-Policy": f"{policy}; script-src 'self'; connect-src 'self'",
+        "Cache-Control": "no-store",
+        # A browser then tells which of our pages sent a form; to other sites it tells nothing as ever.
+        "Referrer-Policy": "same-origin",
     }
 
 

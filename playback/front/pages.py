@@ -384,6 +384,10 @@ class PageStore:
             return [None] * len(urls)
         return [self._permits.subject(Subject(url)) for url in urls]
 
+    def are_open(self) -> bool:
+        """Whether nothing at all is taken down, so that numbers of pages tell of nothing hidden."""
+        return self._permits is None or self._permits.are_open()
+
     def threatened(self, pages: Sequence[Page]) -> frozenset[str]:
         """Those of the pages, by `page_id`, whose copy is held back for a threat in it."""
         if self._permits is None:

@@ -1,4 +1,4 @@
-"""The few records that the front reads itself: a page's visible text, and its manifest.
+"""The few records that are read without replay: a page's visible text, manifest and screenshot.
 
 Replay could be asked for them, but it answers readers' browsers, on another origin, maybe on another
 machine; a read of one WARC member is less than that question. The rules are replay's (P-20, P-21):
@@ -24,6 +24,7 @@ from playback.front.pages import Place
 
 TEXT_LIMIT = 2_000_000  # bytes
 MANIFEST_LIMIT = 16_000_000
+PICTURE_LIMIT = 64_000_000
 _HEAD_LIMIT = 64 * 1024
 
 
@@ -51,6 +52,14 @@ class Records:
             return parse_pageinfo(self._payload(place, MANIFEST_LIMIT))
         except (InputError, RecursionError) as error:  # brackets in brackets in brackets
             raise PermanentError(f"A manifest cannot be read: {error}") from error
+
+    def picture(self, place: Place) -> bytes:
+        """A screenshot, as the browser made it; whether it is a picture is not looked at.
+
+        Raises:
+            PermanentError: as for `text`.
+        """
+        return self._payload(place, PICTURE_LIMIT)
 
     def _payload(self, place: Place, limit: int) -> bytes:
         member = self._member(place, limit + _HEAD_LIMIT)

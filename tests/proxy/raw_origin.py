@@ -1,13 +1,15 @@
 """Origins on raw sockets that say whatever they like: one listener a behaviour, one thread a connection."""
 
 import base64
-import gzip
 import socket
 import ssl
 import struct
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import cache
+
+from isal import igzip
 
 Behaviour = Callable[[socket.socket], None]
 
@@ -144,12 +146,12 @@ def drips(data: bytes, *, every_s: float, then: bytes = b"") -> Behaviour:
     return behave
 
 
+@cache
 def gzip_bomb(layers: int = 1) -> bytes:
     """100 MB of nothing, compressed `layers` times."""
-    data = gzip.compress(bytes(BOMB_BYTES), 9, mtime=0)
-    for _ in range(layers - 1):
-        data = gzip.compress(data, 9, mtime=0)
-    return data
+    data = bytes(BOMB_BYTES) if layers == 1 else gzip_bomb(layers - 1)
+    packed: bytes = igzip.compress(data, 3)
+    return packed
 
 
 def brotli_bomb() -> bytes:

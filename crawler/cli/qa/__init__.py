@@ -1,0 +1,1 @@
+"""`weboid qa`: a module a command."""

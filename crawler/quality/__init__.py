@@ -1,0 +1,1 @@
+"""Checking whether the copies of captures show what their visitors saw."""

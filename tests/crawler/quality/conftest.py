@@ -1,0 +1,57 @@
+"""A browser that looks at copies, a real playback of a small collection, and servers that misbehave."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+import pytest_asyncio
+
+from core.clock import SystemClock
+from core.settings import BrowserSettings
+from render.browser import Browser
+from render.executable import find_browser
+from tests.playback.conftest import archived, collection, site  # noqa: F401 fixtures
+
+Serve = Callable[[str, asyncio.StreamWriter], Awaitable[None]]
+
+
+@pytest_asyncio.fixture(loop_scope="function")
+async def browser() -> AsyncIterator[Browser]:
+    """The real one; names below localhost are this machine, as where copies are shown in full."""
+    async with await Browser.launch(
+        BrowserSettings(hang_limit_s=3_600),
+        find_browser(),
+        hosts={"*.localhost": "127.0.0.1"},
+        clock=SystemClock(),
+    ) as launched:
+        yield launched
+
+
+@asynccontextmanager
+async def listening(serve: Serve) -> AsyncIterator[str]:
+    """A server's "host:port"; `serve` is given each request's target, and answers it or does not."""
+
+    async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            while line := await reader.readline():
+                while (await reader.readline()).strip():
+                    pass
+                await serve(line.decode().split(" ")[1], writer)
+        except (ConnectionError, IndexError):
+            pass
+        finally:
+            writer.close()
+
+    server = await asyncio.start_server(connected, "127.0.0.1", 0)
+    try:
+        yield f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    finally:
+        server.close()
+
+
+async def answer(writer: asyncio.StreamWriter, body: str, *, status: str = "200 OK") -> None:
+    """A page."""
+    data = body.encode()
+    head = f"HTTP/1.1 {status}\r\nContent-Type: text/html\r\nContent-Length: {len(data)}\r\n\r\n"
+    writer.write(head.encode() + data)
+    await writer.drain()

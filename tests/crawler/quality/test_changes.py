@@ -1,0 +1,165 @@
+"""What became of a page between two looks."""
+
+import io
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from PIL import Image, ImageDraw
+
+from core.classes import PageClass
+from core.pages import Outcome
+from crawler.quality.changes import MOST_NAMED, Drift, Sight, changes, facts_of
+from tests.links.test_drift import ARTICLE, GAMBLING, OTHER
+
+THEN = datetime(2024, 1, 1, tzinfo=UTC)
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+URL = "https://cape.example/"
+
+
+def drawn(*boxes: tuple[int, int, int, int], ink: str = "#203060", size: int = 320) -> bytes:
+    """A picture with lines of text as bars, and boxes."""
+    image = Image.new("RGB", (size, size), "white")
+    pen = ImageDraw.Draw(image)
+    for row in range(20, size - 20, 24):
+        for place in range(20, size - 30, 12):
+            pen.rectangle((place, row, place + 7, row + 9), fill=ink)
+    for box in boxes:
+        pen.rectangle(box, fill="#c03020")
+    data = io.BytesIO()
+    image.save(data, "PNG")
+    return data.getvalue()
+
+
+def other_picture() -> bytes:
+    """Nothing in common with `drawn`."""
+    image = Image.new("RGB", (320, 320), "#102030")
+    pen = ImageDraw.Draw(image)
+    for place in range(0, 300, 9):
+        pen.ellipse((place, 300 - place, place + 40, 340 - place), outline="#f0e040", width=3)
+    data = io.BytesIO()
+    image.save(data, "PNG")
+    return data.getvalue()
+
+
+def seen(text: str | None = ARTICLE, title: str = "Cape", **facts: Any) -> Sight:
+    return replace(Sight(URL, URL, THEN, text=text, title=title, status=200), **facts)
+
+
+def later(text: str | None = ARTICLE, title: str = "Cape", **facts: Any) -> Sight:
+    return replace(seen(text, title, **facts), captured_at=NOW)
+
+
+SEED = drawn()
+
+
+@pytest.mark.parametrize(
+    ("then", "now", "drift"),
+    [
+        (seen(), later(), Drift.UNCHANGED),
+        (seen(picture=SEED), later(picture=SEED), Drift.UNCHANGED),
+        (
+            seen(),
+            later(ARTICLE + " Visited 1 May 2026 by the council of the county."),
+            Drift.LITTLE,
+        ),
+        (seen(picture=SEED), later(picture=drawn((0, 0, 320, 30))), Drift.LITTLE),
+        (seen(), later(title="The cape"), Drift.LITTLE),
+        (seen(), later(OTHER), Drift.REWRITTEN),
+        (seen(picture=SEED), later(picture=other_picture()), Drift.REWRITTEN),
+        (seen(), later(OTHER, "Tax advice"), Drift.OTHER_PAGE),
+        (seen(), later(GAMBLING, "Slot gacor"), Drift.OTHER_OWNER),
+        (seen(), later(OTHER, "Domain", page_class=PageClass.PARKED), Drift.OTHER_OWNER),
+        (seen(), later("Sorry.", "Oops", page_class=PageClass.SOFT_404), Drift.GONE),
+        (seen(), later("Sorry.", "Oops", status=404), Drift.GONE),
+        (seen(), later(page_class=PageClass.CHALLENGE, status=403), Drift.HIDDEN),
+        (seen(), later(page_class=PageClass.LOGIN_WALL), Drift.HIDDEN),
+        (
+            seen(),
+            later(None, "", outcome=Outcome.FAILED, status=None, reason="dns:x"),
+            Drift.UNKNOWN,
+        ),
+        (seen(page_class=PageClass.CHALLENGE, status=403), later(), Drift.UNKNOWN),
+        (seen(None, picture=SEED), later(None, picture=SEED), Drift.UNCHANGED),
+        (seen(None, picture=SEED), later(None, "Tax", picture=other_picture()), Drift.OTHER_PAGE),
+        (seen(None), later(OTHER), Drift.UNKNOWN),
+        (seen("Map"), later("Map"), Drift.UNCHANGED),
+        (seen("Map"), later("Plan"), Drift.UNKNOWN),
+        (seen(picture=b"no picture"), later(picture=SEED), Drift.UNCHANGED),
+    ],
+    ids=[
+        *("same", "same-with-pictures", "a-line-more", "a-banner", "title", "rewritten"),
+        *("other-look", "other-page", "gambling", "parked", "soft-404", "404", "challenge"),
+        *("login", "no-answer", "challenge-then", "pictures-alone", "pictures-differ"),
+        *("no-text-then", "few-words", "few-other-words", "damaged-picture"),
+    ],
+)
+def test_a_page_is_told_what_became_of_it(then: Sight, now: Sight, drift: Drift) -> None:
+    """One word for what happened, by the words first, then the picture."""
+    found = changes(then, now)
+
+    assert (found.drift, bool(found.reason)) == (drift, drift is not Drift.UNCHANGED), found
+
+
+def test_the_reason_names_what_was_seen() -> None:
+    """A person can follow the judgement."""
+    assert "slot" in changes(seen(), later(GAMBLING, "Slot gacor")).reason.lower()
+    assert "% of the words" in changes(seen(), later(OTHER)).reason
+    assert "404" in changes(seen(), later(status=404)).reason
+    assert changes(seen(), later(GAMBLING, "Slot gacor")).owner_signs
+
+
+def test_links_and_parts_are_told_by_name() -> None:
+    """Which are new, which are gone, how many stayed; long lists are cut and counted."""
+    many = frozenset(f"{URL}{number:04}" for number in range(MOST_NAMED + 5))
+    then = seen(outlinks=frozenset({"a", "b"}), parts=many)
+    now = later(outlinks=frozenset({"b", "c"}), parts=frozenset())
+
+    found = changes(then, now)
+
+    assert found.links is not None
+    assert found.parts is not None
+    assert (found.links.added, found.links.removed, found.links.kept_count) == (("c",), ("a",), 1)
+    assert (len(found.parts.removed), found.parts.removed_count) == (MOST_NAMED, MOST_NAMED + 5)
+    assert found.parts.removed == tuple(sorted(many)[:MOST_NAMED])
+    assert changes(then, later()).links is None
+
+
+def test_the_most_changed_come_first() -> None:
+    """A sold domain before another page, that before a new banner, and what nobody knows last."""
+    order = [
+        *(later(GAMBLING, "Slot"), later(status=404), later(OTHER, "Tax"), later(OTHER)),
+        *(later(ARTICLE + " One more sentence."), later(), later(None)),
+    ]
+
+    distances = [changes(seen(), now).distance for now in order]
+
+    assert distances == sorted(distances, reverse=True)
+    assert len(set(distances)) == len(distances)
+
+
+texts = st.none() | st.text(max_size=300)
+urls = st.none() | st.frozensets(st.text(max_size=20), max_size=5)
+
+
+@given(texts, texts, st.text(max_size=30), st.sampled_from(PageClass), urls, st.binary(max_size=40))
+def test_any_two_sights_can_be_compared(
+    one: str | None,
+    other: str | None,
+    title: str,
+    page_class: PageClass,
+    links: frozenset[str] | None,
+    picture: bytes,
+) -> None:
+    """Whatever a site sent; and nothing ever drifts from itself."""
+    then = seen(one, "Cape", outlinks=links, picture=picture)
+    now = later(other, title, page_class=page_class, parts=links, picture=picture)
+    found = changes(then, now)
+
+    assert -1 <= found.distance < 7
+    assert facts_of(found, then, now)["drift"] == found.drift
+    same = changes(now, replace(now, captured_at=NOW))
+    assert same.drift in (Drift.UNCHANGED, Drift.UNKNOWN)

@@ -1,0 +1,186 @@
+"""Repairs in the frontier: how the next visit of a URL is made, told through a real one."""
+
+import doctest
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from core.errors import InputError
+from core.pages import Outcome, PageInfo
+from core.settings import (
+    BehaviourSettings,
+    PolitenessSettings,
+    ProxySettings,
+    Settings,
+    VisitSettings,
+)
+from crawler import repairs as repairs_module
+from crawler.frontier.base import Frontier, FrontierItem, Lane, NewItem
+from crawler.jobs import LOOK_S, Jobs
+from crawler.login_file import Login
+from crawler.logins import NO_LOGINS, Logins
+from crawler.profiles import laid_over, load_profile
+from crawler.repairs import (
+    REPAIR_ORDER,
+    Repair,
+    RepairRule,
+    give_repair,
+    parse_repair,
+    read_repairs,
+    take_back_repair,
+)
+from crawler.rules import VISIT, Action, Aftermath
+from crawler.visiting import Captured
+from render.session import Session
+from tests.crawler.frontier.conftest import NewPlace
+
+NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
+URL = "https://a.example/page"
+REPAIR = Repair("0f3c", "repair-1")
+
+
+class Hands:
+    """A clock that is moved by hand."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    def now(self) -> datetime:
+        """The moment."""
+        return NOW + timedelta(seconds=self.seconds)
+
+    def monotonic(self) -> float:
+        """The seconds."""
+        return self.seconds
+
+
+@pytest.fixture
+def frontier(new_place: NewPlace) -> Iterator[Frontier]:
+    """A frontier of every implementation."""
+    with new_place().open(PolitenessSettings(min_delay_s=0.0, max_delay_s=0.0)) as opened:
+        yield opened
+
+
+def test_the_bucket_of_a_repair_is_as_documented() -> None:
+    """Its example is run."""
+    assert doctest.testmod(repairs_module).failed == 0
+
+
+def test_a_repair_reaches_workers_and_is_forgotten(frontier: Frontier) -> None:
+    """However its URL is spelled; the other URLs of the site are visited as ever."""
+    clock = Hands()
+    jobs = Jobs(frontier, Settings(), clock=clock)
+    assert jobs.repair_of(URL) is None
+
+    give_repair(frontier, "https://a.example:443/page#part", REPAIR)
+    clock.seconds += 2 * LOOK_S
+
+    assert jobs.repair_of(URL) == REPAIR
+    assert jobs.repair_of(f"{URL}/other") is None
+
+    take_back_repair(frontier, URL)
+    clock.seconds += 2 * LOOK_S
+
+    assert jobs.repair_of(URL) is None
+
+
+def test_what_is_no_repair_is_left_out(frontier: Frontier) -> None:
+    """An order of another version, or of somebody else, ends no worker."""
+    give_repair(frontier, URL, REPAIR)
+    for number, text in enumerate(("", "[]", "[" * 5_000, '{"page_id": 1, "bucket": "b"}', "{}")):
+        frontier.give_order(REPAIR_ORDER, f"https://b.example/{number}", text)
+
+    assert list(read_repairs(frontier).values()) == [REPAIR]
+
+
+@given(st.text(), st.text(), st.from_regex(r"\A[A-Za-z0-9][A-Za-z0-9._-]{0,50}\Z"))
+def test_a_repair_is_read_as_it_was_written(page_id: str, login: str, bucket: str) -> None:
+    """Reading is the inverse of writing."""
+    repair = Repair(page_id, bucket, login)
+
+    assert parse_repair(repair.to_json()) == repair
+
+
+@given(st.text())
+def test_a_bucket_is_a_name(bucket: str) -> None:
+    """What a control socket would refuse is refused here."""
+    text = json.dumps({"page_id": "a", "bucket": f"/{bucket}"})
+
+    with pytest.raises(InputError):
+        parse_repair(text)
+
+
+def test_the_thorough_profile_is_laid_over_the_settings_and_the_rest_stays() -> None:
+    """How a site is asked, by whom and as which device is the run's own affair."""
+    settings = Settings(
+        visit=VisitSettings(mobile=True, timeout_s=7.0),
+        behaviours=BehaviourSettings(run=()),
+        politeness=PolitenessSettings(min_delay_s=9.0),
+        proxy=ProxySettings(disk_reserve_bytes=5, dedup_bucket="mine"),
+    )
+    thorough = load_profile("thorough")
+
+    found = REPAIR.lay_over(settings)
+
+    assert found.visit.mobile
+    assert found.visit.timeout_s == thorough.visit.timeout_s
+    assert found.behaviours == thorough.behaviours
+    assert found.politeness == settings.politeness
+    assert (found.proxy.dedup_bucket, found.proxy.disk_reserve_bytes) == ("repair-1", 5)
+
+
+def test_of_a_profile_only_the_groups_that_were_asked_for_are_laid_over() -> None:
+    """A gentle profile's politeness stays away where visits alone are meant."""
+    assert laid_over(Settings(), "gentle", ("visit",)).politeness == Settings().politeness
+    assert laid_over(Settings(), "gentle", ("politeness",)).politeness.min_delay_s == 5.0
+
+
+def test_a_profile_that_is_missing_leaves_a_fresh_bucket() -> None:
+    """A worker elsewhere may not have it: the page is captured again all the same."""
+    found = replace(REPAIR, profile="no-such-profile").lay_over(Settings())
+
+    assert found == replace(Settings(), proxy=ProxySettings(dedup_bucket="repair-1"))
+
+
+ITEM = FrontierItem("id", URL, "a.example", Lane.STANDARD, 0, "", 1)
+CLUB = Logins([Login("club", ("a.example",), NOW, session=Session())])
+
+
+@pytest.mark.parametrize(
+    ("captured_with", "logins", "action"),
+    [
+        ("", NO_LOGINS, Action.VISIT),
+        ("club", CLUB, Action.VISIT),
+        ("club", NO_LOGINS, Action.FAIL),
+        ("", CLUB, Action.FAIL),
+        ("other", CLUB, Action.FAIL),
+    ],
+)
+async def test_a_page_is_repaired_as_whom_it_was_captured_or_not_at_all(
+    captured_with: str, logins: Logins, action: Action
+) -> None:
+    """What a member sees takes the place of nothing public, nor the other way round."""
+    rule = RepairRule(lambda _: replace(REPAIR, login=captured_with), logins)
+
+    verdict = await rule.before(ITEM, now=NOW)
+
+    assert verdict.action is action
+    assert verdict.reason.startswith("login:") is (action is Action.FAIL)
+
+
+@pytest.mark.parametrize("repair", [REPAIR, None])
+async def test_a_repair_leads_nowhere(repair: Repair | None) -> None:
+    """Its links were decided on when it was captured first; those of other pages are followed."""
+    rule = RepairRule(lambda _: repair, NO_LOGINS)
+    aftermath = Aftermath(links=[NewItem("https://a.example/next")])
+    page = PageInfo("id", URL, URL, "2026-11-21T12:00:00Z", Outcome.COMPLETE)
+
+    await rule.after(ITEM, Captured(page), aftermath, now=NOW)
+
+    assert bool(aftermath.links) is (repair is None)
+    assert await RepairRule(lambda _: None, CLUB).before(ITEM, now=NOW) == VISIT
