@@ -310,13 +310,17 @@ class QualityPages:
             text = translate(noop("The link registry cannot be read at the moment."))
             return self._refused(503, text, {"Retry-After": "30"})
 
-    def _refused(
-        self, code: int, text: str, headers: Mapping[str, str] | None = None
-    ) -> Response:
-        return self._render("quality/refused.html", code, headers, text=text, back=self._address({}))
+    def _refused(self, code: int, text: str, headers: Mapping[str, str] | None = None) -> Response:
+        return self._render(
+            "quality/refused.html", code, headers, text=text, back=self._address({})
+        )
 
     def _render(
-        self, template: str, code: int = 200, headers: Mapping[str, str] | None = None, **values: Any
+        self,
+        template: str,
+        code: int = 200,
+        headers: Mapping[str, str] | None = None,
+        **values: Any,
     ) -> Response:
         return self._means.render(
             template,
@@ -367,5 +371,3 @@ def _purpose(result: Result) -> str:
 
 def _wants_json(request: Request) -> bool:
     return request.headers.get("accept", "").startswith("application/json")
-
-
