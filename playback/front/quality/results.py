@@ -17,12 +17,12 @@ from links.books.quality import (
     CheckedPage,
     Filter,
     Place,
+    ahead,
     checks_of,
     checks_of_urls,
     tally,
     worst,
 )
-from links.books.quality_stepping import ahead
 from links.store.statements import Reader
 from links.store.store import Store
 from playback.database import Database
