@@ -4,7 +4,6 @@ from crawler.cli.groups import LazyGroupWithDefault
 from crawler.cli.qa.run import command as run
 
 _COMMANDS = {
-    "baseline": "crawler.cli.qa.baseline",
     "compare": "crawler.cli.qa.compare",
     "drift": "crawler.cli.qa.drift",
 }
