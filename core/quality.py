@@ -117,11 +117,13 @@ class Check:
 def penalty(check: Check) -> int:
     """How far the check moves the capture away from being offered, added to `core.classes.rank`.
 
-    0: not at all; 1: it is broken; 2: it is broken, and a better capture is known.
+    0: not at all; 1: it is broken; 2: a better capture is known. What a person finds good stays.
     """
-    if check.verdict is not Verdict.BROKEN:
+    if check.verdict is Verdict.GOOD and check.judge is Judge.PERSON:
         return 0
-    return 2 if check.better else 1
+    if check.better:
+        return 2
+    return 1 if check.verdict is Verdict.BROKEN else 0
 
 
 def check_record(check: Check, page_id: str) -> bytes:
