@@ -27,6 +27,8 @@ from playback.front.app import Around, create_app
 from playback.front.full import FullCopies
 from playback.front.languages import SOURCE, check_language
 from playback.front.machines import CLOSED, Openness
+from playback.front.quality.rights import Reviewers
+from playback.front.quality.site import Quality
 from playback.front.records import Records
 from playback.front.registry.desk import LinkRegistry
 from playback.front.standing import Status
@@ -68,7 +70,9 @@ async def serve(  # noqa: PLR0913 each is the caller's to say
     captures_index: str = "",
     fonts: bool = False,
     links: LinkRegistry | None = None,
+    reviewers: Reviewers | None = None,
     signals: bool = True,
+    cached: bool = True,
 ) -> None:
     """Serve until cancelled, or until SIGTERM comes; then front and replay have ended.
 
@@ -96,7 +100,10 @@ async def serve(  # noqa: PLR0913 each is the caller's to say
         window_days: how far from its page a part of it may be captured (P-10).
         fonts: copies load their own fonts, at the level `images`.
         links: the link registry, which belongs to the caller; None: none is shown.
+        reviewers: who may judge copies and have them captured again; None: nobody.
         signals: end at SIGTERM; False where that is the caller's to heed.
+        cached: copies that were made before may be shown again; False: all are made anew, and none
+            is left behind.
 
     Raises:
         ConfigError: the origins are missing or the same, the URL names no index, or the front does
@@ -122,6 +129,7 @@ async def serve(  # noqa: PLR0913 each is the caller's to say
                 holds=Holds(decisions, folder_of(layout.decisions_db), unscanned=unscanned),
                 openness=replace(openness, replay_inside=inside),
                 links=links,
+                quality=Quality(layout, reviewers or Reviewers()),
             )
             return create_app(
                 database, decisions, replay_origin=replay_origin, origin=front, around=around
@@ -143,6 +151,7 @@ async def serve(  # noqa: PLR0913 each is the caller's to say
                 *("--unscanned", unscanned),
                 *("--window-days", str(window_days)),
                 *(["--fonts"] if fonts else []),
+                *([] if cached else ["--cache-bytes", "0"]),
             ]
             if origins is not None:
                 command += ["--origin", origins.replay]

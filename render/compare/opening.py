@@ -8,9 +8,14 @@ import io
 import struct
 import warnings
 
-from PIL import Image
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image, UnidentifiedImageError
 
 from core.errors import PictureError
+from render.compare.scanlines import read_rows
+
+Pixels = NDArray[np.uint8]  # rows by columns by RGB
 
 FORMATS = ("PNG", "JPEG", "WEBP")
 MOST_PIXELS = 60_000_000
@@ -18,8 +23,8 @@ MOST_BYTES = 120_000_000
 LONGEST_SIDE_PX = 65_535
 
 
-def open_picture(data: bytes) -> Image.Image:
-    """The picture as RGB; what is transparent is laid on white, as a browser does.
+def open_picture(data: bytes) -> Pixels:
+    """The picture's pixels as RGB; what is transparent is laid on white, as a browser does.
 
     Raises:
         PictureError: it is damaged, cut off, empty, too large, or no PNG, JPEG or WebP.
@@ -34,9 +39,11 @@ def open_picture(data: bytes) -> Image.Image:
             image = Image.open(io.BytesIO(data), formats=FORMATS)
         with image:
             _check_size(*image.size)
+            if image.format == "PNG" and (rows := read_rows(data)) is not None:
+                return rows
             image.load()
-            return _opaque(image)
-    except Image.UnidentifiedImageError as error:
+            return np.asarray(_opaque(image))
+    except UnidentifiedImageError as error:
         raise PictureError("This is no PNG, JPEG or WebP picture.") from error
     except Image.DecompressionBombError as error:
         raise PictureError(f"The picture is too large: {error}") from error

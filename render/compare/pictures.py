@@ -1,42 +1,37 @@
-"""Two pictures of a page compared: how much of what was drawn is still drawn, and alike."""
+"""Two pictures of a page compared: how much of what was drawn is still drawn, and alike.
+
+Not pixels are counted but tiles, by what is drawn in them: a page is mostly ground, and a white one
+shares most of its pixels with any. Before that rows are aligned, so that a banner costs a banner. What
+each figure means: docs/comparing.md.
+"""
 
 from dataclasses import dataclass, field
-from enum import StrEnum
 
 import numpy as np
 
 from core.quality import Fault, Verdict
-from render.compare.opening import open_picture
+from render.compare.aligning import align, aligned
+from render.compare.damage import (
+    ADDED,
+    ADDED_WEIGHT,
+    CHANGED,
+    DIMMED,
+    LOST,
+    Damage,
+    added_weight,
+    judge_tiles,
+)
+from render.compare.fitting import fitted
+from render.compare.heat import draw_heat
+from render.compare.opening import Pixels, open_picture
+from render.compare.regions import Region, find_regions
+from render.compare.sheets import Floats
+from render.compare.shifts import found_beside
+from render.compare.tiles import Tiles, measure
 
-TILE_PX = 16
-
-
-class Kind(StrEnum):
-    """What became of a region."""
-
-    LOST = "lost"  # drawn in the seen picture, flat in the shown one
-    CHANGED = "changed"  # drawn in both, and not alike
-    ADDED = "added"  # flat in the seen picture, drawn in the shown one
-    COVERED = "covered"  # something lies over what was drawn, or dims it
-
-
-@dataclass(frozen=True, slots=True)
-class Region:
-    """A box of the page where the pictures differ, in pixels of the seen picture.
-
-    Attributes:
-        x: its left edge.
-        y: its upper edge.
-        w: how wide it is.
-        h: how high it is.
-        kind: what became of most of it.
-    """
-
-    x: int
-    y: int
-    w: int
-    h: int
-    kind: Kind
+_FULL_INK = 40  # of 255: the spread of a tile's brightness where it is full of text
+_BLANK_INK = 6  # tiles full of text: less is no page
+_NEAR_BLANK = 0.04  # of the ink that was seen
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,15 +39,15 @@ class PictureComparison:
     """What two pictures of a page have in common; shares go from 0 to 1.
 
     Attributes:
-        score: how much of what was drawn is still drawn and alike, 1 when all is; ground counts little.
-        structure: mean structural similarity of the drawn tiles.
-        same: share of the pixels that match after alignment.
+        score: how much of what was drawn is still there and alike; what was put in counts a quarter.
+        structure: mean structural similarity of what is drawn in either; below 0 when it is inverted.
+        same: share of the seen pixels that match after alignment.
         lost: share of what is drawn in `seen` that is not drawn in `shown`.
         changed: share of what is drawn in `seen` in whose place something else is drawn.
         added: share of what is drawn in `shown` that is not drawn in `seen`.
-        covered: share of what is drawn in `seen` over which something lies.
-        moved: share of the rows that alignment moved.
-        largest: the largest connected damaged region, share of the page.
+        covered: share of what is drawn in `seen` over which something lies; part of the two above.
+        moved: share of the rows that stand elsewhere.
+        largest: damaged tiles of the largest connected region, share of the page.
         blank: nothing is drawn in `shown`, or next to nothing of what was.
         seen_blank: nothing is drawn in `seen`.
         size_seen: width and height in pixels.
@@ -88,29 +83,123 @@ def compare_pictures(seen: bytes, shown: bytes, *, heat: bool = False) -> Pictur
     Raises:
         PictureError: one of them is damaged, too large, or no such picture.
     """
-    first, second = open_picture(seen), open_picture(shown)
-    size = (min(first.width, second.width), min(first.height, second.height))
-    one = np.asarray(first.convert("L").crop((0, 0, *size)), dtype=np.int16)
-    other = np.asarray(second.convert("L").crop((0, 0, *size)), dtype=np.int16)
-    same = float((abs(one - other) < 25).mean()) if one.size else 1.0
-    seen_blank, blank = int(np.ptp(one)) < 24, int(np.ptp(other)) < 24
-    broken = same < 0.7 or (blank and not seen_blank)
-    return PictureComparison(
-        score=same,
-        structure=same,
-        same=same,
-        lost=1 - same,
-        changed=0.0,
-        added=0.0,
-        covered=0.0,
-        moved=0.0,
-        largest=1 - same,
+    pixels = open_picture(seen), open_picture(shown)
+    one, other = fitted(*pixels)
+    alignment = align(one, other)
+
+    def rows(first: int, end: int) -> Pixels:
+        return aligned(other, alignment, first, end)
+
+    tiles = measure(one.pixels, rows)
+    damage = judge_tiles(tiles, one, other)
+    beside = found_beside(one.pixels, rows, damage)
+    damage = judge_tiles(tiles, one, other, beside)
+    found = find_regions(damage)
+    put_in = added_weight(other, alignment)
+    blank, seen_blank = _blanks(tiles, put_in)
+    weight_seen = float(damage.weight_seen.sum())
+    figures = _Figures(
+        score=_score(damage, put_in),
+        structure=_structure(tiles, beside, damage),
+        lost=damage.share(LOST),
+        changed=damage.share(CHANGED, DIMMED),
+        added=_added(damage, put_in),
+        covered=float(damage.weight_seen[found.covered].sum()) / max(weight_seen, 1.0),
+        largest=found.largest,
         blank=blank,
         seen_blank=seen_blank,
-        size_seen=first.size,
-        size_shown=second.size,
-        regions=(),
-        faults=(Fault.BLANK,) if blank and not seen_blank else (),
-        verdict=Verdict.BROKEN if broken else Verdict.GOOD,
-        heat=None,
     )
+    verdict, faults = _judged(figures)
+    return PictureComparison(
+        score=round(figures.score, 4),
+        structure=round(figures.structure, 4),
+        same=round(_same(tiles), 4),
+        lost=round(figures.lost, 4),
+        changed=round(figures.changed, 4),
+        added=round(figures.added, 4),
+        covered=round(figures.covered, 4),
+        moved=round(alignment.moved, 4),
+        largest=round(figures.largest, 4),
+        blank=blank,
+        seen_blank=seen_blank,
+        size_seen=(pixels[0].shape[1], pixels[0].shape[0]),
+        size_shown=(pixels[1].shape[1], pixels[1].shape[0]),
+        regions=found.boxes,
+        faults=faults,
+        verdict=verdict,
+        heat=draw_heat(one, rows, damage, found.boxes, alignment) if heat else None,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Figures:
+    """What a verdict rests on; see `PictureComparison`."""
+
+    score: float
+    structure: float
+    lost: float
+    changed: float
+    added: float
+    covered: float
+    largest: float
+    blank: bool
+    seen_blank: bool
+
+
+def _score(damage: Damage, put_in: float) -> float:
+    whole = float(damage.weight.sum()) + ADDED_WEIGHT * put_in
+    return float((damage.weight * damage.alike).sum()) / whole
+
+
+def _structure(tiles: Tiles, beside: Floats, damage: Damage) -> float:
+    drawn = (damage.weight_seen == 1) | (damage.weight_shown == 1)
+    return (
+        float(np.maximum(np.maximum(tiles.alike, beside), damage.alike)[drawn].mean())
+        if drawn.any()
+        else 1.0
+    )
+
+
+def _added(damage: Damage, put_in: float) -> float:
+    """Of what is drawn in the shown picture."""
+    whole = float(damage.weight_shown.sum()) + put_in
+    part = damage.weight_shown * (1 - damage.alike) * (damage.kinds == ADDED)
+    return (float(part.sum()) + put_in) / whole if whole else 0.0
+
+
+def _same(tiles: Tiles) -> float:
+    return 1 - float(np.maximum(tiles.missed, tiles.hued).mean())
+
+
+def _blanks(tiles: Tiles, put_in: float) -> tuple[bool, bool]:
+    """Whether the shown picture is blank where the seen one is not, and whether the seen one is."""
+    ink_seen = _ink(tiles.spread_seen, tiles.range_seen)
+    ink_shown = _ink(tiles.spread_shown, tiles.range_shown) + put_in
+    seen_blank = ink_seen < _BLANK_INK
+    empty = ink_shown < _BLANK_INK or ink_shown < _NEAR_BLANK * ink_seen
+    return empty and not seen_blank, seen_blank
+
+
+def _ink(spread: Floats, span: Floats) -> float:
+    """How many tiles full of text are drawn; one line across or down the page is none."""
+    drawn = span >= 24
+    if not drawn.any(axis=0).any() or min(drawn.any(axis=1).sum(), drawn.any(axis=0).sum()) <= 1:
+        return 0.0
+    return float(np.minimum(spread[drawn] / _FULL_INK, 1).sum())
+
+
+def _judged(figures: _Figures) -> tuple[Verdict, tuple[Fault, ...]]:
+    """A first opinion, by the picture alone."""
+    faults = []
+    if figures.blank:
+        faults.append(Fault.BLANK)
+    if figures.covered > 0.3:
+        faults.append(Fault.COVERED)
+    if figures.lost > 0.1 and not figures.blank:
+        faults.append(Fault.LOST)
+    if figures.changed > 0.35:
+        faults.append(Fault.OTHER)
+    if faults or figures.score < 0.75:
+        return Verdict.BROKEN, tuple(faults)
+    good = figures.score >= 0.93 and figures.lost <= 0.04
+    return (Verdict.GOOD if good else Verdict.DOUBTFUL), ()

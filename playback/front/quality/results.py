@@ -17,12 +17,12 @@ from links.books.quality import (
     CheckedPage,
     Filter,
     Place,
+    ahead,
     checks_of,
     checks_of_urls,
     tally,
     worst,
 )
-from links.books.quality_stepping import ahead
 from links.store.statements import Reader
 from links.store.store import Store
 from playback.database import Database
@@ -168,9 +168,7 @@ class Results:
             for page_id, page in pages.items()
             if page.taken_down is None and page_id not in threatened and not self._is_listed(page)
         }
-        return [
-            Result(row, shown[row.check.page_id]) for row in rows if row.check.page_id in shown
-        ]
+        return [Result(row, shown[row.check.page_id]) for row in rows if row.check.page_id in shown]
 
     def _pages(self, page_ids: Sequence[str]) -> dict[str, Page]:
         """The pages of the index that have these identifiers, without those that are hidden."""

@@ -3,6 +3,7 @@
 import io
 from dataclasses import replace
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -44,11 +45,11 @@ def other_picture() -> bytes:
     return data.getvalue()
 
 
-def seen(text: str | None = ARTICLE, title: str = "Cape", **facts: object) -> Sight:
+def seen(text: str | None = ARTICLE, title: str = "Cape", **facts: Any) -> Sight:
     return replace(Sight(URL, URL, THEN, text=text, title=title, status=200), **facts)
 
 
-def later(text: str | None = ARTICLE, title: str = "Cape", **facts: object) -> Sight:
+def later(text: str | None = ARTICLE, title: str = "Cape", **facts: Any) -> Sight:
     return replace(seen(text, title, **facts), captured_at=NOW)
 
 
