@@ -6,6 +6,7 @@ from crawler.cli.qa.run import command as run
 _COMMANDS = {
     "compare": "crawler.cli.qa.compare",
     "drift": "crawler.cli.qa.drift",
+    "repair": "crawler.cli.qa.repair",
 }
 
 command = LazyGroupWithDefault(

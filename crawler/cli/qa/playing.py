@@ -87,6 +87,7 @@ async def playing(
             index_url=database_url,
             full=LOCAL if full else "",
             fonts=fonts,
+            signals=False,  # they are for the command around it
         )
     )
     started = asyncio.create_task(ready.wait())
