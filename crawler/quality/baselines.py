@@ -15,10 +15,13 @@ import io
 import json
 import os
 import shutil
+import threading
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
+
+from PIL import Image
 
 from core.classes import page_class
 from core.errors import InputError, PermanentError, UnavailableError
@@ -73,11 +76,12 @@ class Shown:
 
 
 class Baseline:
-    """A baseline's folder. From any thread, one writer at a time."""
+    """A baseline's folder. From any thread, of one process at a time."""
 
     def __init__(self, folder: Path) -> None:
         """Take the folder, which `create` makes."""
         self.folder = folder
+        self._appending = threading.Lock()
 
     @property
     def report(self) -> Path:
@@ -153,7 +157,7 @@ class Baseline:
             text = shown.text[:MOST_TEXT_CHARACTERS].encode("utf-8", "replace")
             _write(_file(folder, check, "text"), text)
         line = json.dumps(json.loads(check_record(check, check.page_id))["checked"])
-        with (folder / _LINES).open("a", encoding="utf-8") as lines:
+        with self._appending, (folder / _LINES).open("a", encoding="utf-8") as lines:
             lines.write(f"\n{line}\n")
 
     def shown(self, when: str, check: Check) -> Shown:

@@ -1,16 +1,19 @@
-"""`weboid qa`: whether what was kept is what the visitor saw."""
+"""`weboid qa`: whether copies show what the visitors of their pages saw."""
 
-import click
+from crawler.cli.groups import LazyGroupWithDefault
+from crawler.cli.qa.run import command as run
 
-from crawler.cli.groups import LazyGroup
-
-_COMMANDS: dict[str, str] = {
+_COMMANDS = {
     "baseline": "crawler.cli.qa.baseline",
     "compare": "crawler.cli.qa.compare",
     "drift": "crawler.cli.qa.drift",
 }
 
-
-@click.command("qa", cls=LazyGroup, commands_at=_COMMANDS)
-def command() -> None:
-    """Hold what was kept against what the visitor saw."""
+command = LazyGroupWithDefault(
+    "qa",
+    commands_at=_COMMANDS,
+    callback=run.callback,
+    params=run.params,
+    help=run.help,
+    invoke_without_command=True,
+)
