@@ -17,6 +17,7 @@ from render.compare.paths import Places, find_moves
 from render.compare.sheets import TILE_PX, Floats, Rows, Sheet
 
 STRIP_TILES = 10
+_MOST_PARTS = 500  # of a strip that are put in order; with more there is none
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +65,30 @@ def _claimed(moves: Places, fits: Floats, height: int) -> Places:
     owner = np.full(height, -1, np.int32)
     owner[rows[order]] = order
     rows[(rows >= 0) & (owner[rows] != own)] = -1
-    return rows
+    return _ordered(rows)
+
+
+def _ordered(rows: Places) -> Places:
+    """The rows without those that would change the order: what is kept is the most that can be."""
+    parts = _runs(rows)
+    if len(parts) > _MOST_PARTS:
+        return rows
+    sources = np.array([source for _, _, source in parts])
+    lengths = np.array([end - first for first, end, _ in parts])
+    most = lengths.copy()
+    before = np.full(len(parts), -1)
+    for at in range(1, len(parts)):
+        fits = np.where(sources[:at] + lengths[:at] <= sources[at], most[:at], 0)
+        best = int(fits.argmax())
+        if fits[best]:
+            most[at], before[at] = most[at] + fits[best], best
+    kept = np.full_like(rows, -1)
+    at = int(most.argmax()) if parts else -1
+    while at >= 0:
+        first, end, _ = parts[at]
+        kept[first:end] = rows[first:end]
+        at = int(before[at])
+    return kept
 
 
 def _settled(rows: Places, height: int, edges: tuple[int, ...]) -> Alignment:
