@@ -24,9 +24,13 @@ class Stop:
 
     def __enter__(self) -> Self:
         self._task = asyncio.current_task()
+        self.listen()
+        return self
+
+    def listen(self) -> None:
+        """Hear the signals from now on, whoever heard them before."""
         for number in _SIGNALS:
             asyncio.get_running_loop().add_signal_handler(number, self._signalled)
-        return self
 
     def __exit__(self, *_: object) -> None:
         for number in _SIGNALS:

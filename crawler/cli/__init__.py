@@ -29,6 +29,7 @@ _COMMANDS = {
     "pause-host": "crawler.cli.hosts:pause_host",
     "playback": "crawler.cli.score:playback",
     "policy": "crawler.cli.policy",
+    "qa": "crawler.cli.qa.group",
     "resume": "crawler.cli.steer:resume",
     "resume-host": "crawler.cli.hosts:resume_host",
     "profile": "crawler.cli.profile",

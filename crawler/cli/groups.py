@@ -36,7 +36,7 @@ class GroupWithDefault(click.Group):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Take the arguments, or leave them to the command that the first one names."""
-        if args and args[0] in self.commands:
+        if args and args[0] in self.list_commands(ctx):
             ctx.invoked_subcommand = args[0]
             ctx.args = list(args)
             return ctx.args
@@ -54,3 +54,7 @@ class GroupWithDefault(click.Group):
     def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
         """As of a command: the others are listed below the options."""
         return click.Command.collect_usage_pieces(self, ctx)
+
+
+class LazyGroupWithDefault(LazyGroup, GroupWithDefault):
+    """Both: the commands below it are imported on use."""

@@ -23,13 +23,12 @@ from typing import Any
 from core.classes import PageClass
 from core.errors import PermanentError
 from core.pages import Outcome
-from links.drift import STILL_THERE, Face, Likeness, likeness
+from links.drift import SAME_LOOK, SAME_TITLE, SAME_WORDS, STILL_THERE, Face, Likeness, likeness
 from links.findings import Verdict
 from links.opinions import Seen, finding_of
 from render.compare.pictures import PictureComparison, compare_pictures
 from render.compare.texts import TextComparison, compare_texts
 
-SAME_TITLE = 0.6  # of both titles' words
 SAME_TEXT = 0.995  # score of `compare_texts`: a clock in the footer is no news
 SAME_PICTURE = 0.995
 MOST_WORDS = 0.6  # of the older text's runs of words: below, somebody wrote it anew
@@ -259,16 +258,23 @@ def _by_words(measured: _Measured) -> tuple[Drift, str]:
     kept = f"{round(100 * share)} % of the words are still there"
     looks = None if picture is None else picture.score
     if share < STILL_THERE:
-        if (measured.words.title or 0.0) >= SAME_TITLE:
-            return Drift.REWRITTEN, f"The title is the same; {kept}."
-        if looks is not None and looks >= MOST_PICTURE:
-            return Drift.REWRITTEN, f"It looks as it did; {kept}."
-        return Drift.OTHER_PAGE, f"The title is another; {kept}."
+        return _by_other_evidence(measured, kept)
     if share < MOST_WORDS:
         return Drift.REWRITTEN, f"{kept}."
     if measured.text is not None and measured.text.score >= SAME_TEXT:
         return _by_look(looks)
     return Drift.LITTLE, f"{kept}{'' if looks is None else f'; {_look(looks)}'}."
+
+
+def _by_other_evidence(measured: _Measured, kept: str) -> tuple[Drift, str]:
+    """By title, order and picture, where few of the words are in their places (as `links.drift`)."""
+    if (measured.words.title or 0.0) >= SAME_TITLE:
+        return Drift.REWRITTEN, f"The title is the same; {kept}."
+    if measured.text is not None and measured.text.score >= SAME_WORDS:
+        return Drift.REWRITTEN, f"The words stand in another order; {kept} in their places."
+    if measured.picture is not None and measured.picture.score >= SAME_LOOK:
+        return Drift.REWRITTEN, f"It looks as it did; {kept}."
+    return Drift.OTHER_PAGE, f"The title is another; {kept}."
 
 
 def _by_look(looks: float | None) -> tuple[Drift, str]:

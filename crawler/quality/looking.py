@@ -28,7 +28,7 @@ from render.steps import Steps
 # Nothing listens on a port that is called "discard"; whatever has to go through it goes nowhere.
 _NOWHERE = ("127.0.0.1", 9)
 _ANSWER_S = 8.0  # a page that does not answer a question for so long hangs
-_TALLEST_PX = 16_000
+TALLEST_PX = 16_000
 _PHONE = Screen(width=412, height=915, scale=2.0, mobile=True)  # of the profile "mobile"
 # The copy in full stands in a frame, below a banner of ours: here it has the whole window.
 _FILL = """(css) => {
@@ -73,6 +73,9 @@ class Patience:
     settle_s: float = 10.0
 
 
+PATIENCE = Patience()
+
+
 @dataclass(frozen=True, slots=True)
 class Look:
     """What a look showed.
@@ -114,7 +117,7 @@ def tallest_of(page: PageInfo, screen: Screen) -> int:
     """CSS pixels at which the picture of its copy is cut: where the one of the capture was."""
     whole = _picture_of(page, ArtifactKind.FULL_PAGE)
     if whole is None or whole.cut_from is None:
-        return _TALLEST_PX
+        return TALLEST_PX
     return max(1, round(whole.height / screen.scale))
 
 
@@ -128,8 +131,8 @@ async def look(
     screen: Screen,
     *,
     clock: Clock,
-    tallest_px: int = _TALLEST_PX,
-    patience: Patience = Patience(),
+    tallest_px: int = TALLEST_PX,
+    patience: Patience = PATIENCE,
 ) -> Look:
     """Open the copy and see what it shows.
 
@@ -138,7 +141,7 @@ async def look(
         address: where it is.
         screen: to look at it on.
         clock: the time.
-        tallest_px: the picture is cut at this height, in CSS pixels.
+        tallest_px: the picture is cut at this height, in CSS pixels; 0: it is of the view alone.
         patience: how long to wait.
 
     Raises:
@@ -155,7 +158,7 @@ async def look(
         mobile=screen.mobile,
         colour_scheme=screen.colour_scheme,
         reduced_motion=screen.reduced_motion,
-        full_page=not address.framed,
+        full_page=bool(tallest_px) and not address.framed,
         full_page_limit_px=tallest_px,
     )
     looking = _Looking(browser, address, settings, screen.css, clock)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from links.drift import Face, compared, likeness, usurpers_words
+from links.drift import Evidence, Face, compared, likeness, usurpers_words
 from links.findings import Finding, How, Verdict
 
 ARTICLE = (
@@ -89,6 +89,51 @@ def test_only_a_good_answer_is_compared(verdict: Verdict) -> None:
     finding = Finding(18, verdict, How.BROWSER)
 
     assert compared(finding, face(ARTICLE), face(OTHER))[0] is finding
+
+
+@pytest.mark.parametrize(
+    ("then", "now", "evidence", "verdict"),
+    [
+        (face(ARTICLE, "Cape"), face(OTHER, "Tax"), Evidence(0.2, 0.3), Verdict.DEVIATED),
+        (face(ARTICLE, "Cape"), face(OTHER, "Tax"), Evidence(None, None), Verdict.DEVIATED),
+        (face(ARTICLE, "Cape"), face(OTHER, "Tax"), Evidence(0.6, 0.3), Verdict.OK),
+        (face(ARTICLE, "Cape"), face(OTHER, "Tax"), Evidence(0.1, 0.95), Verdict.OK),
+        (face("Map", "Cape"), face("Plan", "Tax"), Evidence(0.0, 0.1), Verdict.DEVIATED),
+        (face("Map", "Cape"), face("Plan", "Tax"), Evidence(0.0, 0.5), Verdict.OK),
+        (face("Map", "Cape"), face("Plan", "Tax"), Evidence(0.0, None), Verdict.OK),
+        (face("Map", "Cape"), face("Plan", "Cape"), Evidence(0.0, 0.0), Verdict.OK),
+        (face("Map"), face("Plan", "Tax"), Evidence(0.0, 0.0), Verdict.OK),
+        (face(ARTICLE, "Cape"), face(GAMBLING, "Slot"), Evidence(0.9, 0.95), Verdict.USURPED),
+    ],
+    ids=[
+        *("nothing-speaks-for-it", "nobody-compared", "sorted-anew", "looks-the-same"),
+        *("another-map", "a-map-with-changes", "no-pictures", "same-title", "no-title"),
+        "an-owner-in-the-old-clothes",
+    ],
+)
+def test_other_evidence_settles_what_runs_of_words_do_not(
+    then: Face, now: Face, evidence: Evidence, verdict: Verdict
+) -> None:
+    """Words in any order and pictures clear a page, or accuse one with few words."""
+    assert compared(FOUND, then, now, ask=lambda: evidence)[0].verdict is verdict
+
+
+@pytest.mark.parametrize(
+    ("then", "now"),
+    [
+        (face(ARTICLE, "Cape"), face(ARTICLE, "Tax")),
+        (face(ARTICLE, "Cape"), face(OTHER, "Cape")),
+        (face(ARTICLE, "Cape"), face(GAMBLING, "Slot")),
+        (face("Map"), face("Plan")),
+    ],
+)
+def test_evidence_is_not_asked_for_where_it_would_change_nothing(then: Face, now: Face) -> None:
+    """Pictures cost a hundred times as much as words."""
+
+    def ask() -> Evidence:
+        raise AssertionError("asked")
+
+    compared(FOUND, then, now, ask=ask)
 
 
 def test_one_word_is_no_usurper() -> None:

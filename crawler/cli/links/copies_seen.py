@@ -8,12 +8,14 @@ from core.errors import PermanentError
 from core.pages import Outcome
 from core.records import ArtifactKind
 from core.timestamps import milliseconds
-from links.drift import Face, compared
+from links.drift import Evidence, Face, compared
 from links.findings import Finding, Verdict
 from links.opinions import Seen, finding_of
 from playback.database import Database
 from playback.front.pages import COLUMNS, Page, PageStore, Span
 from playback.front.records import Records
+from render.compare.pictures import compare_pictures
+from render.compare.texts import compare_texts
 
 _CAPTURES_LOOKED_AT = 50
 _BATCH = 500
@@ -72,8 +74,29 @@ class CopiesSeen:
         """
         if finding.verdict is not Verdict.OK:
             return finding
-        now, then = self._face(page), self._oldest_face(page)
-        return finding if now is None or then is None else compared(finding, then, now)[0]
+        now, older = self._face(page), self._oldest_face(page)
+        if now is None or older is None:
+            return finding
+        copy, then = older
+
+        def ask() -> Evidence:
+            return Evidence(compare_texts(then.text, now.text).score, self._picture(copy, page))
+
+        return compared(finding, then, now, ask=ask)[0]
+
+    def _picture(self, then: Page, now: Page) -> float | None:
+        """How much of the copy's picture is in the page's; None when there are not both of one kind."""
+        for kind in (ArtifactKind.FULL_PAGE, ArtifactKind.VIEW):
+            places = self._store.place(then, kind), self._store.place(now, kind)
+            if places[0] is None or places[1] is None:
+                continue
+            try:
+                pictures = [self._records.picture(each) for each in places if each is not None]
+                found = compare_pictures(*pictures)
+            except PermanentError:
+                continue
+            return None if found.seen_blank else found.score
+        return None
 
     def _visited(self, since: datetime) -> Iterator[Page]:
         """Every page that was visited since then, in the order of the visits."""
@@ -89,7 +112,8 @@ class CopiesSeen:
             yield from self._store.pages_of(rows)
             at, last = rows[-1]["captured_ms"], rows[-1]["page_id"]
 
-    def _oldest_face(self, page: Page) -> Face | None:
+    def _oldest_face(self, page: Page) -> tuple[Page, Face] | None:
+        """The oldest good copy that has a text, and what it shows."""
         older = self._store.captures(page.url, limit=_CAPTURES_LOOKED_AT, oldest_first=True)
         for each in older:
             if each.page_id == page.page_id or each.captured_at >= page.captured_at:
@@ -97,7 +121,7 @@ class CopiesSeen:
             if each.is_good and each.outcome in (Outcome.COMPLETE, Outcome.PARTIAL):
                 face = self._face(each)
                 if face is not None:
-                    return face
+                    return each, face
         return None
 
     def _face(self, page: Page) -> Face | None:

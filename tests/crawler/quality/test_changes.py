@@ -3,6 +3,7 @@
 import io
 from dataclasses import replace
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -44,11 +45,11 @@ def other_picture() -> bytes:
     return data.getvalue()
 
 
-def seen(text: str | None = ARTICLE, title: str = "Cape", **facts: object) -> Sight:
+def seen(text: str | None = ARTICLE, title: str = "Cape", **facts: Any) -> Sight:
     return replace(Sight(URL, URL, THEN, text=text, title=title, status=200), **facts)
 
 
-def later(text: str | None = ARTICLE, title: str = "Cape", **facts: object) -> Sight:
+def later(text: str | None = ARTICLE, title: str = "Cape", **facts: Any) -> Sight:
     return replace(seen(text, title, **facts), captured_at=NOW)
 
 
@@ -138,6 +139,17 @@ def test_the_most_changed_come_first() -> None:
 
     assert distances == sorted(distances, reverse=True)
     assert len(set(distances)) == len(distances)
+
+
+def test_a_heat_map_is_drawn_when_asked() -> None:
+    """And only then: it takes time."""
+    then, now = seen(picture=SEED), later(picture=drawn((0, 0, 320, 30)))
+    pictures = [changes(then, now, heat=heat).picture for heat in (True, False)]
+
+    assert pictures[0] is not None
+    assert pictures[1] is not None
+    assert (pictures[0].heat or b"").startswith(b"\x89PNG")
+    assert pictures[1].heat is None
 
 
 texts = st.none() | st.text(max_size=300)

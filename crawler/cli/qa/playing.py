@@ -1,0 +1,249 @@
+"""A playback of our own to look at, and what was kept beside it: what `crawler.quality` needs of both."""
+
+import asyncio
+import re
+import socket
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import ExitStack, asynccontextmanager, closing, contextmanager
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from core.clock import Clock
+from core.errors import UnavailableError
+from core.layout import Layout
+from core.pages import PageInfo
+from core.quality import LostPart
+from core.records import ArtifactKind
+from crawler.quality.checking import COMPARISON_VERSION
+from crawler.quality.looking import Address
+from playback.addresses import (
+    LEVEL_MODIFIERS,
+    LONGEST_URL,
+    Memento,
+    Modifier,
+    memento_path,
+    page_path,
+    unescape_url,
+)
+from playback.database import Database, open_database
+from playback.decisions.level_book import LevelBook
+from playback.decisions.levels import DEFAULT_LEVEL, Level
+from playback.decisions.store import DecisionStore, open_decisions
+from playback.front.pages import COLUMNS, Page, PageStore
+from playback.front.records import Records
+from playback.full_origins import LOCAL
+from playback.kinds import HTML_TYPES
+from playback.permits import Permits
+from playback.replay.allowed import SANITISER_VERSION
+from playback.server import serve
+
+ENGINE = f"sanitiser {SANITISER_VERSION}, comparison {COMPARISON_VERSION}"
+# What a browser must resolve by itself to look at copies in full.
+NAMES = {"*.localhost": "127.0.0.1"}
+_ANSWER_S = 30.0
+# Also with the modifiers that copies in full have for their parts.
+_COPY = re.compile(
+    r"https?://[^/]+(?:/w/[^/]+)?/c/\d{14}(?:[a-z]{2,4}_)?/(.+)", re.ASCII | re.DOTALL
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Origins:
+    """Where the playback answers."""
+
+    front: str
+    replay: str
+
+
+@asynccontextmanager
+async def playing(
+    layout: Layout,
+    database_url: str,
+    *,
+    full: bool = False,
+    fonts: bool = False,
+    cached: bool = True,
+) -> AsyncIterator[Origins]:
+    """A playback on this machine, until the block ends.
+
+    Args:
+        layout: the collection.
+        database_url: its index, when that is a server's.
+        full: it shows copies in full, where the levels allow it.
+        fonts: copies load their own fonts.
+        cached: copies that were made before are shown again.
+
+    Raises:
+        UnavailableError: it does not start.
+    """
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port = probe.getsockname()[1]
+    fronts: list[str] = []
+    ready = asyncio.Event()
+
+    def answer(front: str) -> None:
+        fronts.append(front)
+        ready.set()
+
+    running = asyncio.create_task(
+        serve(
+            layout,
+            replay_port=port,
+            on_ready=answer,
+            index_url=database_url,
+            full=LOCAL if full else "",
+            fonts=fonts,
+            signals=False,  # they are for the command around it
+            cached=cached,
+        )
+    )
+    started = asyncio.create_task(ready.wait())
+    try:
+        await asyncio.wait([running, started], return_when=asyncio.FIRST_COMPLETED)
+        if running.done():
+            running.result()
+            raise UnavailableError("Playback ended before it began.")
+        yield Origins(fronts[0], f"http://127.0.0.1:{port}")
+    finally:
+        running.cancel()
+        started.cancel()
+        await asyncio.gather(running, started, return_exceptions=True)
+
+
+@contextmanager
+def opened_playback(
+    layout: Layout, database_url: str, origins: Origins, level: Level, *, clock: Clock
+) -> Iterator["CollectionPlayback"]:
+    """What a checker needs of the collection, until the block ends.
+
+    Raises:
+        ConfigError: `database_url` names no index.
+        TransientError: the decisions cannot be read.
+    """
+    with ExitStack() as stack:
+        database = stack.enter_context(closing(open_database(layout, database_url)))
+        decisions = stack.enter_context(closing(open_decisions(layout, database_url)))
+        yield CollectionPlayback(layout, database, decisions, origins, level, clock)
+
+
+class CollectionPlayback:
+    """A collection and its playback at one level: a `crawler.quality.playing.Playback`.
+
+    Attributes:
+        level: which one.
+        engine: versions of what shows and compares.
+    """
+
+    def __init__(
+        self,
+        layout: Layout,
+        database: Database,
+        decisions: DecisionStore,
+        origins: Origins,
+        level: Level,
+        clock: Clock,
+    ) -> None:
+        self.level = str(level)
+        self.engine = ENGINE
+        self._database = database
+        self._origins = origins
+        self._levels = LevelBook(decisions)
+        self._store = PageStore(database, Permits(decisions, database.rows, clock.now))
+        self._records = Records(layout)
+
+    def page(self, page_id: str) -> "StoredPage | None":
+        """What was kept of the page; None when it is hidden, or not there."""
+        rows = self._database.rows(
+            f"SELECT {COLUMNS} FROM pages WHERE page_id = :page_id",  # noqa: S608 constants of ours
+            {"page_id": page_id},
+        )
+        pages = self._store.pages_of(rows)
+        if not pages:
+            return None
+        withheld = self._withheld(pages[0])
+        return StoredPage(pages[0], withheld, self._address(pages[0]), self._store, self._records)
+
+    def lost(self, page: PageInfo) -> Sequence[LostPart]:
+        """What of the page the archive does not hold as it was captured."""
+        del page
+        return ()
+
+    def original(self, url: str) -> str | None:
+        """The archived URL that an address of playback stands for; None when it stands for none."""
+        found = _COPY.fullmatch(url)
+        if found is None or len(found[1]) > LONGEST_URL:
+            return None
+        return unescape_url(found[1])
+
+    async def answers(self) -> bool:
+        """Whether playback is there at all."""
+        parts = urlsplit(self._origins.replay)
+        try:
+            async with asyncio.timeout(_ANSWER_S):
+                reader, writer = await asyncio.open_connection(parts.hostname, parts.port)
+                try:
+                    writer.write(f"GET / HTTP/1.1\r\nHost: {parts.netloc}\r\n\r\n".encode())
+                    return (await reader.read(4)) == b"HTTP"
+                finally:
+                    writer.close()
+        except (OSError, TimeoutError):
+            return False
+
+    def _withheld(self, page: Page) -> str:
+        if page.taken_down is not None:
+            return "Taken down: nothing of it is shown."
+        if self._store.threatened([page]):
+            return "Held back: a scanner found a threat in it."
+        most = self._levels.now().of_page((page.url, page.final_url), "")
+        if not most.covers(Level(self.level)):
+            return f"The level rules show no more of it than {most}."
+        if self.level == Level.FULL and page.mime not in HTML_TYPES:
+            return "In full only HTML is shown."
+        if not page.has_copy and page.is_showable and self.level != DEFAULT_LEVEL:
+            return f"Of a page of the class {page.page_class} no copy is offered at this level."
+        return ""
+
+    def _address(self, page: Page) -> Address:
+        """Of that very capture; the default level shows also what is offered to nobody."""
+        replay = urlsplit(self._origins.replay)
+        if self.level == Level.FULL:
+            front = urlsplit(self._origins.front)
+            path = page_path(page.timestamp, page.url, view="full-view")
+            hosts = (front.netloc, replay.netloc, f"*.localhost:{replay.port}")
+            return Address(self._origins.front + path, hosts, framed=True)
+        level = Level(self.level)
+        modifier = Modifier.VERY if level is DEFAULT_LEVEL else LEVEL_MODIFIERS[level]
+        path = memento_path(Memento(page.timestamp, modifier, page.url))
+        return Address(self._origins.replay + path, (replay.netloc,))
+
+
+class StoredPage:
+    """What was kept of one page: a `crawler.quality.playing.KeptPage`.
+
+    Attributes:
+        withheld: why nothing of it may be shown, or looked at; empty: it may be.
+        address: where its copy is.
+    """
+
+    def __init__(
+        self, page: Page, withheld: str, address: Address, store: PageStore, records: Records
+    ) -> None:
+        self._page = page
+        self.withheld = withheld
+        self.address = address
+        self._store = store
+        self._records = records
+
+    def manifest(self) -> PageInfo | None:
+        """Its manifest; None when none was kept."""
+        place = self._store.place(self._page, ArtifactKind.PAGEINFO)
+        return None if place is None else self._records.manifest(place)
+
+    def artifact(self, kind: ArtifactKind) -> bytes | None:
+        """An artifact; None when none was kept."""
+        place = self._store.place(self._page, kind)
+        if place is None:
+            return None
+        if kind is ArtifactKind.TEXT:
+            return self._records.text(place).encode()
+        return self._records.picture(place)

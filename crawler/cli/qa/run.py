@@ -1,0 +1,349 @@
+"""`weboid qa`: check whether copies show what the visitors of their pages saw."""
+
+import asyncio
+import os
+import random
+import uuid
+from collections.abc import Iterable, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import Path
+
+import click
+
+from core.clock import SystemClock
+from core.durations import parse_duration, parse_moment
+from core.errors import CollectionInUseError, InputError, WeboidError
+from core.layout import Layout
+from core.quality import Verdict
+from core.settings import Settings
+from crawler.cli.exits import Exit
+from crawler.cli.options import (
+    collection_option,
+    database_option,
+    dedup_option,
+    json_option,
+    profile_option,
+    shared_settings,
+)
+from crawler.cli.params import host_name
+from crawler.cli.qa.candidates import Wanted, candidates, newest
+from crawler.cli.qa.opening import looking_browsers, opened_checkers
+from crawler.cli.qa.playing import ENGINE
+from crawler.cli.qa.shown import Show, planned
+from crawler.collection import open_collection, read_collection
+from crawler.profiles import load_profile
+from crawler.quality.checking import Checked
+from crawler.quality.keeping import keep
+from crawler.quality.recording import proxies_of, record_checks
+from crawler.quality.running import Tally, check_pages
+from crawler.quality.sampling import Chosen, Sample, by_risk, suspected
+from crawler.stopping import Stop
+from links.books.quality import CheckedPage, already_checked, checks_of, unrecorded
+from links.store.store import Store, open_store
+from playback.choosing import OFFERED
+from playback.database import Database, open_database
+from playback.decisions.levels import DEFAULT_LEVEL, Level
+
+_CLOCK = SystemClock()
+_LEVELS = click.Choice([str(level) for level in Level])
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What was asked for on the command line.
+
+    Attributes:
+        urls: check the newest captures of these; none: see the others.
+        sample: so many pages; 0: all.
+        wanted: which pages are looked through.
+        levels: at which copies are looked at.
+        jobs: pages at the same time.
+        seed: of the dice; None: others each time.
+        fonts: copies load their own fonts.
+        records: write what is found into WARCs, too.
+    """
+
+    urls: tuple[str, ...]
+    sample: int
+    wanted: Wanted
+    levels: tuple[Level, ...]
+    jobs: int
+    seed: int | None
+    fonts: bool
+    records: bool
+
+
+@click.command("run")
+@click.argument("urls", nargs=-1, metavar="[URL]...")
+@click.option(
+    "--sample",
+    type=click.IntRange(1),
+    default=100,
+    show_default=True,
+    help="Check so many pages: those that are likeliest to be broken, and some of every host.",
+)
+@click.option("--all", "every", is_flag=True, help="Check every page, the suspect ones first.")
+@click.option(
+    "--since",
+    metavar="MOMENT|LENGTH",
+    default="",
+    help="Check what was captured from then on: 2026-11-01, 3d. Without --sample: all of it.",
+)
+@click.option("--host", default="", metavar="HOST", help="Only pages of this host.")
+@click.option(
+    "--level", "levels", type=_LEVELS, multiple=True, help="Look at this one.  [default: images]"
+)
+@click.option(
+    "--full", is_flag=True, help="Look also at copies in full, where the levels allow it."
+)
+@click.option("--again", is_flag=True, help="Check also what was checked already.")
+@click.option(
+    "--jobs",
+    type=click.IntRange(1, 64),
+    default=lambda: 1 + (os.cpu_count() or 1),
+    show_default="one more than cores",
+    help="Pages at the same time.",
+)
+@click.option("--seed", type=int, default=None, help="Draw the same sample as with this number.")
+@click.option(
+    "--fonts", is_flag=True, help="Copies load their own fonts, as `weboid serve --fonts`."
+)
+@click.option("--no-record", is_flag=True, help="Write no records into WARCs.")
+@click.option("--dry-run", is_flag=True, help="Say what would be checked, and why.")
+@collection_option
+@database_option
+@dedup_option
+@profile_option
+@json_option
+@click.pass_context
+def command(
+    ctx: click.Context,
+    *,
+    urls: tuple[str, ...],
+    sample: int,
+    every: bool,
+    since: str,
+    host: str,
+    levels: tuple[str, ...],
+    full: bool,
+    again: bool,
+    jobs: int,
+    seed: int | None,
+    fonts: bool,
+    no_record: bool,
+    dry_run: bool,
+    collection: Path,
+    database_url: str,
+    dedup_url: str,
+    profile: str,
+    as_json: bool,
+) -> int:
+    """Check copies: is what was kept what the visitor saw, and does it still play back?
+
+    Starts a playback of its own on this machine, opens copies in the browser, and holds each against
+    what was kept when its page was captured: its picture, its text, its parts. Without a URL, a sample
+    of what was not checked yet. Ctrl-C finishes the pages begun; the same command goes on where it
+    stopped. Exit code 1: a copy is broken.
+    """
+    layout = read_collection(collection)
+    settings = shared_settings(
+        load_profile(profile), database_url=database_url, dedup_url=dedup_url
+    )
+    if full:
+        levels = (*(levels or (str(DEFAULT_LEVEL),)), str(Level.FULL))
+    chosen_levels = tuple(dict.fromkeys(map(Level, levels))) or (DEFAULT_LEVEL,)
+    was_said = ctx.get_parameter_source("sample") is not click.core.ParameterSource.DEFAULT
+    if every and was_said:
+        raise InputError("Say --sample or --all, not both.")
+    wanted = Wanted(
+        str(chosen_levels[0]),
+        ENGINE,
+        host=host_name(host) if host else "",
+        since=_since(since, now=_CLOCK.now()) if since else None,
+        again=again,
+    )
+    is_all = every or (bool(since) and not was_said)
+    asked = Asked(
+        urls,
+        0 if is_all else sample,
+        wanted,
+        chosen_levels,
+        jobs,
+        seed,
+        fonts,
+        records=not no_record,
+    )
+    with (
+        closing(open_database(layout, database_url)) as database,
+        closing(open_store(layout, database_url)) as store,
+    ):
+        run = _Run(layout, database_url, database, store, settings, asked)
+        if dry_run:
+            planned(run.chosen(chosen_levels[0]), as_json=as_json)
+            return Exit.OK
+        return asyncio.run(run.perform(as_json=as_json))
+
+
+def _since(text: str, *, now: datetime) -> datetime:
+    """The moment that a date, or a length of time until now, names.
+
+    Raises:
+        InputError: it names none.
+    """
+    try:
+        return now - parse_duration(text)
+    except InputError:
+        return parse_moment(text)
+
+
+class _Run:
+    """One run of the command."""
+
+    def __init__(
+        self,
+        layout: Layout,
+        database_url: str,
+        database: Database,
+        store: Store,
+        settings: Settings,
+        asked: Asked,
+    ) -> None:
+        self._layout = layout
+        self._database_url = database_url
+        self._database = database
+        self._store = store
+        self._settings = settings
+        self._asked = asked
+        self.missing: list[str] = []
+        self.known: list[CheckedPage] = []
+
+    def chosen(self, level: Level) -> Iterable[Chosen]:
+        """The pages to check at a level, in their order."""
+        asked = self._asked
+        wanted = replace(asked.wanted, level=str(level))
+        if asked.urls:
+            return self._named(asked.urls, wanted)
+        if not asked.sample:
+            return by_risk(lambda: candidates(self._database, self._store, wanted))
+        drawn = Sample(asked.sample, random.Random(asked.seed))  # noqa: S311 no secret
+        for page in candidates(self._database, self._store, wanted):
+            drawn.add(page)
+        return drawn.drawn()
+
+    def _named(self, urls: Sequence[str], wanted: Wanted) -> list[Chosen]:
+        """The newest captures of these URLs, as far as they are still to be checked."""
+        found = list(newest(self._database, urls))
+        self.missing = [url for url, page in found if page is None]
+        pages = [page for _, page in found if page is not None]
+        if not wanted.again:
+            with self._store.reading() as reader:
+                page_ids = [page.page_id for page in pages]
+                done = already_checked(reader, page_ids, wanted.level, wanted.engine)
+                known = checks_of(reader, done)
+            self.known += [each for each in known if each.check.level == wanted.level]
+            pages = [page for page in pages if page.page_id not in done]
+        return list(map(suspected, pages))
+
+    def total(self) -> int:
+        """How many pages will be checked at most; 0: that is not known."""
+        asked = self._asked
+        if asked.urls:
+            return len(asked.urls) * len(asked.levels)
+        if asked.sample:
+            return asked.sample * len(asked.levels)
+        if asked.wanted.host or asked.wanted.since:
+            return 0
+        rows = self._database.rows(f"SELECT count(*) AS many FROM pages WHERE {OFFERED}", {})  # noqa: S608 constants of ours
+        return int(rows[0]["many"]) * len(asked.levels) if rows else 0
+
+    async def perform(self, *, as_json: bool) -> Exit:
+        """Check, record, tell."""
+        with (
+            Show(as_json=as_json, total=self.total()) as show,
+            Stop(lambda: show.say("Stopping: what is begun is finished.")) as stop,
+        ):
+            tally = await self._check(show, stop)
+            unwritten, error = "", None
+            if self._asked.records and not stop.at_once:
+                try:
+                    unwritten = await self._record(show)
+                except WeboidError as failed:
+                    unwritten, error = str(failed), failed
+        for url in self.missing:
+            show.say(f"{url}: there is no capture with a copy.")
+        for each in self.known:
+            show.say(f"{each.check.url}: checked already, {each.verdict}; --again checks it again.")
+        show.ended(tally, stopped=stop.event.is_set(), unrecorded=unwritten)
+        if error is not None:
+            raise error
+        return self._exit(tally, is_stopped=stop.event.is_set())
+
+    def _exit(self, tally: Tally, *, is_stopped: bool) -> Exit:
+        if is_stopped:
+            return Exit.STOPPED
+        is_broken = any(each.verdict is Verdict.BROKEN for each in self.known)
+        if tally.verdicts[Verdict.BROKEN] or self.missing or is_broken:
+            return Exit.SOME_FAILED
+        return Exit.OK
+
+    async def _check(self, show: Show, stop: Stop) -> Tally:
+        """Check what is chosen; nothing is started when there is nothing."""
+        asked, tally = self._asked, Tally()
+        chosen = {level: self.chosen(level) for level in asked.levels}
+        if (asked.urls or asked.sample) and not any(chosen.values()):
+            return tally
+        with stop.cut_short():
+            async with (
+                looking_browsers(self._settings.browser, clock=_CLOCK) as lend,
+                opened_checkers(
+                    self._layout,
+                    self._database_url,
+                    asked.levels,
+                    lend,
+                    clock=_CLOCK,
+                    fonts=asked.fonts,
+                ) as checkers,
+            ):
+                # Playback minds SIGTERM, too, once it runs.
+                stop.listen()
+                for level, pages in chosen.items():
+                    await check_pages(
+                        pages,
+                        checkers[level],
+                        jobs=asked.jobs,
+                        clock=_CLOCK,
+                        keep=self._keep,
+                        told=show.checked,
+                        tally=tally,
+                        stopping=stop.event,
+                    )
+        return tally
+
+    def _keep(self, checked: Checked) -> None:
+        keep(self._store, self._layout.quality_pictures, checked, now=_CLOCK.now())
+
+    async def _record(self, show: Show) -> str:
+        """Write records of what has none yet; why that was left to the next run, else nothing."""
+        with self._store.reading() as reader:
+            if not unrecorded(reader, 1):
+                return ""
+        try:
+            async with (
+                open_collection(self._layout.root, clock=_CLOCK) as collection,
+                proxies_of(collection, self._settings) as lend,
+            ):
+                await record_checks(
+                    self._store,
+                    lend,
+                    bucket=self._settings.proxy.dedup_bucket,
+                    new_id=lambda: str(uuid.uuid4()),
+                )
+        except CollectionInUseError:
+            show.say(
+                "Another process writes the collection: what was found is in the registry, and is"
+                " written into WARCs by the next `weboid qa`."
+            )
+            return "in use"
+        return ""

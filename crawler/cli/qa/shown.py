@@ -1,0 +1,163 @@
+"""What `weboid qa` shows while it runs, and at its end: lines for people, JSON lines for machines."""
+
+import heapq
+import json
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeRemainingColumn,
+)
+
+from core.quality import Check, Verdict
+from crawler.cli.tables import clean, table, width
+from crawler.quality.checking import Checked
+from crawler.quality.running import Tally
+from crawler.quality.sampling import Chosen
+
+_WORST = 10
+_NAMES = {
+    Verdict.GOOD: "good",
+    Verdict.DOUBTFUL: "doubtful",
+    Verdict.BROKEN: "broken",
+    Verdict.UNCHECKED: "unchecked",
+}
+
+
+class Show:
+    """Tells what a run does. A context manager: the bar is gone at its end.
+
+    Args:
+        as_json: JSON lines.
+        total: how many pages there are to be checked at most.
+    """
+
+    def __init__(self, *, as_json: bool, total: int) -> None:
+        self._as_json = as_json
+        self._worst: list[tuple[float, int, Check]] = []
+        self._count = 0
+        console = Console(stderr=True)
+        self._progress = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[found]}"),
+            TimeRemainingColumn(),
+            console=console,
+            transient=True,
+            disable=as_json or not console.is_terminal,
+        )
+        self._task = self._progress.add_task("checking", total=total or None, found="")
+
+    def __enter__(self) -> "Show":
+        self._progress.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._progress.stop()
+
+    def checked(self, checked: Checked, tally: Tally) -> None:
+        """A page was checked."""
+        check = checked.check
+        if self._as_json:
+            click.echo(json.dumps(facts_of(check), ensure_ascii=False))
+        self._progress.update(self._task, completed=tally.done, found=_standing(tally))
+        if check.verdict in (Verdict.BROKEN, Verdict.DOUBTFUL):
+            self._count += 1
+            heapq.heappush(self._worst, (_badness(check), self._count, check))
+            if len(self._worst) > _WORST:
+                heapq.heappop(self._worst)
+
+    def say(self, sentence: str) -> None:
+        """Something that people should know; machines are told in the summary."""
+        if not self._as_json:
+            self._progress.console.print(
+                clean(sentence), markup=False, highlight=False, soft_wrap=True
+            )
+
+    def ended(self, tally: Tally, **more: Any) -> None:
+        """The run is over; `more` are facts for machines."""
+        if self._as_json:
+            counts = {name: tally.verdicts[verdict] for verdict, name in _NAMES.items()}
+            facts = {"event": "summary", "checked": tally.done, **counts}
+            speed = {"seconds": round(tally.seconds, 1), "per_minute": round(tally.per_minute, 1)}
+            click.echo(json.dumps({**facts, **speed, **more}))
+            return
+        for line in _worst_lines([check for *_, check in sorted(self._worst, reverse=True)]):
+            click.echo(line)
+        click.echo(f"{tally.done} checked: {_standing(tally)}.")
+        if self._worst:
+            click.echo("Next: weboid qa report")
+
+
+def facts_of(check: Check) -> dict[str, Any]:
+    """A check as a JSON line."""
+    return {
+        "event": "check",
+        "page_id": check.page_id,
+        "url": check.url,
+        "captured_at": check.captured_at,
+        "level": check.level,
+        "verdict": _NAMES[check.verdict],
+        "score": check.score,
+        "picture": check.picture,
+        "text": check.text,
+        "resources": check.resources,
+        "faults": list(check.faults),
+        "lost": [[each.url, each.reason] for each in check.lost],
+        "reason": check.reason,
+        "seconds": check.seconds,
+    }
+
+
+def planned(chosen: Iterable[Chosen], *, as_json: bool) -> None:
+    """What would be checked, and why."""
+    if as_json:
+        for each in chosen:
+            page = each.page
+            facts = {
+                "event": "planned",
+                "page_id": page.page_id,
+                "url": page.url,
+                "timestamp": page.timestamp,
+                "weight": each.weight,
+                "why": each.reasons,
+            }
+            click.echo(json.dumps(facts, ensure_ascii=False))
+        return
+    rows = [
+        (f"{each.weight:.0f}", each.page.timestamp, "; ".join(each.reasons) or "-", each.page.url)
+        for each in chosen
+    ]
+    click.echo("\n".join(table(("risk>", "captured", "why", "page"), rows, columns=width())))
+
+
+def _badness(check: Check) -> float:
+    score = 0.0 if check.score is None else check.score
+    return (check.verdict is Verdict.BROKEN) + 1 - score
+
+
+def _standing(tally: Tally) -> str:
+    found = [f"{tally.verdicts[verdict]} {name}" for verdict, name in _NAMES.items()]
+    return f"{', '.join(found[:3])}, {tally.per_minute:.0f} a minute"
+
+
+def _worst_lines(checks: Sequence[Check]) -> list[str]:
+    if not checks:
+        return []
+    rows = [
+        (
+            str(check.verdict),
+            "-" if check.score is None else f"{check.score:.2f}",
+            ", ".join(check.faults) or "-",
+            check.url if not check.reason else f"{check.url}  {check.reason}",
+        )
+        for check in checks
+    ]
+    return table(("verdict", "score>", "faults", "page"), rows, columns=width())

@@ -1,0 +1,72 @@
+"""The pictures of checks that found something, as files beside the collection.
+
+They can be made again by another check, so they lie in its cache. A check that finds nothing wrong takes
+those of the one before away.
+"""
+
+import io
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from PIL import Image
+
+from core.errors import PictureError
+from core.quality import PICTURES, Check, Verdict, picture_name
+from render.compare.opening import open_picture
+
+WIDEST_PX = 1_280
+TALLEST_PX = 6_000
+_QUALITY = 75
+_METHOD = 2  # of 0 to 6; 4 takes three times as long for a twentieth less
+_KEPT_FOR = frozenset({Verdict.BROKEN, Verdict.DOUBTFUL})
+
+
+def keep_pictures(folder: Path, check: Check, pictures: Mapping[str, bytes]) -> None:
+    """Keep the pictures of what is broken or doubtful, in the place of those of the check before.
+
+    Raises:
+        OSError: they cannot be written.
+    """
+    wanted = pictures if check.verdict in _KEPT_FOR else {}
+    for kind in PICTURES:
+        path = folder / picture_name(check.page_id, check.level, kind)
+        data = _small(wanted[kind]) if kind in wanted else None
+        if data is None:
+            path.unlink(missing_ok=True)
+        else:
+            _write(path, data)
+
+
+def forget_pictures(folder: Path, page_id: str, level: str) -> None:
+    """Remove those of a check, if there are any.
+
+    Raises:
+        OSError: they cannot be removed.
+    """
+    for kind in PICTURES:
+        (folder / picture_name(page_id, level, kind)).unlink(missing_ok=True)
+
+
+def _small(picture: bytes) -> bytes | None:
+    """The picture as WebP of a bounded size, from its top; None when it is none."""
+    try:
+        image = Image.fromarray(open_picture(picture))
+    except PictureError:
+        return None
+    if image.width > WIDEST_PX:
+        height = max(1, round(image.height * WIDEST_PX / image.width))
+        image = image.resize((WIDEST_PX, height), Image.Resampling.BOX, reducing_gap=2.0)
+    if image.height > TALLEST_PX:
+        image = image.crop((0, 0, image.width, TALLEST_PX))
+    out = io.BytesIO()
+    image.save(out, "WEBP", quality=_QUALITY, method=_METHOD)
+    return out.getvalue()
+
+
+def _write(path: Path, data: bytes) -> None:
+    """Whole or not at all: a reader may ask for it at this moment."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_suffix(f".{os.getpid()}.new")
+    partial.write_bytes(data)
+    partial.replace(path)

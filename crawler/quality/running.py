@@ -1,0 +1,135 @@
+"""Many pages checked: a few at a time, each written down as soon as it is known.
+
+What a run has written stays written, however it ends; the next one leaves it out. A run that is asked to
+stop finishes what it has begun.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from core.clock import Clock
+from core.quality import Verdict
+from crawler.quality.checking import Checked, Checker
+from crawler.quality.sampling import Chosen
+from crawler.stopping import first_of
+
+
+@dataclass(slots=True)
+class Tally:
+    """What a run found so far.
+
+    Attributes:
+        verdicts: pages by verdict.
+        seconds: what it has taken so far.
+    """
+
+    verdicts: Counter[Verdict] = field(default_factory=Counter)
+    seconds: float = 0.0
+
+    @property
+    def done(self) -> int:
+        """Pages that were checked."""
+        return self.verdicts.total()
+
+    @property
+    def per_minute(self) -> float:
+        """Pages checked a minute; 0 at the beginning."""
+        return self.done / self.seconds * 60 if self.seconds > 0 else 0.0
+
+
+async def check_pages(  # noqa: PLR0913 each is a hand of its own
+    pages: Iterable[Chosen],
+    checker: Checker,
+    *,
+    jobs: int,
+    clock: Clock,
+    keep: Callable[[Checked], None],
+    told: Callable[[Checked, Tally], None] = lambda _checked, _tally: None,
+    tally: Tally | None = None,
+    stopping: asyncio.Event | None = None,
+) -> Tally:
+    """Check the pages, `jobs` at a time.
+
+    Args:
+        pages: which, in that order; what it does to find the next one may take a while.
+        checker: checks one.
+        jobs: how many at the same time.
+        clock: the time.
+        keep: writes a check down, from any thread; the page counts as done when it returns.
+        told: told each check that is written down, and how the run stands.
+        tally: goes on with this one.
+        stopping: when it is set, no other page is begun.
+
+    Raises:
+        UnavailableError: browser or playback are gone.
+        TransientError: index, registry or decisions cannot be read or written.
+        OSError: what is to be kept cannot be written.
+    """
+    tally = tally or Tally()
+    run = _Run(checker, clock, keep, told, tally)
+    turns = _Turns(pages, stopping or asyncio.Event())
+    try:
+        async with asyncio.TaskGroup() as group:
+            for _ in range(jobs):
+                group.create_task(run.work(turns))
+    except BaseExceptionGroup as error:
+        raise first_of(error) from error
+    return tally
+
+
+class _Turns:
+    """The pages, one after the other, for those who work at the same time."""
+
+    def __init__(self, pages: Iterable[Chosen], stopping: asyncio.Event) -> None:
+        self._pages = iter(pages)
+        self._stopping = stopping
+        self._lock = asyncio.Lock()
+        self._begun: set[str] = set()
+
+    async def next(self) -> Chosen | None:
+        """The next page that nobody is busy with; None at the end."""
+        async with self._lock:
+            while not self._stopping.is_set():
+                chosen = await asyncio.to_thread(next, self._pages, None)
+                if chosen is None:
+                    return None
+                if chosen.page.page_id not in self._begun:
+                    self._begun.add(chosen.page.page_id)
+                    return chosen
+            return None
+
+    def done(self, chosen: Chosen) -> None:
+        """Nobody is busy with it any more."""
+        self._begun.discard(chosen.page.page_id)
+
+
+class _Run:
+    """A run while it goes on."""
+
+    def __init__(
+        self,
+        checker: Checker,
+        clock: Clock,
+        keep: Callable[[Checked], None],
+        told: Callable[[Checked, Tally], None],
+        tally: Tally,
+    ) -> None:
+        self._checker = checker
+        self._clock = clock
+        self._keep = keep
+        self._told = told
+        self._tally = tally
+        self._last = clock.monotonic()
+
+    async def work(self, turns: _Turns) -> None:
+        """Check one page after the other until there is none."""
+        while (chosen := await turns.next()) is not None:
+            checked = await self._checker.check(chosen.page)
+            await asyncio.to_thread(self._keep, checked)
+            turns.done(chosen)
+            now = self._clock.monotonic()
+            self._tally.seconds, self._last = self._tally.seconds + now - self._last, now
+            self._tally.verdicts[checked.check.verdict] += 1
+            self._told(checked, self._tally)
