@@ -7,7 +7,7 @@ and those that are not is widest: docs/decisions/025-what-counts-as-broken.md.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Protocol
 
 from core.quality import Fault, Verdict
