@@ -33,7 +33,6 @@ _COMMANDS = {
     "resume": "crawler.cli.steer:resume",
     "resume-host": "crawler.cli.hosts:resume_host",
     "profile": "crawler.cli.profile",
-    "qa": "crawler.cli.qa.group",
     "proxy": "crawler.cli.proxy",
     "scan": "crawler.cli.scan",
     "serve": "crawler.cli.serve",

@@ -51,7 +51,7 @@ def forget_pictures(folder: Path, page_id: str, level: str) -> None:
 def _small(picture: bytes) -> bytes | None:
     """The picture as WebP of a bounded size, from its top; None when it is none."""
     try:
-        image = open_picture(picture)
+        image = Image.fromarray(open_picture(picture))
     except PictureError:
         return None
     if image.width > WIDEST_PX:
@@ -60,7 +60,7 @@ def _small(picture: bytes) -> bytes | None:
     if image.height > TALLEST_PX:
         image = image.crop((0, 0, image.width, TALLEST_PX))
     out = io.BytesIO()
-    image.convert("RGB").save(out, "WEBP", quality=_QUALITY, method=_METHOD)
+    image.save(out, "WEBP", quality=_QUALITY, method=_METHOD)
     return out.getvalue()
 
 

@@ -31,7 +31,7 @@ def embedded(picture: bytes | None) -> str:
     if picture is None:
         return ""
     try:
-        image = open_picture(picture).convert("RGB")
+        image = Image.fromarray(open_picture(picture))
     except PermanentError:
         return ""
     if image.width > _WIDEST_PX:
