@@ -70,6 +70,7 @@ class Checked:
         pictures: by `core.quality.PICTURES`, those that there are; of a good page none but the first two.
         timings: seconds by step.
         is_withheld: whether nothing may be shown of the page, so that nothing was looked at.
+        look: what the copy showed; None when nobody looked.
     """
 
     page: Candidate
@@ -77,6 +78,7 @@ class Checked:
     pictures: Mapping[str, bytes] = field(default_factory=dict, repr=False)
     timings: Mapping[str, float] = field(default_factory=dict)
     is_withheld: bool = False
+    look: Look | None = field(default=None, repr=False)
 
 
 @dataclass(slots=True)
@@ -152,8 +154,9 @@ class Checker:
         if seen.reason:
             judgement = Judgement(Verdict.BROKEN, 0.0, (Fault.NOT_SHOWN,), seen.reason)
             pictures = {"seen": kept.picture} if kept.picture is not None else {}
-            return self._judged(page, kept, judgement, pictures=pictures, timings=seen.timings)
-        return await self._compared(page, kept, seen)
+            found = self._judged(page, kept, judgement, pictures=pictures, timings=seen.timings)
+            return replace(found, look=seen)
+        return replace(await self._compared(page, kept, seen), look=seen)
 
     async def _look(self, there: KeptPage, kept: _Kept) -> Look:
         """What the copy shows; a second look when the browser did not survive the first."""

@@ -57,7 +57,12 @@ class Origins:
 
 @asynccontextmanager
 async def playing(
-    layout: Layout, database_url: str, *, full: bool = False, fonts: bool = False
+    layout: Layout,
+    database_url: str,
+    *,
+    full: bool = False,
+    fonts: bool = False,
+    cached: bool = True,
 ) -> AsyncIterator[Origins]:
     """A playback on this machine, until the block ends.
 
@@ -66,6 +71,7 @@ async def playing(
         database_url: its index, when that is a server's.
         full: it shows copies in full, where the levels allow it.
         fonts: copies load their own fonts.
+        cached: copies that were made before are shown again.
 
     Raises:
         UnavailableError: it does not start.
@@ -87,6 +93,8 @@ async def playing(
             index_url=database_url,
             full=LOCAL if full else "",
             fonts=fonts,
+            signals=False,  # they are for the command around it
+            cached=cached,
         )
     )
     started = asyncio.create_task(ready.wait())
