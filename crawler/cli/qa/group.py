@@ -6,6 +6,9 @@ from crawler.cli.qa.run import command as run
 _COMMANDS = {
     "compare": "crawler.cli.qa.compare",
     "drift": "crawler.cli.qa.drift",
+    "ls": "crawler.cli.qa.listing",
+    "marks": "crawler.cli.qa.marks",
+    "report": "crawler.cli.qa.report",
 }
 
 command = LazyGroupWithDefault(

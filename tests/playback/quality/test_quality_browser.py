@@ -5,12 +5,11 @@ With ``WEBOID_PICTURES=docs/pictures`` it also makes the pictures of the documen
 
 import io
 import os
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-import pytest_asyncio
 from PIL import Image
 
 from core.quality import Verdict
@@ -20,7 +19,7 @@ from playback.front.readers import parse_networks
 from playback.front.registry.access import Access
 from playback.front.registry.desk import LinkRegistry
 from tests.playback.conftest import serving
-from tests.playback.quality.gallery import fill
+from tests.playback.quality.gallery import Drawing, fill
 from tests.playback.quality.hall import Hall, open_hall
 from tests.playback.registry.shelf import Given
 from tests.playback.screen import Screen
@@ -53,10 +52,10 @@ def hall(tmp_path: Path) -> Iterator[Hall]:
         yield it
 
 
-@pytest_asyncio.fixture
-async def shown(hall: Hall, screen: Screen) -> AsyncIterator[Shown]:
+@pytest.fixture
+def shown(hall: Hall, drawings: list[Drawing]) -> Iterator[Shown]:
     """The real server of a collection with five checked copies, whose reader is a reviewer."""
-    ids = await fill(hall, screen)
+    ids = fill(hall, drawings)
     links = LinkRegistry(Given(hall.store), Access())
     reviewers = Reviewers(networks=parse_networks(["127.0.0.1"]))
     with serving(hall.builder, links=links, reviewers=reviewers) as it:
