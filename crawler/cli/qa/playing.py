@@ -3,7 +3,7 @@
 import asyncio
 import re
 import socket
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import ExitStack, asynccontextmanager, closing, contextmanager
 from dataclasses import dataclass
 from urllib.parse import urlsplit
@@ -12,6 +12,7 @@ from core.clock import Clock
 from core.errors import UnavailableError
 from core.layout import Layout
 from core.pages import PageInfo
+from core.quality import LostPart
 from core.records import ArtifactKind
 from crawler.quality.checking import COMPARISON_VERSION
 from crawler.quality.looking import Address
@@ -56,7 +57,12 @@ class Origins:
 
 @asynccontextmanager
 async def playing(
-    layout: Layout, database_url: str, *, full: bool = False, fonts: bool = False
+    layout: Layout,
+    database_url: str,
+    *,
+    full: bool = False,
+    fonts: bool = False,
+    cached: bool = True,
 ) -> AsyncIterator[Origins]:
     """A playback on this machine, until the block ends.
 
@@ -65,6 +71,7 @@ async def playing(
         database_url: its index, when that is a server's.
         full: it shows copies in full, where the levels allow it.
         fonts: copies load their own fonts.
+        cached: copies that were made before are shown again.
 
     Raises:
         UnavailableError: it does not start.
@@ -87,6 +94,7 @@ async def playing(
             full=LOCAL if full else "",
             fonts=fonts,
             signals=False,  # they are for the command around it
+            cached=cached,
         )
     )
     started = asyncio.create_task(ready.wait())
@@ -154,6 +162,11 @@ class CollectionPlayback:
             return None
         withheld = self._withheld(pages[0])
         return StoredPage(pages[0], withheld, self._address(pages[0]), self._store, self._records)
+
+    def lost(self, page: PageInfo) -> Sequence[LostPart]:
+        """What of the page the archive does not hold as it was captured."""
+        del page
+        return ()
 
     def original(self, url: str) -> str | None:
         """The archived URL that an address of playback stands for; None when it stands for none."""
