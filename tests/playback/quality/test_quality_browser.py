@@ -13,8 +13,6 @@ import pytest
 import pytest_asyncio
 from PIL import Image
 
-from core.quality import Verdict
-from links.books.quality import RepairState
 from playback.front.quality.rights import Reviewers
 from playback.front.readers import parse_networks
 from playback.front.registry.access import Access
