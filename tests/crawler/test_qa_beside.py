@@ -74,8 +74,8 @@ def test_a_run_without_it_loads_nothing_of_it() -> None:
     """Starting is quick, and no playback is started."""
     code = (
         "import sys; from crawler.cli import weboid; import crawler.cli.archive;"
-        " print([each for each in sys.modules if each.startswith(('crawler.quality', 'PIL',"
-        " 'numpy', 'playback.server', 'sqlalchemy', 'uvicorn'))])"
+        " print([each for each in sys.modules if each.startswith(('crawler.quality', 'render.compare',"
+        " 'playback.server', 'sqlalchemy', 'uvicorn'))])"
     )
     told = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120
