@@ -208,6 +208,8 @@ def check_settings(settings: Settings, *, source: str) -> None:
     _check_scope(settings.scope, source)
     _check_policy(settings.policy, source)
     _check_links(settings.links, source)
+    if not 0 <= settings.quality.share <= 1:
+        raise ConfigError(f"{source} [quality] share must be from 0 to 1.")
     if settings.index.url:
         parse_index_url(settings.index.url)
         if not settings.proxy.dedup_url:

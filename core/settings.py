@@ -280,6 +280,17 @@ class LinksSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class QualitySettings:
+    """Checks of copies while a run goes on, and what becomes of what they find broken."""
+
+    check: bool = False  # look at the copies of pages that were just archived, as `--qa` does
+    share: float = 1.0  # of the pages of a run so many are looked at; suspect ones more often
+    backlog: int = 100  # when so many wait to be looked at, the least suspect are left out
+    repairs: int = 100  # a run captures so many again at most, of those that are broken; 0: none
+    repair_profile: str = "thorough"  # laid over the settings of visits that capture again
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     """Everything a profile can say."""
 
@@ -297,4 +308,5 @@ class Settings:
     login: LoginSettings = LoginSettings()
     media: MediaSettings = MediaSettings()
     links: LinksSettings = LinksSettings()
+    quality: QualitySettings = QualitySettings()
     sheets: tuple[Sheet, ...] = ()  # changes for a part of the web; see `core.sheets`

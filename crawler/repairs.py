@@ -40,12 +40,15 @@ class Repair:
         bucket: the dedup bucket.
         login: the name of the login that the page was captured with; empty: without.
         profile: the profile that is laid over the item's settings.
+        item_before: the id that the URL's item had when this was ordered; one of another id was queued
+            for it. Empty: there was none.
     """
 
     page_id: str
     bucket: str
     login: str = ""
     profile: str = REPAIR_PROFILE
+    item_before: str = ""
 
     def to_json(self) -> str:
         """The repair as an order's value; `parse_repair` reads it."""
@@ -58,7 +61,8 @@ class Repair:
         except ConfigError as error:
             log.warning("repair.profile_missing error=%s", error)
         proxy = replace(settings.proxy, dedup_bucket=self.bucket)
-        return replace(settings, proxy=proxy)
+        visit = replace(settings.visit, rendered_share=1.0)
+        return replace(settings, proxy=proxy, visit=visit)
 
 
 def parse_repair(text: str) -> Repair:

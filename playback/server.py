@@ -27,6 +27,8 @@ from playback.front.app import Around, create_app
 from playback.front.full import FullCopies
 from playback.front.languages import SOURCE, check_language
 from playback.front.machines import CLOSED, Openness
+from playback.front.quality.rights import Reviewers
+from playback.front.quality.site import Quality
 from playback.front.records import Records
 from playback.front.registry.desk import LinkRegistry
 from playback.front.standing import Status
@@ -68,6 +70,8 @@ async def serve(  # noqa: PLR0913 each is the caller's to say
     captures_index: str = "",
     fonts: bool = False,
     links: LinkRegistry | None = None,
+    reviewers: Reviewers | None = None,
+    signals: bool = True,
     cached: bool = True,
 ) -> None:
     """Serve until cancelled, or until SIGTERM comes; then front and replay have ended.
@@ -96,6 +100,8 @@ async def serve(  # noqa: PLR0913 each is the caller's to say
         window_days: how far from its page a part of it may be captured (P-10).
         fonts: copies load their own fonts, at the level `images`.
         links: the link registry, which belongs to the caller; None: none is shown.
+        reviewers: who may judge copies and have them captured again; None: nobody.
+        signals: end at SIGTERM; False where that is the caller's to heed.
         cached: copies that were made before may be shown again; False: all are made anew, and none
             is left behind.
 
@@ -123,6 +129,7 @@ async def serve(  # noqa: PLR0913 each is the caller's to say
                 holds=Holds(decisions, folder_of(layout.decisions_db), unscanned=unscanned),
                 openness=replace(openness, replay_inside=inside),
                 links=links,
+                quality=Quality(layout, reviewers or Reviewers()),
             )
             return create_app(
                 database, decisions, replay_origin=replay_origin, origin=front, around=around
@@ -131,7 +138,9 @@ async def serve(  # noqa: PLR0913 each is the caller's to say
         if not with_replay:
             assert origins is not None
             app = app_with(origins.replay, full)
-            await _serve_both(app, listener, None, lambda: on_ready and on_ready(front))
+            await _serve_both(
+                app, listener, None, lambda: on_ready and on_ready(front), signals=signals
+            )
             return
         python = find_replay_python()
         more = _environment(index_url, captures_index)
@@ -158,7 +167,9 @@ async def serve(  # noqa: PLR0913 each is the caller's to say
             async with running_replay(
                 command, replay_listener, more, workers or default_workers()
             ) as replay:
-                await _serve_both(app, listener, replay, lambda: on_ready and on_ready(front))
+                await _serve_both(
+                    app, listener, replay, lambda: on_ready and on_ready(front), signals=signals
+                )
 
 
 def _environment(index_url: str, captures_index: str) -> dict[str, str]:
@@ -224,6 +235,8 @@ async def _serve_both(
     listener: socket.socket,
     replay: "Replays | None",
     on_ready: Callable[[], object],
+    *,
+    signals: bool,
 ) -> None:
     """Serve the front and keep replay alive until cancelled, until SIGTERM, or until one gives up."""
     config = uvicorn.Config(
@@ -243,20 +256,29 @@ async def _serve_both(
     ]
     if replay is not None:
         tasks.append(asyncio.create_task(replay.keep_running()))
-    loop = asyncio.get_running_loop()
-    with contextlib.suppress(ValueError, RuntimeError):  # outside the main thread
-        loop.add_signal_handler(signal.SIGTERM, asked_to_stop.set)
     try:
-        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        for task in done:
-            task.result()
+        with _heeding(asked_to_stop) if signals else contextlib.nullcontext():
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                task.result()
     finally:
-        with contextlib.suppress(ValueError, RuntimeError):
-            loop.remove_signal_handler(signal.SIGTERM)
         server.should_exit = True
         for task in tasks[1:]:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+
+@contextlib.contextmanager
+def _heeding(asked_to_stop: asyncio.Event) -> Iterator[None]:
+    """Set the event when SIGTERM comes within the block."""
+    loop = asyncio.get_running_loop()
+    with contextlib.suppress(ValueError, RuntimeError):  # outside the main thread
+        loop.add_signal_handler(signal.SIGTERM, asked_to_stop.set)
+    try:
+        yield
+    finally:
+        with contextlib.suppress(ValueError, RuntimeError):
+            loop.remove_signal_handler(signal.SIGTERM)
 
 
 class _FrontServer(uvicorn.Server):

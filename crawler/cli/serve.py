@@ -23,6 +23,7 @@ from links.archives.copies import ArchiveCopies
 from links.limits import limits_of
 from playback.front.languages import SOURCE
 from playback.front.machines import Indexing, Openness
+from playback.front.quality.rights import Reviewers
 from playback.front.readers import Readers, parse_networks
 from playback.front.registry.access import Access, read_token
 from playback.front.registry.desk import LinkRegistry
@@ -121,6 +122,18 @@ from playback.server import Origins, serve
     metavar="FILE",
     help="The same for callers from elsewhere who send what it holds as `Authorization: Bearer …`.",
 )
+@click.option(
+    "--reviewers",
+    multiple=True,
+    metavar="NETWORK",
+    help="Whose people may judge copies at /quality; may be given several times.",
+)
+@click.option(
+    "--reviewers-token-file",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="The same for people elsewhere: their password there, under any name, is what it holds.",
+)
 @click.option("--no-replay", is_flag=True, help="Start no replay: another one serves the copies.")
 def command(
     *,
@@ -147,12 +160,15 @@ def command(
     links_internal: tuple[str, ...],
     links_reports: int,
     links_token_file: Path | None,
+    reviewers: tuple[str, ...],
+    reviewers_token_file: Path | None,
 ) -> int:
     """Show a collection's pages, and play their copies back.
 
     Prints one address. The copies come from another port, which is another origin: nothing that was
     archived shares one with these pages. Works while the collection is being written. Ctrl-C ends it.
-    A link registry, when the collection has one, is shown at /links (docs/registry-api.md).
+    A link registry, when the collection has one, is shown at /links (docs/registry-api.md), and what
+    checks of copies found at /quality (docs/quality.md).
     """
     layout = read_collection(collection)
     settings = with_frontier(Settings(), frontier_url)
@@ -160,6 +176,11 @@ def command(
         readers=Readers(parse_networks(behind)),
         internal=parse_networks(links_internal),
         token=read_token(links_token_file) if links_token_file else "",
+    )
+    judging = Reviewers(
+        readers=access.readers,
+        networks=parse_networks(reviewers),
+        token=read_token(reviewers_token_file) if reviewers_token_file else "",
     )
     archives = ArchiveCopies([each for each in (origin, replay_origin) if each])
     voice = Voice(layout, limits_of(links_reports), archives) if links_reports else None
@@ -188,6 +209,7 @@ def command(
                     window_days=window_days,
                     fonts=fonts,
                     links=LinkRegistry(registry, access, voice),
+                    reviewers=judging,
                 )
             )
     except KeyboardInterrupt:

@@ -60,7 +60,7 @@ def _small(picture: bytes) -> bytes | None:
     if image.height > TALLEST_PX:
         image = image.crop((0, 0, image.width, TALLEST_PX))
     out = io.BytesIO()
-    image.convert("RGB").save(out, "WEBP", quality=_QUALITY, method=_METHOD)
+    image.save(out, "WEBP", quality=_QUALITY, method=_METHOD)
     return out.getvalue()
 
 

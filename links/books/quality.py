@@ -20,6 +20,7 @@ from sqlalchemy import ColumnElement, Connection, case, func
 from core.quality import Verdict
 from core.timestamps import milliseconds
 from links.books.quality_questions import (
+    AHEAD,
     BY_ENGINE,
     COUNTS,
     FORGET,
@@ -65,6 +66,7 @@ __all__ = [
     "Filter",
     "Place",
     "RepairState",
+    "ahead",
     "already_checked",
     "awaiting_repair",
     "checks_of",
@@ -170,6 +172,27 @@ def worst(
             "after_score": begin.score,
             "after_page": begin.page_id,
             "after_level": begin.level,
+            "most": limit - len(found),
+        }
+        found += map(row_of, statement.rows(reader, {**_asked(wanted), **asked}))
+        if len(found) >= limit:
+            break
+    return found
+
+
+def ahead(reader: Reader, wanted: Filter, place: Place, limit: int = 50) -> list[CheckedPage]:
+    """What is wanted and stands before a place in the order of `worst`, the nearest first."""
+    statement = AHEAD[_lead(wanted)]
+    found: list[CheckedPage] = []
+    for standing in reversed(_standings(wanted)):
+        if standing > place.standing:
+            continue
+        end = place if standing == place.standing else Place(standing, _ABOVE_ALL, "", "")
+        asked = {
+            "standing": standing,
+            "before_score": end.score,
+            "before_page": end.page_id,
+            "before_level": end.level,
             "most": limit - len(found),
         }
         found += map(row_of, statement.rows(reader, {**_asked(wanted), **asked}))

@@ -68,6 +68,16 @@ def _worst(*lead: Any) -> Statement:
     return Statement(listed.order_by(*_PLACE).limit(one("most")))
 
 
+def _ahead(*lead: Any) -> Statement:
+    """A page of the rows with one verdict that stand before a place, the nearest first."""
+    before = tuple_(*_PLACE) < tuple_(
+        one("before_score", Double()), one("before_page", Text()), one("before_level", Text())
+    )
+    listed = _ROW.where(*lead, quality.c.standing == one("standing"), before, *_REST)
+    nearest = (column.desc() for column in _PLACE)
+    return Statement(listed.order_by(*nearest).limit(one("most")))
+
+
 def _count(*lead: Any) -> Statement:
     """How many rows with one verdict; no more than the limit are counted."""
     some = select(quality.c.page_id).where(*lead, quality.c.standing == one("standing"), *_REST)
@@ -75,6 +85,7 @@ def _count(*lead: Any) -> Statement:
 
 
 WORST = {lead: _worst(*conditions) for lead, conditions in _LEADS.items()}
+AHEAD = {lead: _ahead(*conditions) for lead, conditions in _LEADS.items()}
 COUNTS = {lead: _count(*conditions) for lead, conditions in _LEADS.items()}
 OF_PAGES = Statement(
     _ROW.where(quality.c.page_id.in_(many("ids"))).order_by(quality.c.page_id, quality.c.level),

@@ -8,7 +8,7 @@ from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Mount, Route
+from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from core.clock import Clock, SystemClock
@@ -26,6 +26,7 @@ from playback.front.levels import Offers
 from playback.front.lists import Lists
 from playback.front.machines import CLOSED, Machines, Openness
 from playback.front.pages import PageStore
+from playback.front.quality.site import Quality, quality_addresses, quality_routes
 from playback.front.reader import VIEWS, Reader
 from playback.front.records import Records
 from playback.front.registry.desk import LinkRegistry
@@ -54,6 +55,7 @@ class Around:
         holds: what is held back; None: payloads with a threat, and no list is asked.
         openness: what is told to machines.
         links: the link registry; None: there is none, and no such routes.
+        quality: what shows the registry's checks of copies; None: no such routes.
     """
 
     records: Records | None = None
@@ -63,6 +65,7 @@ class Around:
     holds: Holds | None = None
     openness: Openness = CLOSED
     links: LinkRegistry | None = None
+    quality: Quality | None = None
 
 
 _NOTHING = Around()
@@ -108,6 +111,7 @@ def create_app(
             skew_of=machines.skews.of,
             say_address=say_addresses(around.links, origin or ""),
             links_address=links_addresses(around.links),
+            quality_address=quality_addresses(around.links, around.quality),
         ),
         offers=offers,
         cautions=Cautions(permits),
@@ -140,6 +144,7 @@ def create_app(
             ),
             *machines.routes(),
             *(registry_routes(around.links, database, means) if around.links else ()),
+            *_quality_routes(around, database, means),
             Mount("/static", StaticFiles(directory=HERE / "static"), name="static"),
         ],
         middleware=[
@@ -154,6 +159,12 @@ def create_app(
             Exception: errors.server_error,
         },
     )
+
+
+def _quality_routes(around: Around, database: Database, means: Means) -> list[BaseRoute]:
+    if around.links is None or around.quality is None:
+        return []
+    return quality_routes(around.quality, around.links, database, means)
 
 
 class _Errors:

@@ -23,9 +23,9 @@ from render.compare.damage import (
 )
 from render.compare.fitting import fitted
 from render.compare.heat import draw_heat
-from render.compare.opening import Pixels, open_picture
+from render.compare.opening import open_picture
 from render.compare.regions import Region, find_regions
-from render.compare.sheets import Floats
+from render.compare.sheets import Floats, Rows
 from render.compare.shifts import found_beside
 from render.compare.tiles import Tiles, measure
 
@@ -87,12 +87,12 @@ def compare_pictures(seen: bytes, shown: bytes, *, heat: bool = False) -> Pictur
     one, other = fitted(*pixels)
     alignment = align(one, other)
 
-    def rows(first: int, end: int) -> Pixels:
+    def rows(first: int, end: int) -> Rows:
         return aligned(other, alignment, first, end)
 
-    tiles = measure(one.pixels, rows)
+    tiles = measure(one.rows, rows)
     damage = judge_tiles(tiles, one, other)
-    beside = found_beside(one.pixels, rows, damage)
+    beside = found_beside(one.rows, rows, damage)
     damage = judge_tiles(tiles, one, other, beside)
     found = find_regions(damage)
     put_in = added_weight(other, alignment)

@@ -1,6 +1,6 @@
 """Damaged tiles that lie together, as boxes."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 import numpy as np
@@ -32,6 +32,8 @@ class Region:
         w: how wide it is.
         h: how high it is.
         kind: what became of most of it.
+        drawn: share of its tiles in which something is drawn in the seen picture.
+        empty: share of its tiles in which nothing is drawn in the shown one.
     """
 
     x: int
@@ -39,6 +41,8 @@ class Region:
     w: int
     h: int
     kind: Kind
+    drawn: float = 0.0
+    empty: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +79,17 @@ def find_regions(damage: Damage) -> Regions:
     edges = _edges(own, rows, columns, count)
     covering = _covering(tallies, sizes, edges, damaged.shape)
     order = np.argsort(-weights, kind="stable")[:MOST_REGIONS]
+    drawn, full = (
+        np.bincount(own[weight[damaged] == 1], minlength=count) / sizes
+        for weight in (damage.weight_seen, damage.weight_shown)
+    )
     boxes = tuple(
-        _region(edges[at], tallies[at], covered=bool(covering[at])) for at in order.tolist()
+        replace(
+            _region(edges[at], tallies[at], covered=bool(covering[at])),
+            drawn=round(float(drawn[at]), 2),
+            empty=round(1 - float(full[at]), 2),
+        )
+        for at in order.tolist()
     )
     covered = damaged & np.concatenate(([False], covering))[labels]
     return Regions(boxes, float(sizes.max()) / damaged.size, covered)

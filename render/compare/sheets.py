@@ -1,4 +1,4 @@
-"""A picture as it is compared: as high and wide as whole tiles, and which colour its ground has."""
+"""A picture as it is compared: its brightness and its colours, as high and wide as whole tiles."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,9 +14,37 @@ BLOCK_PX = 4  # colour is compared in blocks: eyes see less of it than of bright
 CHUNK_TILES = 8  # rows of tiles that are worked on together, so that they fit a processor's cache
 
 Grey = NDArray[np.uint8]
-Bytes = NDArray[np.uint8]
 Floats = NDArray[np.float32]
 Flags = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Rows of a picture.
+
+    Attributes:
+        grey: how bright each pixel is, 0 to 255: the Y of YCbCr.
+        hues: mean colour of each `BLOCK_PX` pixels of a row, YCbCr.
+    """
+
+    grey: Grey
+    hues: Pixels
+
+    def part(self, first: int, end: int) -> "Rows":
+        """The rows from one to before another."""
+        return Rows(self.grey[first:end], self.hues[first:end])
+
+    def blank(self, height: int, ground: tuple[int, int, int]) -> "Rows":
+        """As wide, of that height, and nothing but ground."""
+        grey = np.full((height, self.grey.shape[1]), ground[0], np.uint8)
+        hues = np.empty((height, *self.hues.shape[1:]), np.uint8)
+        hues[:] = ground
+        return Rows(grey, hues)
+
+    def equals(self, other: "Rows") -> bool:
+        """Whether all are the same."""
+        same_grey = self.grey is other.grey or np.array_equal(self.grey, other.grey)
+        return same_grey and (self.hues is other.hues or np.array_equal(self.hues, other.hues))
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,13 +52,13 @@ class Sheet:
     """A picture, set on its own ground so that its sides are whole tiles.
 
     Attributes:
-        pixels: rows by columns by RGB.
+        rows: all of them.
         height: of the picture itself; below are rows of ground.
         width: of the picture itself.
-        ground: the colour that most of the page has, RGB.
+        ground: the colour that most of the page has, YCbCr.
     """
 
-    pixels: Pixels
+    rows: Rows
     height: int
     width: int
     ground: tuple[int, int, int]
@@ -38,7 +66,7 @@ class Sheet:
     @property
     def tiles(self) -> tuple[int, int]:
         """Rows and columns of tiles."""
-        return self.pixels.shape[0] // TILE_PX, self.pixels.shape[1] // TILE_PX
+        return self.rows.grey.shape[0] // TILE_PX, self.rows.grey.shape[1] // TILE_PX
 
 
 def sheet_of(pixels: Pixels, width: int) -> Sheet:
@@ -46,29 +74,40 @@ def sheet_of(pixels: Pixels, width: int) -> Sheet:
     height, own = pixels.shape[:2]
     ground = ground_of(pixels)
     size = (_whole(height), _whole(max(width, own)))
-    if size == (height, own):
-        return Sheet(pixels, height, own, ground)
-    larger = np.empty((*size, 3), np.uint8)
-    larger[:height, :own] = pixels
-    larger[height:] = ground
-    larger[:height, own:] = ground
-    return Sheet(larger, height, own, ground)
+    if size != (height, own):
+        larger = np.empty((*size, 3), np.uint8)
+        larger[:height, :own] = pixels
+        larger[height:] = ground
+        larger[:height, own:] = ground
+        pixels = larger
+    return Sheet(rows_of(pixels), height, own, _ycbcr(ground))
 
 
-def greys(pixels: Pixels) -> Grey:
-    """How bright each pixel is: the Y of YIQ, from 0 to 255."""
-    return np.asarray(Image.fromarray(pixels).convert("L"))
+def rows_of(pixels: Pixels) -> Rows:
+    """Brightness and colours of pixels, RGB, whose sides are whole tiles."""
+    grey = np.empty(pixels.shape[:2], np.uint8)
+    hues = np.empty((len(pixels), pixels.shape[1] // BLOCK_PX, 3), np.uint8)
+    step = CHUNK_TILES * TILE_PX
+    for first in range(0, len(pixels), step):
+        part = Image.fromarray(pixels[first : first + step])
+        grey[first : first + step] = np.asarray(part.convert("L"))
+        hues[first : first + step] = np.asarray(part.reduce((BLOCK_PX, 1)).convert("YCbCr"))
+    return Rows(grey, hues)
 
 
 def ground_of(pixels: Pixels) -> tuple[int, int, int]:
-    """The commonest colour of a sample of the pixels."""
+    """The commonest colour of a sample of the pixels, RGB."""
     height, width = pixels.shape[:2]
-    few = pixels[:: max(1, height // 200) | 1, :: max(1, width // 200) | 1].reshape(-1, 3)
-    keys = (few.astype(np.int32) >> 2) @ np.array([1 << 12, 1 << 6, 1], np.int32)
-    found, counts = np.unique(keys, return_counts=True)
-    alike = few[keys == found[int(np.argmax(counts))]]
-    red, green, blue = (int(each) for each in np.median(alike, axis=0))
+    few = pixels[:: max(1, height // 150) | 1, :: max(1, width // 150) | 1].reshape(-1, 3)
+    keys = (few >> 2).astype(np.int32) @ np.array([1 << 12, 1 << 6, 1], np.int32)
+    alike = few[keys == np.bincount(keys).argmax()]
+    red, green, blue = alike.mean(0).round().astype(int).tolist()
     return red, green, blue
+
+
+def _ycbcr(colour: tuple[int, int, int]) -> tuple[int, int, int]:
+    bright, blue, red = Image.new("RGB", (1, 1), colour).convert("YCbCr").tobytes()
+    return bright, blue, red
 
 
 def chunks(rows: int) -> Iterator[tuple[int, int]]:

@@ -79,15 +79,22 @@ def test_a_check_that_cannot_be_read_is_told(changed: dict[str, object]) -> None
         parse_check(json.dumps(document).encode())
 
 
-def test_only_what_is_broken_is_moved_back() -> None:
-    """Further when something better is known."""
+def test_what_is_broken_is_moved_back() -> None:
+    """And further, whatever it is, when something better is known."""
     found = [
         penalty(Check("p", "u", "", "images", "", "", verdict, better=better))
         for verdict in Verdict
         for better in ("", "q")
     ]
 
-    assert found == [0, 0, 0, 0, 0, 0, 1, 2]
+    assert found == [0, 2, 0, 2, 0, 2, 1, 2]
+
+
+def test_what_a_person_finds_good_is_not_moved_back() -> None:
+    """Whatever a machine has found better."""
+    check = Check("p", "u", "", "images", "", "", Verdict.GOOD, Judge.PERSON, better="q")
+
+    assert penalty(check) == 0
 
 
 @pytest.mark.parametrize("page_id", ["../x", "", "a/b", "a.b", "é"])

@@ -7,6 +7,7 @@ _COMMANDS = {
     "baseline": "crawler.cli.qa.baseline",
     "compare": "crawler.cli.qa.compare",
     "drift": "crawler.cli.qa.drift",
+    "repair": "crawler.cli.qa.repair",
 }
 
 command = LazyGroupWithDefault(

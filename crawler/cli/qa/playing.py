@@ -3,7 +3,7 @@
 import asyncio
 import re
 import socket
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import ExitStack, asynccontextmanager, closing, contextmanager
 from dataclasses import dataclass
 from urllib.parse import urlsplit
@@ -12,6 +12,7 @@ from core.clock import Clock
 from core.errors import UnavailableError
 from core.layout import Layout
 from core.pages import PageInfo
+from core.quality import LostPart
 from core.records import ArtifactKind
 from crawler.quality.checking import COMPARISON_VERSION
 from crawler.quality.looking import Address
@@ -92,6 +93,7 @@ async def playing(
             index_url=database_url,
             full=LOCAL if full else "",
             fonts=fonts,
+            signals=False,  # they are for the command around it
             cached=cached,
         )
     )
@@ -160,6 +162,11 @@ class CollectionPlayback:
             return None
         withheld = self._withheld(pages[0])
         return StoredPage(pages[0], withheld, self._address(pages[0]), self._store, self._records)
+
+    def lost(self, page: PageInfo) -> Sequence[LostPart]:
+        """What of the page the archive does not hold as it was captured."""
+        del page
+        return ()
 
     def original(self, url: str) -> str | None:
         """The archived URL that an address of playback stands for; None when it stands for none."""

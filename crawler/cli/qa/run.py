@@ -14,7 +14,7 @@ import click
 
 from core.clock import SystemClock
 from core.durations import parse_duration, parse_moment
-from core.errors import CollectionInUseError, InputError
+from core.errors import CollectionInUseError, InputError, WeboidError
 from core.layout import Layout
 from core.quality import Verdict
 from core.settings import Settings
@@ -265,14 +265,19 @@ class _Run:
             Stop(lambda: show.say("Stopping: what is begun is finished.")) as stop,
         ):
             tally = await self._check(show, stop)
-            unwritten = ""
+            unwritten, error = "", None
             if self._asked.records and not stop.at_once:
-                unwritten = await self._record(show)
+                try:
+                    unwritten = await self._record(show)
+                except WeboidError as failed:
+                    unwritten, error = str(failed), failed
         for url in self.missing:
             show.say(f"{url}: there is no capture with a copy.")
         for each in self.known:
             show.say(f"{each.check.url}: checked already, {each.verdict}; --again checks it again.")
         show.ended(tally, stopped=stop.event.is_set(), unrecorded=unwritten)
+        if error is not None:
+            raise error
         return self._exit(tally, is_stopped=stop.event.is_set())
 
     def _exit(self, tally: Tally, *, is_stopped: bool) -> Exit:

@@ -13,8 +13,7 @@ from sqlalchemy import Connection
 from core.clock import Clock
 from core.errors import TransientError
 from core.quality import Verdict
-from links.books.quality import CheckedPage, RepairState, checks_of, review
-from links.books.repairs import want_repair
+from links.books.quality import CheckedPage, RepairState, checks_of, review, want_repair
 from links.store.store import Store
 
 _PATIENCE_S = 5.0

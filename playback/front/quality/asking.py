@@ -65,7 +65,7 @@ def parse_filter(given: Mapping[str, str]) -> Filter:
         InputError: one of them names none.
     """
     named = {name: given.get(name, "").strip() for name in ("verdict", "class", "fault", "level")}
-    known = {
+    known: dict[str, set[str]] = {
         "verdict": {UNCHECKED, *filter(None, Verdict)},
         "class": {*filter(None, PageClass)},
         "fault": set(Fault),
@@ -130,10 +130,9 @@ def _host(text: str) -> str | None:
     text = text.strip()
     if not text:
         return None
+    is_host = len(text) <= _LONGEST_HOST and _HOST.fullmatch(text)
     try:
-        if len(text) > _LONGEST_HOST or ("://" not in text and not _HOST.fullmatch(text)):
-            raise BadUrlError("")
-        return locate(text if "://" in text else f"http://{text}/").host
+        return locate(f"http://{text}/" if is_host else text[:_LONGEST_HOST]).host
     except BadUrlError:
         raise InputError(noop("A host is named like www.example.org.")) from None
 

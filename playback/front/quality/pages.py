@@ -21,7 +21,6 @@ from starlette.routing import BaseRoute, Route
 from core.errors import InputError, TransientError, UnavailableError
 from core.quality import PICTURES, Fault, Verdict
 from links.books.quality import CheckedPage
-from links.reporters import Reporters
 from playback.addresses import Memento, Modifier, memento_path
 from playback.decisions.levels import Level
 from playback.front.headers import scripted_headers
@@ -39,12 +38,10 @@ from playback.front.quality.asking import (
 )
 from playback.front.quality.pictures import MEDIA_TYPE, Picture, Pictures
 from playback.front.quality.results import MOST_COUNTED, Result, Results
-from playback.front.quality.rights import CHALLENGE, Reviewers
-from playback.front.readers import neighbourhood
-from playback.front.registry.access import Door
+from playback.front.quality.rights import CHALLENGE, Gate
 from playback.front.registry.desk import NoRegistryError
 from playback.front.registry.people import BusyError
-from playback.front.saying.letters import Tokens, check_sender, read_letter
+from playback.front.saying.letters import check_sender, read_letter
 from playback.front.views import Means
 
 QUALITY_PATH = "/quality"
@@ -71,22 +68,13 @@ SAID = {
 class QualityPages:
     """The pages. Plain functions run in threads."""
 
-    def __init__(  # noqa: PLR0913 each is a part of its own
-        self,
-        results: Results,
-        pictures: Pictures,
-        acts: Acts,
-        reviewers: Reviewers,
-        reporters: Callable[[], Reporters],
-        door: Door,
-        means: Means,
+    def __init__(
+        self, results: Results, pictures: Pictures, acts: Acts, gate: Gate, means: Means
     ) -> None:
         self._results = results
         self._pictures = pictures
         self._acts = acts
-        self._reviewers = reviewers
-        self._reporters = reporters
-        self._door = door
+        self._gate = gate
         self._means = means
 
     def routes(self) -> list[BaseRoute]:
@@ -106,9 +94,9 @@ class QualityPages:
 
         def told() -> Response:
             question = parse_question(request.query_params)
-            self._count(request)
+            self._gate.count(request)
             found = self._results.listed(question)
-            is_reviewer = self._reviewers.name_of(request) is not None
+            is_reviewer = self._gate.name_of(request) is not None
             totals = self._results.totals(question.wanted, by_reviewer=is_reviewer)
             further = {"after": str(found.after)} if found.after is not None else {}
             return self._list(
@@ -136,9 +124,9 @@ class QualityPages:
 
     def sign_in(self, request: Request) -> Response:
         """Ask a browser for the token; lead who has it back to the list."""
-        if self._reviewers.name_of(request) is not None:
+        if self._gate.name_of(request) is not None:
             return RedirectResponse(here(QUALITY_PATH), 303)
-        headers = CHALLENGE if self._reviewers.token else {}
+        headers = CHALLENGE if self._gate.reviewers.token else {}
         return self._refused(401 if headers else 403, translate(_NO_RIGHT), headers)
 
     def picture(self, request: Request) -> Response:
@@ -168,13 +156,13 @@ class QualityPages:
     ) -> Response:
         names = request.path_params
         wanted = parse_filter(given)
-        self._count(request)
+        self._gate.count(request)
         result, others = self._results.one(names["page_id"], names["level"])
         # Where it stood before it was judged: from there a reviewer goes on.
         place = parse_from(given.get("at", "")) or result.row.place
         before, behind = self._results.neighbours(wanted, place)
         filters = filter_values(wanted)
-        name = self._reviewers.name_of(request)
+        name = self._gate.name_of(request)
         done = given.get("done", "")
         return self._render(
             "quality/one.html",
@@ -195,9 +183,9 @@ class QualityPages:
             here_again=self._result_address(result.row, filters, {"at": str(place)}),
             is_reviewer=name is not None,
             reviewer=name or "",
-            can_sign_in=bool(self._reviewers.token),
-            has_reviewers=self._reviewers.is_anybody,
-            token=self._token(request, result) if name is not None else "",
+            can_sign_in=bool(self._gate.reviewers.token),
+            has_reviewers=self._gate.reviewers.is_anybody,
+            token=self._gate.token(request, _purpose(result)) if name is not None else "",
             down=pressed(result.row),
             standing=standing_of(result.row),
             done=translate(SAID[Act(done)]) if done in set(Act) else "",
@@ -206,20 +194,17 @@ class QualityPages:
 
     def _done(self, request: Request, letter: Mapping[str, str]) -> Response:
         names = request.path_params
-        name = self._reviewers.name_of(request)
+        name = self._gate.name_of(request)
         if name is None:
             return self._refused(403, translate(_NO_RIGHT))
-        self._count(request)
+        self._gate.count(request)
         wanted = filter_values(parse_filter(letter))
         act = letter.get("act", "")
         if act not in set(Act):
             raise HTTPException(400)
         result, _ = self._results.one(names["page_id"], names["level"])
         place = parse_from(letter.get("at", "")) or result.row.place
-        addresses = neighbourhood(self._door.address_of(request))
-        now = self._means.clock.now().timestamp()
-        tokens = Tokens(self._reporters())
-        if not tokens.holds(letter.get("token", ""), _purpose(result), addresses, now):
+        if not self._gate.holds(request, letter.get("token", ""), _purpose(result)):
             if _wants_json(request):
                 return JSONResponse({"error": translate(_STALE)}, 403)
             return self._one(request, letter, 403, translate(_STALE))
@@ -272,11 +257,6 @@ class QualityPages:
     def _image(self, timestamp: str, uri: str) -> str:
         return self._means.replay_origin + memento_path(Memento(timestamp, Modifier.IMAGE, uri))
 
-    def _token(self, request: Request, result: Result) -> str:
-        addresses = neighbourhood(self._door.address_of(request))
-        now = self._means.clock.now().timestamp()
-        return Tokens(self._reporters()).make(_purpose(result), addresses, now)
-
     def _list(self, question: Question | None, code: int = 200, **values: Any) -> Response:
         nothing: dict[str, Any] = {
             "results": (), "totals": None, "is_first": True, "more": "", "error": "",
@@ -310,13 +290,17 @@ class QualityPages:
             text = translate(noop("The link registry cannot be read at the moment."))
             return self._refused(503, text, {"Retry-After": "30"})
 
-    def _refused(
-        self, code: int, text: str, headers: Mapping[str, str] | None = None
-    ) -> Response:
-        return self._render("quality/refused.html", code, headers, text=text, back=self._address({}))
+    def _refused(self, code: int, text: str, headers: Mapping[str, str] | None = None) -> Response:
+        return self._render(
+            "quality/refused.html", code, headers, text=text, back=self._address({})
+        )
 
     def _render(
-        self, template: str, code: int = 200, headers: Mapping[str, str] | None = None, **values: Any
+        self,
+        template: str,
+        code: int = 200,
+        headers: Mapping[str, str] | None = None,
+        **values: Any,
     ) -> Response:
         return self._means.render(
             template,
@@ -336,13 +320,6 @@ class QualityPages:
     def _result_address(self, row: CheckedPage, *values: Mapping[str, str]) -> str:
         path = here(f"{QUALITY_PATH}/{row.check.page_id}/{row.check.level}")
         return address(path, *values)
-
-    def _count(self, request: Request) -> None:
-        if self._reviewers.name_of(request) is not None:
-            return
-        wait = self._door.wait_s(request, self._means.clock.monotonic())
-        if wait:
-            raise BusyError(wait)
 
 
 def standing_of(row: CheckedPage) -> str:
@@ -367,5 +344,3 @@ def _purpose(result: Result) -> str:
 
 def _wants_json(request: Request) -> bool:
     return request.headers.get("accept", "").startswith("application/json")
-
-

@@ -17,12 +17,12 @@ from links.books.quality import (
     CheckedPage,
     Filter,
     Place,
+    ahead,
     checks_of,
     checks_of_urls,
     tally,
     worst,
 )
-from links.books.quality_stepping import ahead
 from links.store.statements import Reader
 from links.store.store import Store
 from playback.database import Database
@@ -35,6 +35,7 @@ from playback.front.registry.source import Source
 
 MOST_COUNTED = 1_000_000  # of each verdict
 _AT_ONCE = 200  # rows held against the index in one question
+_MANY = 1_000  # where all are wanted
 _ROUNDS = 20  # for one part of a list; then it is short, and goes on
 _MOST_HISTORY = 200
 _EVERYTHING = Filter()
@@ -109,6 +110,18 @@ class Results:
                     break
         return Listed(tuple(found), after)
 
+    def every(self, wanted: Filter) -> Iterator[Result]:
+        """All that is wanted, the worst first.
+
+        Raises:
+            NoRegistryError: there is none.
+        """
+        after: Place | None = None
+        with self.registry().snapshot() as reader:
+            while rows := worst(reader, wanted, after, _MANY):
+                yield from self._shown(rows)
+                after = rows[-1].place
+
     def one(self, page_id: str, level: str) -> tuple[Result, tuple[Result, ...]]:
         """The check of a page at a level, and those at its other levels.
 
@@ -168,9 +181,7 @@ class Results:
             for page_id, page in pages.items()
             if page.taken_down is None and page_id not in threatened and not self._is_listed(page)
         }
-        return [
-            Result(row, shown[row.check.page_id]) for row in rows if row.check.page_id in shown
-        ]
+        return [Result(row, shown[row.check.page_id]) for row in rows if row.check.page_id in shown]
 
     def _pages(self, page_ids: Sequence[str]) -> dict[str, Page]:
         """The pages of the index that have these identifiers, without those that are hidden."""

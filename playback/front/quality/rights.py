@@ -8,11 +8,17 @@ as ``Authorization: Bearer …`` or, in a browser, as the password of any name. 
 import base64
 import binascii
 import hmac
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from starlette.requests import Request
 
-from playback.front.readers import Network, Readers, within
+from core.clock import Clock
+from links.reporters import Reporters
+from playback.front.readers import Network, Readers, neighbourhood, within
+from playback.front.registry.access import Door
+from playback.front.registry.people import BusyError
+from playback.front.saying.letters import Tokens
 
 MOST_NAME = 255  # characters
 CHALLENGE = {"WWW-Authenticate": 'Basic realm="Weboid quality", charset="UTF-8"'}
@@ -49,6 +55,62 @@ class Reviewers:
         if self.token and same:
             return name[:MOST_NAME]
         return "" if within(self.readers.address_of(request), self.networks) else None
+
+
+class Gate:
+    """Holds the rules against requests, and makes and reads the tokens of forms. From any thread.
+
+    Args:
+        reviewers: who may judge.
+        reporters: makes what only this front can make.
+        door: how often others may ask.
+        clock: tells the time.
+    """
+
+    def __init__(
+        self, reviewers: Reviewers, reporters: Callable[[], Reporters], door: Door, clock: Clock
+    ) -> None:
+        self.reviewers = reviewers
+        self._reporters = reporters
+        self._door = door
+        self._clock = clock
+
+    def name_of(self, request: Request) -> str | None:
+        """What the reviewer says to be called, maybe nothing; None: who asks is no reviewer."""
+        return self.reviewers.name_of(request)
+
+    def count(self, request: Request) -> None:
+        """Count a question of somebody who is no reviewer.
+
+        Raises:
+            BusyError: those were too many.
+        """
+        if self.name_of(request) is None:
+            wait = self._door.wait_s(request, self._clock.monotonic())
+            if wait:
+                raise BusyError(wait)
+
+    def token(self, request: Request, purpose: str) -> str:
+        """What a form carries that this reviewer may send.
+
+        Raises:
+            UnavailableError: the key of tokens can neither be read nor made.
+        """
+        return Tokens(self._reporters()).make(purpose, self._range(request), self._now())
+
+    def holds(self, request: Request, token: str, purpose: str) -> bool:
+        """Whether a form carries what was made for it, a while ago at most.
+
+        Raises:
+            UnavailableError: the key of tokens can neither be read nor made.
+        """
+        return Tokens(self._reporters()).holds(token, purpose, self._range(request), self._now())
+
+    def _range(self, request: Request) -> str:
+        return neighbourhood(self._door.address_of(request))
+
+    def _now(self) -> float:
+        return self._clock.now().timestamp()
 
 
 def _basic(said: str) -> tuple[str, str]:

@@ -1,5 +1,6 @@
 """What is said of a check, in the reader's language."""
 
+import unicodedata
 from collections.abc import Mapping
 from typing import Final
 
@@ -57,6 +58,7 @@ REPAIRS: Final[Mapping[RepairState, str]] = {
     RepairState.DONE_NOT_BETTER: noop("It was captured again, but that is no better."),
     RepairState.FAILED: noop("It could not be captured again."),
 }
+_UNSEEN = frozenset({"Cc", "Cf", "Cs"})  # Unicode's categories
 _LOST = {
     "missing": noop("not in the archive"),
     "digest": noop("not what was captured"),
@@ -93,10 +95,19 @@ def lost(part: LostPart) -> str:
     return translate(_LOST[name]) if name in _LOST else part.reason
 
 
+def plain(text: str) -> str:
+    r"""A text of the web without letters that turn or hide others: each is a mark in its place.
+
+    >>> plain("a\u202eb") == "a\ufffdb"
+    True
+    """
+    return "".join("\ufffd" if unicodedata.category(char) in _UNSEEN else char for char in text)
+
+
 def share(score: float | None) -> str:
     """A score as people read it: whole per cent, cut off, so that 100 means that nothing differs.
 
     >>> share(0.999), share(1.0), share(None)
-    ('99', '100', '–')
+    ('99', '100', '-')
     """
-    return "–" if score is None else str(int(score * 100 + 1e-9))
+    return "-" if score is None else str(int(score * 100 + 1e-9))

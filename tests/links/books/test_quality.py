@@ -16,6 +16,7 @@ from links.books.quality import (
     Filter,
     Place,
     RepairState,
+    ahead,
     already_checked,
     awaiting_repair,
     checks_of,
@@ -387,9 +388,15 @@ def test_pages_of_any_list_are_the_list_in_its_order(store: Store, wanted: Filte
             after = page[-1].place
         counted = tally(reader, wanted)
         bounded = tally(reader, wanted, limit=2)
+        back: list[CheckedPage] = []
+        before: Place | None = Place(3, 1.0, "~", "~")
+        while before is not None and (page := ahead(reader, wanted, before, limit=5)):
+            back += page
+            before = page[-1].place
 
     expected = sorted((row for row in rows if _is_wanted(row, wanted)), key=lambda row: row.place)
     assert found == expected
+    assert back == expected[::-1]
     assert sum(counted.values()) == len(expected)
     assert all(
         count == sum(row.verdict is each for row in expected) for each, count in counted.items()

@@ -1,0 +1,185 @@
+"""Which parts of a page that came at its capture do not come at playback; pure, by URL and never by count.
+
+Two things are told. A part that the copy asks for, that came then and does not come now, is lost: that is
+certain. A part that came then and that the copy does not even ask for is most often no loss: a script
+took it away again, or it was loaded for later. So it counts only where the copy asks for next to nothing
+of the sort: then it is the names of the parts that are gone.
+
+What the page got no answer for at capture is no loss, whatever playback says to it.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from core.errors import BadUrlError
+from core.pages import PageResource
+from core.quality import LostPart
+from core.urls import identity_key
+from render.network import RequestLog
+
+# What each level of playback loads, in the browser's words; of other kinds nothing is missed.
+KINDS: Mapping[str, frozenset[str]] = MappingProxyType(
+    {
+        "text": frozenset[str](),
+        "limited": frozenset[str](),
+        "html": frozenset({"Stylesheet"}),
+        "images": frozenset({"Stylesheet", "Image"}),
+        "full": frozenset({"Stylesheet", "Image", "Script"}),
+    }
+)
+_KEPT = frozenset({"response", "revisit"})
+_WEIGHTS = {"Document": 8.0, "Stylesheet": 4.0, "Script": 2.0, "Media": 2.0, "Image": 1.0}
+_OF_OTHERS = 0.5
+# A tracking pixel or a bullet: a picture that came with its head in so few bytes.
+_TINY_BYTES = 600
+_OF_TINY = 0.05
+_LARGE_BYTES = 10_000  # a picture of so many weighs as much as any
+_OF_SMALL = 0.25
+_OF_UNASKED = 0.5  # that these are missed is a guess
+_FEW = 0.25  # of the parts of a kind: next to none
+# The page itself took it back: a source that was replaced, a frame that was removed.
+_TAKEN_BACK = frozenset({"net::ERR_ABORTED", "detached"})
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A part of a page, as it was asked for once.
+
+    Attributes:
+        url: the archived one, also at playback; without its fragment.
+        kind: the browser's word: Document, Stylesheet, Image, ….
+        status: HTTP status; None when no response came.
+        failed: why it failed or was not kept; empty when it did not and was.
+        size: bytes on the wire; None when nobody counted.
+        initiator: what made the request: parser, script, preload, other, …
+    """
+
+    url: str
+    kind: str = ""
+    status: int | None = None
+    failed: str = ""
+    size: int | None = None
+    initiator: str = ""
+
+    @property
+    def came(self) -> bool:
+        """Whether there is something to show."""
+        return self.status is not None and self.status < 400 and not self.failed
+
+
+def part_seen(resource: PageResource) -> Part:
+    """A request of a page's manifest; what was not kept has failed."""
+    kept = resource.kept in _KEPT
+    return Part(
+        resource.url,
+        resource.resource_type,
+        resource.status,
+        "" if kept else resource.reason or resource.kept,
+        resource.wire_bytes,
+        resource.initiator,
+    )
+
+
+def part_shown(url: str, request: RequestLog) -> Part:
+    """A request of a copy; `url` is the archived one that its address stands for."""
+    return Part(url, request.resource_type, request.status, request.failed, request.wire_bytes)
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceComparison:
+    """Which of the parts of a page its copy gets.
+
+    Attributes:
+        score: share of the parts by weight, from 0 to 1: a style sheet weighs as much as four large pictures
+            and as eighty that are tiny. 1 when the copy needs none.
+        seen: parts that came at capture and that the copy needs.
+        shown: of these, those that came at playback.
+        lost: the others, the heaviest first. Reasons: ``status: 404``, ``failed: net::ERR_FAILED``,
+            ``unanswered``, ``unasked``.
+        lost_sheets: how many of these are style sheets.
+    """
+
+    score: float
+    seen: int
+    shown: int
+    lost: tuple[LostPart, ...]
+    lost_sheets: int = 0
+
+
+def compare_resources(
+    seen: Iterable[Part], shown: Iterable[Part], *, level: str = "images"
+) -> ResourceComparison:
+    """Which parts that were `seen` at capture are `shown` at playback.
+
+    Args:
+        seen: what the page asked for at its capture.
+        shown: what its copy asked for.
+        level: of the copy; a name among `KINDS`.
+    """
+    had, asked = _by_url(seen), _by_url(shown)
+    needed = {key: _weight(part) for key, part in had.items() if part.came and key in asked}
+    reasons = {key: reason for key in needed if (reason := _reason(asked[key]))}
+    for key, part in _unasked(had, asked, KINDS.get(level, frozenset())):
+        needed[key] = _OF_UNASKED * _weight(part)
+        reasons[key] = "unasked"
+    lost = sorted(reasons, key=lambda key: -needed[key])
+    weight = sum(needed.values())
+    gone = sum(needed[key] for key in lost)
+    return ResourceComparison(
+        score=round(1 - gone / weight, 4) if weight else 1.0,
+        seen=len(needed),
+        shown=len(needed) - len(lost),
+        lost=tuple(LostPart(had[key].url, reasons[key]) for key in lost),
+        lost_sheets=sum(had[key].kind == "Stylesheet" for key in lost),
+    )
+
+
+def _by_url(parts: Iterable[Part]) -> dict[str, Part]:
+    """The parts by what makes two spellings one URL; of one that was asked for often, the best."""
+    found: dict[str, Part] = {}
+    for part in parts:
+        key = _key(part.url)
+        if key not in found or (part.came and not found[key].came):
+            found[key] = part
+    return found
+
+
+def _key(url: str) -> str:
+    try:
+        return identity_key(url)
+    except BadUrlError:
+        return url
+
+
+def _weight(part: Part) -> float:
+    weight = _WEIGHTS.get(part.kind, _OF_OTHERS)
+    if part.kind != "Image" or not part.size:
+        return weight
+    if part.size <= _TINY_BYTES:
+        return _OF_TINY
+    return min(weight, _OF_SMALL + (1 - _OF_SMALL) * part.size / _LARGE_BYTES)
+
+
+def _reason(part: Part) -> str:
+    """Why the part does not come at playback; empty when it does, or nobody waited for it."""
+    if part.came or part.failed in _TAKEN_BACK:
+        return ""
+    if part.status is not None and part.status >= 400:
+        return f"status: {part.status}"
+    return f"failed: {part.failed}" if part.failed else "unanswered"
+
+
+def _unasked(
+    had: Mapping[str, Part], asked: Mapping[str, Part], kinds: Iterable[str]
+) -> Iterable[tuple[str, Part]]:
+    """Parts that the page's own markup named at capture, of kinds of which the copy asks for few."""
+    for kind in kinds:
+        named = {
+            key: part
+            for key, part in had.items()
+            if part.kind == kind and part.initiator == "parser" and part.came
+        }
+        missed = {key: part for key, part in named.items() if key not in asked}
+        if named and 1 - len(missed) / len(named) < _FEW:
+            yield from missed.items()

@@ -1,0 +1,141 @@
+"""Of two captures of a URL the better one is offered; whatever they are, one is."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from core.classes import PageClass
+from core.quality import Check, Fault, Verdict
+from crawler.quality.choosing import Choice, Side, choose
+from links.books.quality_rows import RepairState
+
+OLD = Check("old", "https://a.example/", "2026-01-01T00:00:00Z", "images", "2026-01-02T00:00:00Z",
+            "1", Verdict.BROKEN, score=0.4, faults=(Fault.LOST,))  # fmt: skip
+NEW = replace(OLD, page_id="new", captured_at="2026-01-03T00:00:00Z")
+
+sides = st.builds(
+    lambda verdict, score, kind, status, faults: Side(
+        replace(OLD, verdict=verdict, score=score, faults=tuple(faults)), kind, status
+    ),
+    st.sampled_from(Verdict),
+    st.none() | st.floats(0, 1),
+    st.sampled_from(PageClass),
+    st.sampled_from((None, 200, 404, 503)),
+    st.sets(st.sampled_from(Fault)),
+)
+
+
+def offered(old: Side, new: Side, choice: Choice) -> str:
+    """The capture that readers are offered after the choice was written down."""
+    if choice.state is RepairState.DONE_BETTER:
+        old = replace(old, check=replace(old.check, better="new"))
+    if choice.old_stays:
+        new = replace(new, check=replace(new.check, better="old"))
+    return "new" if new.offered <= old.offered else "old"
+
+
+def side(check: Check, page_class: PageClass = PageClass.OK, status: int = 200) -> Side:
+    return Side(check, page_class, status)
+
+
+def test_a_good_new_capture_takes_the_place_of_a_broken_one() -> None:
+    """That is what a repair is for."""
+    old, new = side(OLD), side(replace(NEW, verdict=Verdict.GOOD))
+    choice = choose(old, new)
+
+    assert choice.state is RepairState.DONE_BETTER
+    assert offered(old, new, choice) == "new"
+
+
+@pytest.mark.parametrize(
+    ("page_class", "status"),
+    [
+        (PageClass.HTTP_ERROR, 404),
+        (PageClass.SOFT_404, 200),
+        (PageClass.CONSENT_WALL, 200),
+        (PageClass.LOGIN_WALL, 200),
+        (PageClass.PARKED, 200),
+        (PageClass.NEAR_EMPTY, 200),
+    ],
+)
+def test_another_page_never_takes_the_place_of_the_page(page_class: PageClass, status: int) -> None:
+    """A broken copy may be the best there is, however faithful that of an error page."""
+    old, new = side(OLD), side(replace(NEW, verdict=Verdict.GOOD), page_class, status)
+    choice = choose(old, new)
+
+    assert choice.state is RepairState.DONE_NOT_BETTER
+    assert offered(old, new, choice) == "old"
+
+
+def test_a_check_for_robots_is_no_capture() -> None:
+    """It fails, and the old one stays as it is."""
+    new = side(replace(NEW, verdict=Verdict.GOOD), PageClass.CHALLENGE, 403)
+
+    assert choose(side(OLD), new).state is RepairState.FAILED
+
+
+def test_the_page_takes_the_place_of_an_error_page() -> None:
+    """Even of one that is shown well: somebody asked for another capture."""
+    old = side(replace(OLD, verdict=Verdict.GOOD), PageClass.HTTP_ERROR, 503)
+    new = side(replace(NEW, verdict=Verdict.DOUBTFUL))
+    choice = choose(old, new)
+
+    assert choice.state is RepairState.DONE_BETTER
+    assert offered(old, new, choice) == "new"
+
+
+def test_two_that_are_broken_alike_are_a_fault_of_playback() -> None:
+    """The reviewer is told so, and readers keep the one they had."""
+    old, new = side(OLD), side(NEW)
+    choice = choose(old, new)
+
+    assert (choice.state, choice.old_stays) == (RepairState.DONE_NOT_BETTER, True)
+    assert choice.reason == "Captured again, no better: a fault of playback (lost)."
+    assert offered(old, new, choice) == "old"
+
+
+def test_an_archive_that_is_damaged_twice_is_no_fault_of_playback() -> None:
+    """Playback cannot show what is not there."""
+    damaged = (Fault.LOST, Fault.DAMAGED)
+    choice = choose(side(replace(OLD, faults=damaged)), side(replace(NEW, faults=damaged)))
+
+    assert choice.reason == "Captured again, no better."
+
+
+def test_of_two_broken_ones_that_which_shows_more_is_offered() -> None:
+    """Some of a page is better than less of it."""
+    old, new = side(OLD), side(replace(NEW, score=0.6))
+    choice = choose(old, new)
+
+    assert choice.state is RepairState.DONE_BETTER
+    assert "20%" in choice.reason
+    assert "still broken" in choice.reason
+    assert offered(old, new, choice) == "new"
+
+
+@settings(deadline=None)
+@given(sides, sides)
+def test_what_is_said_is_what_readers_get(old: Side, new: Side) -> None:
+    """Better: the new one is offered. Not better: never a worse one than before."""
+    choice = choose(old, new)
+    found = offered(old, new, choice)
+
+    if choice.state is RepairState.DONE_BETTER:
+        assert found == "new"
+    elif choice.state is RepairState.FAILED:
+        assert new.page_class is PageClass.CHALLENGE
+    elif (new.rank, new.check.verdict) != (
+        old.rank,
+        old.check.verdict,
+    ) or new.check.verdict is Verdict.BROKEN:
+        assert found == "old"
+    assert choice.reason.endswith(".")
+
+
+@settings(deadline=None)
+@given(sides)
+def test_a_capture_is_not_better_than_itself(one: Side) -> None:
+    """The same again repairs nothing."""
+    assert choose(one, one).state is not RepairState.DONE_BETTER

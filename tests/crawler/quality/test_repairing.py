@@ -1,0 +1,383 @@
+"""Where a repair stands, in a real frontier and a real registry; visits and checks are acted."""
+
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from core.classes import PageClass
+from core.layout import Layout
+from core.pages import Outcome, PageInfo
+from core.quality import Check, Fault, Verdict
+from core.settings import PolitenessSettings, Settings
+from core.timestamps import warc_date
+from crawler.composing import turns_for
+from crawler.events import PageRepaired
+from crawler.frontier.base import Frontier, ItemRecord, ItemState, NewItem
+from crawler.quality.repairing import Bench, Repairs
+from crawler.repairs import read_repairs
+from links.books.quality import (
+    CheckedPage,
+    RepairState,
+    checks_of,
+    keep_checks,
+    review,
+    want_repair,
+)
+from links.store.store import Store, open_store
+from tests.crawler.frontier.conftest import NewPlace
+
+NOW = datetime(2026, 11, 22, 12, 0, tzinfo=UTC)
+URL = "https://a.example/page"
+
+
+class Killed(BaseException):
+    """The process dies here."""
+
+
+class Workshop:
+    """Repairs of one collection, whose visits and checks are acted.
+
+    Attributes:
+        shown: the verdict and score that a check of a capture finds, by page id.
+        told: how repairs ended.
+    """
+
+    def __init__(self, frontier: Frontier, store: Store) -> None:
+        self.frontier = frontier
+        self.store = store
+        self.manifests: dict[str, PageInfo] = {}
+        self.shown: dict[str, tuple[Verdict, float]] = {}
+        self.told: list[PageRepaired] = []
+        self.checks = 0
+        self._seconds = 0.0
+        self.repairs = Repairs(
+            Bench(
+                store,
+                frontier,
+                turns_for(Settings()),
+                self.manifests.get,
+                self.check,
+                {"images"},
+                self,
+                self.told.append,
+            )
+        )
+
+    def now(self) -> datetime:
+        """The time goes on with each look."""
+        self._seconds += 1
+        return NOW + timedelta(seconds=self._seconds)
+
+    def monotonic(self) -> float:
+        """The seconds."""
+        return self._seconds
+
+    async def check(self, page: PageInfo, level: str) -> CheckedPage:
+        """Find what is to be found, and keep it."""
+        self.checks += 1
+        verdict, score = self.shown[page.page_id]
+        return self.found(page.page_id, page.url, verdict, score, page.page_class, level)
+
+    def found(
+        self,
+        page_id: str,
+        url: str = URL,
+        verdict: Verdict = Verdict.BROKEN,
+        score: float = 0.3,
+        page_class: PageClass = PageClass.OK,
+        level: str = "images",
+    ) -> CheckedPage:
+        """A check's row, kept."""
+        now = self.now()
+        faults = (Fault.LOST,) if verdict is Verdict.BROKEN else ()
+        check = Check(
+            page_id, url, warc_date(NOW), level, warc_date(now), "1", verdict,
+            score=score, faults=faults,
+        )  # fmt: skip
+        row = CheckedPage(check, "a.example", page_class)
+        with self.store.writing() as rows:
+            keep_checks(rows, [row], now)
+        return self.row(page_id)
+
+    def row(self, page_id: str) -> CheckedPage:
+        """What the registry says."""
+        with self.store.reading() as rows:
+            (found,) = checks_of(rows, [page_id])
+        return found
+
+    def item(self, url: str = URL) -> ItemRecord:
+        """What the frontier says."""
+        record = self.frontier.find(url)
+        assert record is not None
+        return record
+
+    def visit(
+        self,
+        outcome: Outcome = Outcome.COMPLETE,
+        *,
+        verdict: Verdict = Verdict.GOOD,
+        score: float = 1.0,
+        **facts: Any,
+    ) -> str:
+        """Visit what waits, and keep a manifest; the page's id."""
+        (item,) = self.frontier.claim(now=self.now(), worker="w")
+        facts = {"page_class": PageClass.OK, "status": 200, **facts}
+        page = PageInfo(item.id, item.url, item.url, warc_date(NOW), outcome, **facts)
+        self.manifests[item.id] = page
+        self.shown[item.id] = (verdict, score)
+        if outcome is Outcome.SKIPPED:
+            self.frontier.skip(item, now=self.now(), reason=page.reason)
+        else:
+            self.frontier.complete(item, now=self.now(), outcome=str(outcome))
+        return item.id
+
+    def captured(self, url: str = URL, **facts: Any) -> str:
+        """A page that was archived, and whose copy is broken."""
+        self.frontier.add([NewItem(url, hops=2, via="https://a.example/")], now=self.now())
+        page_id = self.visit(**facts)
+        self.found(page_id, url)
+        return page_id
+
+
+@pytest.fixture
+def workshop(new_place: NewPlace, tmp_path: Path) -> Iterator[Workshop]:
+    """With every implementation of the frontier."""
+    politeness = PolitenessSettings(min_delay_s=0.0, max_delay_s=0.0)
+    store = open_store(Layout(tmp_path))
+    with new_place().open(politeness) as frontier:
+        yield Workshop(frontier, store)
+    store.close()
+
+
+async def test_what_is_broken_is_captured_again_and_the_better_one_is_known(
+    workshop: Workshop,
+) -> None:
+    """The item keeps its place in the crawl; its visit is a repair, with a bucket of its own."""
+    old = workshop.captured()
+
+    added = await workshop.repairs.begin(10)
+
+    assert (added.requeued, workshop.item().state) == (1, ItemState.QUEUED)
+    assert (workshop.item().item.hops, workshop.item().item.via) == (2, "https://a.example/")
+    (order,) = read_repairs(workshop.frontier).values()
+    assert (order.page_id, order.bucket.startswith("repair-")) == (old, True)
+    assert workshop.repairs.waiting() == 1
+
+    new = workshop.visit()
+    assert await workshop.repairs.finish() == 1
+
+    row = workshop.row(old)
+    assert (row.repair, row.repair_page_id) == (RepairState.DONE_BETTER, new)
+    assert row.check.better == new
+    assert "Captured again, and better" in row.check.reason
+    assert read_repairs(workshop.frontier) == {}
+    assert [each.state for each in workshop.told] == ["done-better"]
+
+
+async def test_a_capture_is_repaired_once(workshop: Workshop) -> None:
+    """Not again by the next run, nor when it is found broken anew."""
+    old = workshop.captured()
+    await workshop.repairs.begin(10)
+    workshop.visit(verdict=Verdict.BROKEN, score=0.3)
+    await workshop.repairs.finish()
+    workshop.found(old)
+
+    again = await workshop.repairs.begin(10)
+
+    assert (again.added, again.requeued) == (0, 0)
+    assert workshop.item().state is ItemState.DONE
+
+
+async def test_a_repair_is_not_repaired(workshop: Workshop) -> None:
+    """Both are broken: the reviewer is told that playback is at fault, and the old one stays."""
+    old = workshop.captured()
+    await workshop.repairs.begin(10)
+    new = workshop.visit(verdict=Verdict.BROKEN, score=0.3)
+    await workshop.repairs.finish()
+
+    assert "a fault of playback" in workshop.row(old).check.reason
+    assert workshop.row(new).check.better == old
+    assert workshop.row(new).repair is RepairState.NONE
+    assert workshop.repairs.wanted(10) == []
+
+
+@pytest.mark.parametrize(
+    ("outcome", "facts", "state"),
+    [
+        (Outcome.FAILED, {"reason": "net::ERR_CONNECTION_REFUSED"}, RepairState.FAILED),
+        (Outcome.SKIPPED, {"reason": "noarchive: the page"}, RepairState.FAILED),
+        (Outcome.COMPLETE, {"page_class": PageClass.CHALLENGE}, RepairState.FAILED),
+        (
+            Outcome.COMPLETE,
+            {"page_class": PageClass.HTTP_ERROR, "status": 404},
+            RepairState.DONE_NOT_BETTER,
+        ),
+    ],
+)
+async def test_where_the_site_gives_nothing_better_the_old_capture_stays(
+    workshop: Workshop, outcome: Outcome, facts: dict[str, Any], state: RepairState
+) -> None:
+    """As it was, and the reason is told."""
+    old = workshop.captured()
+    await workshop.repairs.begin(10)
+    workshop.visit(outcome, **facts)
+
+    await workshop.repairs.finish()
+
+    row = workshop.row(old)
+    assert (row.repair, row.check.better) == (state, "")
+    assert facts.get("reason", "") in workshop.told[0].reason
+    assert workshop.told[0].reason in row.check.reason
+
+
+async def test_a_visit_that_a_rule_refused_ends_the_repair(workshop: Workshop) -> None:
+    """There is no manifest: the frontier's books say why."""
+    old = workshop.captured()
+    await workshop.repairs.begin(10)
+    (item,) = workshop.frontier.claim(now=workshop.now(), worker="w")
+    workshop.frontier.skip(item, now=workshop.now(), reason="robots: / is disallowed")
+
+    await workshop.repairs.finish()
+
+    assert workshop.row(old).repair is RepairState.FAILED
+    assert "robots: / is disallowed" in workshop.told[0].reason
+
+
+async def test_a_repair_whose_visit_is_to_come_stays_begun(workshop: Workshop) -> None:
+    """Whoever comes after the visit finishes it."""
+    old = workshop.captured()
+    await workshop.repairs.begin(10)
+
+    assert await workshop.repairs.finish() == 0
+    assert workshop.row(old).repair is RepairState.BEGUN
+
+
+async def test_two_broken_captures_of_a_url_share_a_visit(workshop: Workshop) -> None:
+    """The site is asked once."""
+    first = workshop.captured()
+    workshop.frontier.add([NewItem(URL)], now=workshop.now(), again=timedelta(0))
+    second = workshop.visit()
+    workshop.found(second)
+
+    added = await workshop.repairs.begin(10)
+    new = workshop.visit()
+    await workshop.repairs.finish()
+
+    assert added.requeued == 1
+    assert {workshop.row(each).repair_page_id for each in (first, second)} == {new}
+    assert workshop.repairs.begun() == []
+
+
+async def test_a_person_says_what_is_to_be_captured_again(workshop: Workshop) -> None:
+    """By calling a copy bad that the machine finds good, or by asking for it, tried before or not."""
+    page_id = workshop.captured()
+    workshop.found(page_id, verdict=Verdict.GOOD, score=1.0)
+    assert workshop.repairs.wanted(10) == []
+
+    with workshop.store.writing() as rows:
+        review(rows, page_id, "images", Verdict.BROKEN, by="Ada", now=workshop.now())
+    await workshop.repairs.begin(10)
+    workshop.visit()
+    await workshop.repairs.finish()
+
+    assert workshop.row(page_id).repair is RepairState.DONE_BETTER
+    with workshop.store.writing() as rows:
+        want_repair(rows, page_id, "images", now=workshop.now())
+
+    assert (await workshop.repairs.begin(10)).requeued == 1
+
+
+async def test_a_run_begins_no_more_than_it_may(workshop: Workshop) -> None:
+    """The others wait for the next one."""
+    for number in range(3):
+        workshop.captured(f"{URL}/{number}")
+
+    assert (await workshop.repairs.begin(2)).requeued == 2
+    assert len(workshop.repairs.wanted(10)) == 1
+
+
+async def test_a_page_that_is_being_visited_is_left_to_the_next_run(workshop: Workshop) -> None:
+    """That visit is no repair: it shares payloads with what is damaged."""
+    old = workshop.captured()
+    workshop.frontier.add([NewItem(URL)], now=workshop.now(), again=timedelta(0))
+    workshop.frontier.claim(now=workshop.now(), worker="w")
+
+    await workshop.repairs.begin(10)
+
+    assert workshop.row(old).repair is RepairState.WANTED
+    assert read_repairs(workshop.frontier) == {}
+
+
+async def test_what_is_no_web_address_cannot_be_repaired(workshop: Workshop) -> None:
+    """An index may hold anything."""
+    workshop.found("p", "urn:uuid:1")
+
+    await workshop.repairs.begin(10)
+
+    assert workshop.row("p").repair is RepairState.FAILED
+
+
+async def test_a_frontier_that_is_gone_lets_a_repair_begin_anew(workshop: Workshop) -> None:
+    """Nobody visited the page."""
+    old = workshop.captured()
+    await workshop.repairs.begin(10)
+    (item,) = workshop.frontier.claim(now=workshop.now(), worker="w")
+    workshop.frontier.fail(item, now=workshop.now(), reason="lost")
+    workshop.frontier.add([NewItem(URL)], now=workshop.now(), again=timedelta(0))
+
+    await workshop.repairs.finish()
+
+    assert workshop.row(old).repair is RepairState.WANTED
+
+
+def _dying(workshop: Workshop, name: str, monkeypatch: pytest.MonkeyPatch, *, after: bool) -> None:
+    """Die at the frontier's verb, before it or after it."""
+    verb: Callable[..., Any] = getattr(workshop.frontier, name)
+
+    def die(*args: Any, **kwargs: Any) -> Any:
+        if after:
+            verb(*args, **kwargs)
+        raise Killed
+
+    monkeypatch.setattr(workshop.frontier, name, die)
+
+
+@pytest.mark.parametrize("verb", ["give_order", "add", "take_back"])
+@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize("elsewhere", [False, True])
+async def test_who_is_killed_at_any_step_asks_the_site_once(
+    workshop: Workshop,
+    monkeypatch: pytest.MonkeyPatch,
+    verb: str,
+    *,
+    after: bool,
+    elsewhere: bool,
+) -> None:
+    """Somebody else may have visited meanwhile what was queued; the repair ends all the same."""
+    old = workshop.captured()
+    with monkeypatch.context() as patch:
+        _dying(workshop, verb, patch, after=after)
+        with suppress(Killed):
+            await workshop.repairs.begin(10)
+            workshop.visit()
+            await workshop.repairs.finish()
+    visits = len(workshop.manifests)
+    if elsewhere and workshop.item().state is ItemState.QUEUED:
+        workshop.visit()
+        visits += 1
+
+    await workshop.repairs.begin(10)
+    if workshop.item().state is ItemState.QUEUED:
+        workshop.visit()
+    await workshop.repairs.finish()
+    await workshop.repairs.begin(10)
+
+    assert len(workshop.manifests) == 2
+    assert workshop.row(old).repair is RepairState.DONE_BETTER
+    assert read_repairs(workshop.frontier) == {}
+    assert workshop.item().state is ItemState.DONE
+    assert visits <= 2
