@@ -20,6 +20,7 @@ pytestmark = [
     pytest.mark.browser,
     pytest.mark.proxy,
     pytest.mark.playback,
+    pytest.mark.timeout(900),
     pytest.mark.slow,
 ]
 
