@@ -3,9 +3,11 @@
 Only the command line meets `playback`; here stands what of it is needed.
 """
 
+from collections.abc import Sequence
 from typing import Protocol
 
 from core.pages import PageInfo
+from core.quality import LostPart
 from core.records import ArtifactKind
 from crawler.quality.looking import Address
 
@@ -58,6 +60,14 @@ class Playback(Protocol):
 
         Raises:
             TransientError: index or decisions cannot be read.
+        """
+        ...
+
+    def lost(self, page: PageInfo) -> Sequence[LostPart]:
+        """What of the page the archive does not hold as it was captured. From any thread.
+
+        Raises:
+            TransientError: the index cannot be read.
         """
         ...
 

@@ -3,7 +3,7 @@
 import asyncio
 import re
 import socket
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import ExitStack, asynccontextmanager, closing, contextmanager
 from dataclasses import dataclass
 from urllib.parse import urlsplit
@@ -12,8 +12,10 @@ from core.clock import Clock
 from core.errors import UnavailableError
 from core.layout import Layout
 from core.pages import PageInfo
+from core.quality import LostPart
 from core.records import ArtifactKind
 from crawler.quality.checking import COMPARISON_VERSION
+from crawler.quality.holding import ROWS_OF_PAGE, HeldRow, Holding
 from crawler.quality.looking import Address
 from playback.addresses import (
     LEVEL_MODIFIERS,
@@ -28,6 +30,7 @@ from playback.database import Database, open_database
 from playback.decisions.level_book import LevelBook
 from playback.decisions.levels import DEFAULT_LEVEL, Level
 from playback.decisions.store import DecisionStore, open_decisions
+from playback.decisions.takedowns import Subject
 from playback.front.pages import COLUMNS, Page, PageStore
 from playback.front.records import Records
 from playback.full_origins import LOCAL
@@ -56,7 +59,12 @@ class Origins:
 
 @asynccontextmanager
 async def playing(
-    layout: Layout, database_url: str, *, full: bool = False, fonts: bool = False
+    layout: Layout,
+    database_url: str,
+    *,
+    full: bool = False,
+    fonts: bool = False,
+    cached: bool = True,
 ) -> AsyncIterator[Origins]:
     """A playback on this machine, until the block ends.
 
@@ -65,6 +73,7 @@ async def playing(
         database_url: its index, when that is a server's.
         full: it shows copies in full, where the levels allow it.
         fonts: copies load their own fonts.
+        cached: copies that were made before are shown again.
 
     Raises:
         UnavailableError: it does not start.
@@ -86,6 +95,8 @@ async def playing(
             index_url=database_url,
             full=LOCAL if full else "",
             fonts=fonts,
+            signals=False,  # they are for the command around it
+            cached=cached,
         )
     )
     started = asyncio.create_task(ready.wait())
@@ -139,7 +150,9 @@ class CollectionPlayback:
         self._database = database
         self._origins = origins
         self._levels = LevelBook(decisions)
-        self._store = PageStore(database, Permits(decisions, database.rows, clock.now))
+        self._permits = Permits(decisions, database.rows, clock.now)
+        self._store = PageStore(database, self._permits)
+        self._holding = Holding(layout, self._rows_of, is_hidden=self._is_hidden)
         self._records = Records(layout)
 
     def page(self, page_id: str) -> "StoredPage | None":
@@ -153,6 +166,10 @@ class CollectionPlayback:
             return None
         withheld = self._withheld(pages[0])
         return StoredPage(pages[0], withheld, self._address(pages[0]), self._store, self._records)
+
+    def lost(self, page: PageInfo) -> Sequence[LostPart]:
+        """What of the page the archive does not hold as it was captured."""
+        return self._holding.check(page).lost
 
     def original(self, url: str) -> str | None:
         """The archived URL that an address of playback stands for; None when it stands for none."""
@@ -174,6 +191,16 @@ class CollectionPlayback:
                     writer.close()
         except (OSError, TimeoutError):
             return False
+
+    def _rows_of(self, page_id: str) -> list[HeldRow]:
+        rows = self._database.rows(ROWS_OF_PAGE, {"page_id": page_id})
+        return [HeldRow(**{name: row[name] for name in HeldRow._fields}) for row in rows]
+
+    def _is_hidden(self, url: str, digest: str) -> bool:
+        """Whether a part was taken down, or is held back: its record may be gone."""
+        if self._permits.subject(Subject(url, "", digest)) is not None:
+            return True
+        return bool(digest) and self._permits.holds.payload(digest) is not None
 
     def _withheld(self, page: Page) -> str:
         if page.taken_down is not None:

@@ -13,7 +13,7 @@ import pytest
 from PIL import Image
 
 from core.quality import Verdict
-from links.books.quality import RepairState
+from links.books.quality_rows import RepairState
 from playback.front.quality.rights import Reviewers
 from playback.front.readers import parse_networks
 from playback.front.registry.access import Access
