@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from render.compare.anchors import offsets
 from render.compare.paths import Places, find_moves
-from render.compare.sheets import BLOCK_PX, TILE_PX, Floats, Rows, Sheet
+from render.compare.sheets import TILE_PX, Floats, Rows, Sheet
 
 STRIP_TILES = 10
 
@@ -97,11 +97,11 @@ def aligned(shown: Sheet, alignment: Alignment, first: int, end: int) -> Rows:
     made = shown.rows.blank(end - first, shown.ground)
     for strip, every in enumerate(alignment.rows):
         left, right = alignment.bounds[strip], alignment.bounds[strip + 1]
-        grey, hues = slice(left, right), slice(left // BLOCK_PX, right // BLOCK_PX)
+        part = slice(left, right)
         for begin, stop, source in _runs(every[first:end]):
             there = slice(source, source + stop - begin)
-            made.grey[begin:stop, grey] = shown.rows.grey[there, grey]
-            made.hues[begin:stop, hues] = shown.rows.hues[there, hues]
+            made.grey[begin:stop, part] = shown.rows.grey[there, part]
+            made.pixels[begin:stop, part] = shown.rows.pixels[there, part]
     return made
 
 

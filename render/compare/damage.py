@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from PIL import Image
 
 from render.compare.aligning import Alignment
 from render.compare.sheets import TILE_PX, Flags, Floats, Rows, Sheet, chunks
@@ -108,8 +109,9 @@ def _dimmed(tiles: Tiles, drawn: tuple[Flags, Flags]) -> Flags:
 
 
 def _off_ground(colours: Floats, ground: tuple[int, int, int]) -> Flags:
-    """Which colours are not that of the ground; all YCbCr."""
-    apart = np.abs(colours - np.array(ground, np.float32))
+    """Which colours, YCbCr, are not that of the ground, RGB."""
+    own = np.array(Image.new("RGB", (1, 1), ground).convert("YCbCr").getpixel((0, 0)), np.float32)
+    apart = np.abs(colours - own)
     found: Flags = apart.max(-1) > _NEAR_GROUND
     return found
 
