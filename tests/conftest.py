@@ -5,8 +5,11 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.examples import register
 from tests.services.postgres import PostgresServer
 from tests.sites.web import TestWeb
+
+register()
 
 
 def pytest_configure() -> None:
