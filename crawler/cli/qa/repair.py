@@ -3,7 +3,7 @@
 import asyncio
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -91,6 +91,18 @@ class Repaired:
         """Whether every repair that ended brought something better."""
         return set(self.ended) <= {RepairState.DONE_BETTER}
 
+    @property
+    def lines(self) -> list[str]:
+        """The same for people; nothing when nothing was done."""
+        found = []
+        if self.ended:
+            ended = ", ".join(f"{count} {state}" for state, count in sorted(self.ended.items()))
+            found.append(f"Captured again: {self.ended.total()} ({ended}).")
+        if self.left:
+            who = f": {_LEFT[self.why_left]}" if self.why_left else ""
+            found.append(f"Begun and not ended: {self.left}{who}. Then: weboid qa repair")
+        return found
+
 
 @click.command("repair")
 @click.option(
@@ -139,8 +151,8 @@ def command(
         if dry_run:
             _list(Workshop(home, store).wanted(), as_json=as_json)
             return Exit.OK
-        done = asyncio.run(Workshop(home, store).repair(teller(as_json=as_json)))
-    say(done, as_json=as_json)
+        done = asyncio.run(Workshop(home, store).repair(Teller(as_json=as_json)))
+    _say(done, as_json=as_json)
     if done.stopped:
         return Exit.STOPPED
     return Exit.OK if done.is_well else Exit.SOME_FAILED
@@ -158,7 +170,7 @@ class Workshop:
         with self._frontier() as frontier:
             return self._repairs(frontier).wanted(self._home.limit)
 
-    async def repair(self, tell: "Teller") -> Repaired:
+    async def repair(self, tell: Callable[[Event], None]) -> Repaired:
         """Repair what is wanted, and finish what had begun.
 
         Raises:
@@ -190,7 +202,9 @@ class Workshop:
             return "shared"
         return "others" if frontier.unfinished(_CLOCK.now()) > repairs.waiting() else ""
 
-    async def _perform(self, todo: Sequence[CheckedPage], done: Repaired, tell: "Teller") -> None:
+    async def _perform(
+        self, todo: Sequence[CheckedPage], done: Repaired, tell: Callable[[Event], None]
+    ) -> None:
         home = self._home
         quality = replace(home.settings.quality, share=0.0, repairs=home.limit)
         run = Run(
@@ -286,22 +300,14 @@ class Teller:
         click.echo(json.dumps(facts, ensure_ascii=False) if self._as_json else clean(text))
 
 
-def teller(*, as_json: bool) -> Teller:
-    """Tells of repairs."""
-    return Teller(as_json=as_json)
-
-
-def say(done: Repaired, *, as_json: bool) -> None:
+def _say(done: Repaired, *, as_json: bool) -> None:
     """The summary."""
     if as_json:
         facts = {"event": "summary", "repaired": dict(done.ended), "left": done.left}
         click.echo(json.dumps({**facts, "why_left": done.why_left, "stopped": done.stopped}))
         return
-    ended = ", ".join(f"{count} {state}" for state, count in sorted(done.ended.items()))
-    click.echo(f"Captured again: {done.ended.total()}{f' ({ended})' if ended else ''}.")
-    if done.left:
-        who = f": {_LEFT[done.why_left]}" if done.why_left else ""
-        click.echo(f"Begun and not ended: {done.left}{who}. Then: weboid qa repair")
+    for line in done.lines or ["Nothing is to be captured again."]:
+        click.echo(line)
 
 
 def _list(rows: Sequence[CheckedPage], *, as_json: bool) -> None:

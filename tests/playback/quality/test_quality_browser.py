@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
+from core.quality import Verdict
+from links.books.quality_rows import RepairState
 from playback.front.quality.rights import Reviewers
 from playback.front.readers import parse_networks
 from playback.front.registry.access import Access
