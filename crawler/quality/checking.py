@@ -22,7 +22,6 @@ from core.quality import MOST_CHARACTERS, Check, Fault, LostPart, Verdict
 from core.records import ArtifactKind, artifact_uri
 from core.timestamps import warc_date
 from crawler.quality.damages import told, weighed
-from crawler.quality.interim import Judgement, judge
 from crawler.quality.looking import (
     PATIENCE,
     TALLEST_PX,
@@ -35,6 +34,7 @@ from crawler.quality.looking import (
 from crawler.quality.playing import KeptPage, Playback
 from crawler.quality.sampling import Candidate
 from render.browser import Browser
+from render.compare.judging import Judgement, judge
 from render.compare.pictures import PictureComparison, compare_pictures
 from render.compare.resources import (
     Part,
