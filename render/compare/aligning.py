@@ -29,7 +29,6 @@ class Alignment:
         free: for each strip and row of the shown picture, whether no row of the seen one claims it.
         bounds: left edges of the strips in pixels, and the right edge of the last.
         moved: share of the rows that stand elsewhere.
-        in_place: every row stands where it stood.
     """
 
     rows: Places
@@ -37,7 +36,6 @@ class Alignment:
     bounds: tuple[int, ...]
 
     moved: float
-    in_place: bool
 
 
 def align(seen: Sheet, shown: Sheet) -> Alignment:
@@ -104,7 +102,7 @@ def _settled(rows: Places, height: int, edges: tuple[int, ...]) -> Alignment:
             free[strip, start : start + count] = False
     elsewhere = rows != np.arange(rows.shape[1], dtype=np.int32)
     moved = float((elsewhere & (rows >= 0)).mean())
-    return Alignment(rows, free, edges, moved, in_place=not elsewhere.any())
+    return Alignment(rows, free, edges, moved)
 
 
 def _gaps(rows: Places) -> list[tuple[int, int]]:
@@ -116,13 +114,15 @@ def _gaps(rows: Places) -> list[tuple[int, int]]:
 
 def aligned(shown: Sheet, alignment: Alignment, first: int, end: int) -> Rows:
     """What is shown for some rows of the seen picture; ground where there is nothing for them."""
-    if alignment.in_place and end <= min(alignment.rows.shape[1], shown.height):
-        return shown.rows.part(first, end)
+    places = alignment.rows[:, first:end]
+    start = int(places[0, 0]) if places.size else -1
+    together = np.arange(start, start + end - first)
+    if start >= 0 and places.shape[1] == len(together) and (places == together).all():
+        return shown.rows.part(start, start + len(together))
     made = shown.rows.blank(end - first, shown.ground)
-    for strip, every in enumerate(alignment.rows):
-        left, right = alignment.bounds[strip], alignment.bounds[strip + 1]
-        part = slice(left, right)
-        for begin, stop, source in _runs(every[first:end]):
+    for strip, rows in enumerate(places):
+        part = slice(alignment.bounds[strip], alignment.bounds[strip + 1])
+        for begin, stop, source in _runs(rows):
             there = slice(source, source + stop - begin)
             made.grey[begin:stop, part] = shown.rows.grey[there, part]
             made.pixels[begin:stop, part] = shown.rows.pixels[there, part]

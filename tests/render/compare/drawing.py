@@ -2,6 +2,8 @@
 
 import io
 import random
+import struct
+import zlib
 from functools import cache
 
 import numpy as np
@@ -99,3 +101,19 @@ def packed(pixels: Pixels, kind: str = "PNG", **options: int) -> bytes:
         options = {"compress_level": 1, **options}
     Image.fromarray(np.ascontiguousarray(pixels)).save(out, kind, **options)
     return out.getvalue()
+
+
+def browsers_png(pixels: Pixels) -> bytes:
+    """A PNG as the browser writes it fast: each row told by the one above."""
+    height, width = pixels.shape[:2]
+    rows = np.zeros((height, 1 + 3 * width), np.uint8)
+    flat = pixels.reshape(height, -1)
+    rows[:, 0], rows[0, 1:], rows[1:, 1:] = 2, flat[0], flat[1:] - flat[:-1]
+    header = struct.pack(">II", width, height) + b"\x08\x02\0\0\0"
+    parts = [(b"IHDR", header), (b"IDAT", zlib.compress(rows.tobytes(), 1)), (b"IEND", b"")]
+    return b"\x89PNG\r\n\x1a\n" + b"".join(png_chunk(*part) for part in parts)
+
+
+def png_chunk(name: bytes, body: bytes) -> bytes:
+    """A part of a PNG."""
+    return struct.pack(">I", len(body)) + name + body + struct.pack(">I", zlib.crc32(name + body))

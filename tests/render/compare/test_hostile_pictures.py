@@ -17,25 +17,10 @@ from render.compare.pictures import compare_pictures
 from render.compare.regions import connected
 from render.compare.scanlines import read_rows
 from render.tiles import Joiner
-from tests.render.compare.drawing import Pixels, noisy, packed, page
+from tests.render.compare.drawing import browsers_png, noisy, packed, page, png_chunk
 
 PAGE = page(1, 400)
 PNG = packed(PAGE)
-
-
-def browsers_png(pixels: Pixels, *, kinds: int = 2, level: int = 1) -> bytes:
-    """A PNG as the browser writes it fast: each row told by the one above."""
-    height, width = pixels.shape[:2]
-    rows = np.zeros((height, 1 + 3 * width), np.uint8)
-    flat = pixels.reshape(height, -1)
-    rows[:, 0], rows[0, 1:], rows[1:, 1:] = kinds, flat[0], flat[1:] - flat[:-1]
-    header = struct.pack(">II", width, height) + b"\x08\x02\0\0\0"
-    parts = [(b"IHDR", header), (b"IDAT", zlib.compress(rows.tobytes(), level)), (b"IEND", b"")]
-    return b"\x89PNG\r\n\x1a\n" + b"".join(_chunk(*part) for part in parts)
-
-
-def _chunk(name: bytes, body: bytes) -> bytes:
-    return struct.pack(">I", len(body)) + name + body + struct.pack(">I", zlib.crc32(name + body))
 
 
 def test_a_browsers_png_is_read_as_any_other() -> None:
@@ -103,7 +88,9 @@ def test_a_picture_that_claims_too_much_is_refused_unread(size: tuple[int, int])
     """A hundred bytes may claim gigabytes."""
     header = struct.pack(">II", *size) + b"\x08\x02\0\0\0"
     data = (
-        b"\x89PNG\r\n\x1a\n" + _chunk(b"IHDR", header) + _chunk(b"IDAT", zlib.compress(b"\0" * 99))
+        b"\x89PNG\r\n\x1a\n"
+        + png_chunk(b"IHDR", header)
+        + png_chunk(b"IDAT", zlib.compress(b"\0" * 99))
     )
     with pytest.raises(PictureError, match=r"too large|at most|damaged"):
         open_picture(data)
@@ -115,9 +102,9 @@ def test_rows_beyond_the_claimed_size_are_not_unpacked() -> None:
     header = struct.pack(">II", 10, 10) + b"\x08\x02\0\0\0"
     data = (
         b"\x89PNG\r\n\x1a\n"
-        + _chunk(b"IHDR", header)
-        + _chunk(b"IDAT", bomb)
-        + _chunk(b"IEND", b"")
+        + png_chunk(b"IHDR", header)
+        + png_chunk(b"IDAT", bomb)
+        + png_chunk(b"IEND", b"")
     )
 
     assert read_rows(data) is None
