@@ -13,7 +13,7 @@ import numpy as np
 from PIL import Image
 
 from render.compare.pictures import PictureComparison, compare_pictures
-from tests.render.compare.drawing import banner, packed, page, photo, wall
+from tests.render.compare.drawing import banner, packed, page, photo
 
 DOCUMENT = Path(__file__).resolve().parents[3] / "docs" / "comparing.md"
 
@@ -43,7 +43,8 @@ def test_a_heat_map_shows_each_kind_of_damage() -> None:
     shown = seen.copy()
     shown[130:330, 900:1200] = 255
     shown[400:560, 900:1200] = photo(5, 300, 160)
-    shown[640:960, 300:1100] = wall(seen)[220:540, 340:940].repeat(2, 1)[:, 200:1000]
+    shown[640:960, 300:1100] = 250
+    shown[660:940, 320:1080] = page(12, photos=0)[96:376, 280:1040]
     shown = np.concatenate([shown[:64], banner(shown[:1], 50)[:50], shown[64:]])
     found = compare_pictures(packed(seen), packed(shown), heat=True)
     assert found.heat is not None
