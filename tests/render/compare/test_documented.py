@@ -54,4 +54,4 @@ def test_a_heat_map_shows_each_kind_of_damage() -> None:
     assert found.moved > 0.8
     if folder := os.environ.get("WEBOID_PICTURES"):
         small = heat.resize((960, heat.height * 960 // heat.width), Image.Resampling.LANCZOS)
-        small.quantize(96).save(Path(folder, "compare-heat.png"), optimize=True)
+        small.quantize(255).save(Path(folder, "compare-heat.png"), optimize=True)
