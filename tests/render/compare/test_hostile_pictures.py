@@ -2,6 +2,7 @@
 
 import io
 import struct
+import tracemalloc
 import zlib
 from contextlib import suppress
 
@@ -107,7 +108,12 @@ def test_rows_beyond_the_claimed_size_are_not_unpacked() -> None:
         + png_chunk(b"IEND", b"")
     )
 
-    assert read_rows(data) is None
+    tracemalloc.start()
+    try:
+        assert read_rows(data) is None
+        assert tracemalloc.get_traced_memory()[1] < 20_000_000
+    finally:
+        tracemalloc.stop()
 
 
 def test_a_file_that_is_too_large_is_refused() -> None:

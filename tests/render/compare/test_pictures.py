@@ -12,6 +12,7 @@ from PIL import Image, ImageFilter
 from core.quality import Fault, Verdict
 from render.compare.pictures import PictureComparison, compare_pictures
 from render.compare.regions import MOST_REGIONS, Kind
+from render.compare.tiles import mismatches
 from tests.render.compare.drawing import (
     LINE_PX,
     Pixels,
@@ -86,6 +87,35 @@ def test_a_banner_costs_the_banner(picture: Pixels) -> None:
     assert found.changed < 0.005
     assert found.moved > 0.7
     assert found.verdict is Verdict.GOOD
+
+
+def test_a_banner_that_is_gone_is_all_that_is_lost() -> None:
+    """To the row, since what follows begins right below it."""
+    found = compared(banner(PAGE), PAGE)
+    box = found.regions[0]
+
+    assert (box.x, box.y, box.w, box.h, len(found.regions)) == (0, 0, 1280, 80, 1)
+
+
+def test_the_same_edge_drawn_another_way_matches() -> None:
+    """A pixel aside, or half of one; a line that is gone does not."""
+    sharp = np.full((40, 40), 255, np.uint8)
+    soft, none = sharp.copy(), sharp.copy()
+    sharp[:, 20:22] = 0
+    soft[:, 19], soft[:, 20], soft[:, 21] = 128, 0, 128
+
+    assert not mismatches(sharp, soft).any()
+    assert not mismatches(sharp, np.roll(sharp, 1, 1)).any()
+    assert mismatches(sharp, none).sum() == mismatches(none, sharp).sum() == 80
+
+
+def test_damage_with_a_gap_between_is_one_region() -> None:
+    """Words of a line belong together, and things far apart do not."""
+    holed = TALL.copy()
+    holed[640:656, 320:336], holed[640:656, 352:368], holed[1200:1216, 320:336] = 0, 0, 0
+    found = compared(TALL, holed)
+
+    assert sorted((each.y, each.w) for each in found.regions) == [(640, 48), (1200, 16)]
 
 
 def test_a_banner_in_a_noisy_picture_costs_the_banner() -> None:
