@@ -237,7 +237,7 @@ def real(web: TestWeb) -> list[Material]:
     }
     chosen = [Material(name, tuple(urls[:2])) for name, urls in by_host.items()]
     docs = [u for u in web.urls.real_pages if hosts.DOCS in u and u.endswith(".html")]
-    chosen += [Material(f"manual-{i}", tuple(docs[i * 8 : i * 8 + 2])) for i in (1, 2)]
+    chosen += [Material(f"manual-{i}", tuple(docs[i * 8 : i * 8 + 2])) for i in (1,)]
     return chosen
 
 
