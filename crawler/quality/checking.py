@@ -17,17 +17,11 @@ from typing import TypeVar
 
 from core.clock import Clock
 from core.errors import BrowserUnavailableError, PermanentError, UnavailableError
-from core.pages import Outcome, PageInfo, PageResource, Screen
+from core.pages import Outcome, PageInfo, Screen
 from core.quality import MOST_CHARACTERS, Check, Fault, LostPart, Verdict
 from core.records import ArtifactKind
 from core.timestamps import warc_date
-from crawler.quality.interim import (
-    Judgement,
-    Part,
-    ResourceComparison,
-    compare_resources,
-    judge,
-)
+from crawler.quality.interim import Judgement, judge
 from crawler.quality.looking import (
     PATIENCE,
     TALLEST_PX,
@@ -41,6 +35,13 @@ from crawler.quality.playing import KeptPage, Playback
 from crawler.quality.sampling import Candidate
 from render.browser import Browser
 from render.compare.pictures import PictureComparison, compare_pictures
+from render.compare.resources import (
+    Part,
+    ResourceComparison,
+    compare_resources,
+    part_seen,
+    part_shown,
+)
 from render.compare.texts import TextComparison, compare_texts
 
 COMPARISON_VERSION = 1
@@ -81,7 +82,8 @@ class _Kept:
         kind: of the picture; None when there is none.
         picture: of the whole page, else of the view.
         text: the visible text.
-        damaged: artifacts that could not be read, each with the reason.
+        damaged: what could not be read, or is not what was captured, each with the reason.
+        is_seen_damaged: whether copies are made with some of that.
     """
 
     manifest: PageInfo | None = None
@@ -89,6 +91,7 @@ class _Kept:
     picture: bytes | None = None
     text: str | None = None
     damaged: list[LostPart] = field(default_factory=list)
+    is_seen_damaged: bool = False
 
 
 class Checker:
@@ -215,9 +218,18 @@ class Checker:
         parts = None
         if kept.manifest is not None:
             parts = compare_resources(
-                list(map(_part_seen, kept.manifest.resources)), self._parts_shown(seen)
+                self._parts_seen(kept.manifest),
+                self._parts_shown(seen),
+                level=self._playback.level,
             )
         return picture, text, parts
+
+    def _parts_seen(self, manifest: PageInfo) -> list[Part]:
+        """What the page asked for, but for what was taken down since."""
+        is_hidden = self._playback.is_hidden
+        return [
+            part_seen(each) for each in manifest.resources if not is_hidden(each.url, each.digest)
+        ]
 
     def _parts_shown(self, seen: Look) -> list[Part]:
         """What the copy asked for, by the URLs of the page."""
@@ -225,7 +237,7 @@ class Checker:
         for each in seen.requests:
             url = self._playback.original(each.url)
             if url is not None:
-                found.append(Part(url, each.resource_type, each.status, each.failed))
+                found.append(part_shown(url, each))
         return found
 
     def _judged(
@@ -241,7 +253,9 @@ class Checker:
         if kept.damaged:
             faults = (*faults, Fault.DAMAGED)
             reason = f"{reason} {_told(kept.damaged)}".strip()
-            verdict = Verdict.BROKEN if verdict is Verdict.BROKEN else Verdict.DOUBTFUL
+            if verdict is not Verdict.BROKEN:
+                # What is not as it was is no matter of likeness.
+                verdict = Verdict.BROKEN if kept.is_seen_damaged else Verdict.DOUBTFUL
         check = replace(
             self._blank(page),
             verdict=verdict,
@@ -278,6 +292,10 @@ def _read(there: KeptPage, level: str) -> _Kept:
         kept.manifest = there.manifest()
     except PermanentError as error:
         kept.damaged.append(LostPart("urn:pageinfo:", f"damaged: {error}"))
+    if kept.manifest is not None:
+        held = there.held(kept.manifest)
+        kept.damaged += held.lost
+        kept.is_seen_damaged = held.is_seen
     kinds = (ArtifactKind.FULL_PAGE, ArtifactKind.VIEW) if level in _PICTURED else ()
     for kind in kinds if level != "full" else (ArtifactKind.VIEW,):
         kept.picture = _artifact(there, kind, kept)
@@ -299,11 +317,6 @@ def _artifact(there: KeptPage, kind: ArtifactKind, kept: _Kept) -> bytes | None:
 
 def _heat(seen: bytes, shown: bytes) -> bytes | None:
     return compare_pictures(seen, shown, heat=True).heat
-
-
-def _part_seen(resource: PageResource) -> Part:
-    failed = "" if resource.kept in ("response", "revisit") else resource.kept
-    return Part(resource.url, resource.resource_type, resource.status, failed)
 
 
 def _told(damaged: list[LostPart]) -> str:

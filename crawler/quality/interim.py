@@ -1,44 +1,11 @@
-"""What stands in for the comparison of parts and the verdict until they are here."""
+"""What stands in for the verdict until it is here."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
-from core.quality import Fault, LostPart, Verdict
+from core.quality import Fault, Verdict
 from render.compare.pictures import PictureComparison
+from render.compare.resources import ResourceComparison
 from render.compare.texts import TextComparison
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """A part."""
-
-    url: str
-    kind: str
-    status: int | None
-    failed: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class ResourceComparison:
-    """Parts compared."""
-
-    score: float
-    seen: int
-    shown: int
-    lost: tuple[LostPart, ...]
-
-
-def compare_resources(seen: Sequence[Part], shown: Sequence[Part]) -> ResourceComparison:
-    """By URL."""
-    came = {each.url for each in seen if not each.failed and (each.status or 599) < 400}
-    asked = {each.url: each for each in shown if each.url in came}
-    lost = tuple(
-        LostPart(url, each.failed or f"status: {each.status}")
-        for url, each in asked.items()
-        if each.failed or (each.status or 599) >= 400
-    )
-    score = 1 - len(lost) / len(asked) if asked else 1.0
-    return ResourceComparison(score, len(asked), len(asked) - len(lost), lost)
 
 
 @dataclass(frozen=True, slots=True)

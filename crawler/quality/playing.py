@@ -7,6 +7,7 @@ from typing import Protocol
 
 from core.pages import PageInfo
 from core.records import ArtifactKind
+from crawler.quality.holding import Held
 from crawler.quality.looking import Address
 
 
@@ -39,6 +40,14 @@ class KeptPage(Protocol):
         """
         ...
 
+    def held(self, manifest: PageInfo) -> Held:
+        """What the archive holds of what its manifest says.
+
+        Raises:
+            TransientError: the index cannot be read.
+        """
+        ...
+
 
 class Playback(Protocol):
     """A collection and its playback, at one level."""
@@ -58,6 +67,14 @@ class Playback(Protocol):
 
         Raises:
             TransientError: index or decisions cannot be read.
+        """
+        ...
+
+    def is_hidden(self, url: str, digest: str) -> bool:
+        """Whether a part of pages was taken down, by its URL or its payload. From any thread.
+
+        Raises:
+            TransientError: the decisions cannot be read.
         """
         ...
 

@@ -14,6 +14,7 @@ from core.layout import Layout
 from core.pages import PageInfo
 from core.records import ArtifactKind
 from crawler.quality.checking import COMPARISON_VERSION
+from crawler.quality.holding import ROWS_OF_PAGE, Held, HeldRow, Holding
 from crawler.quality.looking import Address
 from playback.addresses import (
     LEVEL_MODIFIERS,
@@ -28,6 +29,7 @@ from playback.database import Database, open_database
 from playback.decisions.level_book import LevelBook
 from playback.decisions.levels import DEFAULT_LEVEL, Level
 from playback.decisions.store import DecisionStore, open_decisions
+from playback.decisions.takedowns import Subject
 from playback.front.pages import COLUMNS, Page, PageStore
 from playback.front.records import Records
 from playback.full_origins import LOCAL
@@ -139,8 +141,10 @@ class CollectionPlayback:
         self._database = database
         self._origins = origins
         self._levels = LevelBook(decisions)
-        self._store = PageStore(database, Permits(decisions, database.rows, clock.now))
+        self._permits = Permits(decisions, database.rows, clock.now)
+        self._store = PageStore(database, self._permits)
         self._records = Records(layout)
+        self._holding = Holding(layout, self._rows_of, is_hidden=self.is_hidden)
 
     def page(self, page_id: str) -> "StoredPage | None":
         """What was kept of the page; None when it is hidden, or not there."""
@@ -152,7 +156,13 @@ class CollectionPlayback:
         if not pages:
             return None
         withheld = self._withheld(pages[0])
-        return StoredPage(pages[0], withheld, self._address(pages[0]), self._store, self._records)
+        kept = Shelf(self._store, self._records, self._holding)
+        return StoredPage(pages[0], withheld, self._address(pages[0]), kept)
+
+    def is_hidden(self, url: str, digest: str) -> bool:
+        """Whether a part of pages was taken down, by its URL or its payload."""
+        permits = self._permits
+        return not permits.are_open() and permits.subject(Subject(url, digest=digest)) is not None
 
     def original(self, url: str) -> str | None:
         """The archived URL that an address of playback stands for; None when it stands for none."""
@@ -174,6 +184,10 @@ class CollectionPlayback:
                     writer.close()
         except (OSError, TimeoutError):
             return False
+
+    def _rows_of(self, page_id: str) -> list[HeldRow]:
+        rows = self._database.rows(ROWS_OF_PAGE, {"page_id": page_id})
+        return [HeldRow(*(row[name] for name in HeldRow._fields)) for row in rows]
 
     def _withheld(self, page: Page) -> str:
         if page.taken_down is not None:
@@ -203,6 +217,15 @@ class CollectionPlayback:
         return Address(self._origins.replay + path, (replay.netloc,))
 
 
+@dataclass(frozen=True, slots=True)
+class Shelf:
+    """Where what was kept of pages is found, read, and held against their manifests."""
+
+    store: PageStore
+    records: Records
+    holding: Holding
+
+
 class StoredPage:
     """What was kept of one page: a `crawler.quality.playing.KeptPage`.
 
@@ -211,14 +234,13 @@ class StoredPage:
         address: where its copy is.
     """
 
-    def __init__(
-        self, page: Page, withheld: str, address: Address, store: PageStore, records: Records
-    ) -> None:
+    def __init__(self, page: Page, withheld: str, address: Address, shelf: Shelf) -> None:
         self._page = page
         self.withheld = withheld
         self.address = address
-        self._store = store
-        self._records = records
+        self._store = shelf.store
+        self._records = shelf.records
+        self._holding = shelf.holding
 
     def manifest(self) -> PageInfo | None:
         """Its manifest; None when none was kept."""
@@ -233,3 +255,7 @@ class StoredPage:
         if kind is ArtifactKind.TEXT:
             return self._records.text(place).encode()
         return self._records.picture(place)
+
+    def held(self, manifest: PageInfo) -> Held:
+        """What the archive holds of what its manifest says."""
+        return self._holding.check(manifest)
