@@ -1,10 +1,13 @@
 """What sort of page a visit was shown, and what each sort means for choosing among captures.
 
 A page's class is a judgement with a score and its evidence, never a reason to throw bytes away. It
-decides which of several captures is offered: the lower a class's rank, the better.
+decides which of several captures is offered: the lower a class's rank, the better. A capture whose copy
+a check found broken is moved behind by as much as the check says (`core.quality.penalty`).
 """
 
 from enum import StrEnum
+
+from core.levels import DEFAULT_LEVEL
 
 
 class PageClass(StrEnum):
@@ -59,13 +62,22 @@ def rank(page_class: str, status: int | None = None) -> int:
     return _RANKS[PageClass(page_class)] if page_class in _RANKS else _WORST
 
 
+# Of a row of `pages`, how far its newest check at the default level moves it behind.
+QUALITY_SQL = (
+    "coalesce((SELECT quality FROM qualities WHERE qualities.page_id = pages.page_id"  # noqa: S608 constants
+    f" AND qualities.level = '{DEFAULT_LEVEL}'"
+    " ORDER BY qualities.checked_ms DESC, qualities.quality DESC LIMIT 1), 0)"
+)
+
+
 def rank_sql() -> str:
-    """`rank` of the columns `page_class` and `status`, as an expression of SQL."""
+    """`rank` of a row of `pages` and what checks add to it, as an expression of SQL."""
     cases = " ".join(f"WHEN '{each}' THEN {number}" for each, number in _RANKS.items() if each)
     error = _RANKS[PageClass.HTTP_ERROR]
     return (
-        f"CASE page_class {cases} WHEN '' THEN"
+        f"(CASE page_class {cases} WHEN '' THEN"
         f" CASE WHEN coalesce(status, 0) >= 400 THEN {error} ELSE 0 END ELSE {_WORST} END"
+        f" + {QUALITY_SQL})"
     )
 
 

@@ -13,6 +13,10 @@ payloads  one row a payload and dedup bucket: the first `response`. Its row is c
           without its transfer coding; `spelled` is the record's WARC-Payload-Digest
           (docs/decisions/005-payload-digest.md). With a dedup index of several machines this table
           holds what lies here: it is what that index is made again from.
+qualities one row a ``urn:pageinfo:`` record that is a check of a page's copy (`core.quality`), not a
+          page's manifest. Its record has a row of `captures` without a key, so that no look-up by URL
+          finds it. `quality` is how far it moves the page away from being offered: what counts of a page
+          is its newest check at the default level (`core.classes.rank_sql`).
 files     one row a WARC: how many of its bytes the index covers (``indexed_to``); once it is closed
           also its size, its SHA-256 in hexadecimal and the moment it was last written to.
 
@@ -20,7 +24,7 @@ Two texts, the same tables: for SQLite, the index of one collection, and for Pos
 several machines (docs/decisions/016-index-on-postgresql.md).
 """
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 
 CAPTURES_DDL = """
 CREATE TABLE IF NOT EXISTS captures (
@@ -79,6 +83,16 @@ CREATE TABLE IF NOT EXISTS payloads (
     PRIMARY KEY (digest, bucket)
 ) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS payloads_by_spelling ON payloads (spelled);
+CREATE TABLE IF NOT EXISTS qualities (
+    filename TEXT NOT NULL,
+    offset INTEGER NOT NULL,
+    page_id TEXT NOT NULL,
+    level TEXT NOT NULL,
+    checked_ms INTEGER NOT NULL,
+    quality INTEGER NOT NULL,
+    PRIMARY KEY (filename, offset)
+) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS qualities_by_page ON qualities (page_id, level, checked_ms, quality);
 CREATE TABLE IF NOT EXISTS files (
     filename TEXT PRIMARY KEY,
     indexed_to INTEGER NOT NULL,
@@ -152,6 +166,16 @@ CREATE TABLE payloads (
 );
 CREATE INDEX payloads_by_spelling ON payloads (spelled);
 CREATE INDEX payloads_by_file ON payloads (filename);
+CREATE TABLE qualities (
+    filename TEXT COLLATE "C" NOT NULL,
+    "offset" BIGINT NOT NULL,
+    page_id TEXT COLLATE "C" NOT NULL,
+    level TEXT COLLATE "C" NOT NULL,
+    checked_ms BIGINT NOT NULL,
+    quality BIGINT NOT NULL,
+    PRIMARY KEY (filename, "offset")
+);
+CREATE INDEX qualities_by_page ON qualities (page_id, level, checked_ms, quality);
 CREATE TABLE files (
     filename TEXT COLLATE "C" PRIMARY KEY,
     indexed_to BIGINT NOT NULL,

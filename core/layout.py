@@ -101,6 +101,11 @@ class Layout:
         return self.root / "reports"
 
     @property
+    def quality_baselines(self) -> Path:
+        """How playback showed samples of pages before upgrades, a folder each."""
+        return self.reports / "quality"
+
+    @property
     def recovery_report(self) -> Path:
         """What was done to WARCs that a crash had interrupted: a JSON object a line."""
         return self.reports / "recovered.jsonl"

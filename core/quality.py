@@ -16,8 +16,9 @@ from enum import StrEnum
 from typing import Any
 
 from core.errors import InputError
-from core.pages import PAGEINFO_VERSION
+from core.pages import PAGEINFO_VERSION, PageInfo, parse_pageinfo
 
+LONGEST_ID = 128  # characters of a page id or a level
 MOST_LOST = 50  # resources named in a record
 MOST_CHARACTERS = 500  # of a reason
 
@@ -165,6 +166,21 @@ def parse_check(data: bytes) -> Check | None:
     return check_of(own)
 
 
+def parse_manifest(data: bytes) -> PageInfo | Check:
+    """What a ``urn:pageinfo:`` record says: what a visit found, or what a check did.
+
+    Raises:
+        InputError: it is neither.
+    """
+    try:
+        return parse_pageinfo(data)  # most are, and a long one takes long to read
+    except InputError:
+        check = parse_check(data)
+        if check is None:
+            raise
+        return check
+
+
 def check_of(values: Mapping[str, Any]) -> Check:
     """The check of its fields as JSON has them; fields that it does not know are left out.
 
@@ -177,9 +193,43 @@ def check_of(values: Mapping[str, Any]) -> Check:
         known["judge"] = Judge(known.get("judge", Judge.MACHINE))
         known["faults"] = tuple(map(Fault, known.get("faults", ())))
         known["lost"] = tuple(LostPart(str(url), str(why)) for url, why in known.get("lost", ()))
-        return Check(**known)
+        return _sound(Check(**known))
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise InputError(f"Not a check of a page: {error}.") from error
+
+
+_TEXTS = (
+    *("page_id", "url", "captured_at", "level", "checked_at", "engine", "reason", "better", "note"),
+)
+
+
+def _sound(check: Check) -> Check:
+    """The check, whose JSON anybody may have written.
+
+    Raises:
+        InputError: a value is of another kind than it should be.
+    """
+    scores: tuple[object, ...] = (check.score, check.picture, check.text, check.resources)
+    texts: tuple[object, ...] = tuple(getattr(check, name) for name in _TEXTS)
+    is_scored = all(
+        each is None or (isinstance(each, int | float) and 0 <= each <= 1) for each in scores
+    )
+    if not is_scored or not all(isinstance(each, str) for each in texts):
+        raise InputError("Not a check of a page: a value is of the wrong kind.")
+    return check
+
+
+def check_ids(page_id: str, level: str) -> None:
+    """Hold a page id and a level against their form, which leads to no other file.
+
+    Raises:
+        InputError: one has another form, or is too long.
+    """
+    is_plain = (
+        (page_id + level).isascii() and page_id.replace("-", "").isalnum() and level.isalpha()
+    )
+    if not is_plain or max(len(page_id), len(level)) > LONGEST_ID:
+        raise InputError(f"No page's id: {page_id[:100]!r}.")
 
 
 PICTURES = ("seen", "shown", "heat")
@@ -194,8 +244,7 @@ def picture_name(page_id: str, level: str, kind: str) -> str:
     >>> picture_name("0f3c-91", "images", "heat")
     '0f/0f3c-91.images.heat.webp'
     """
-    if not (page_id.replace("-", "").isalnum() and (page_id + level).isascii() and level.isalpha()):
-        raise InputError(f"No page's id: {page_id!r}.")
+    check_ids(page_id, level)
     if kind not in PICTURES:
         raise InputError(f"No picture of a check: {kind!r}.")
     return f"{page_id[:2]}/{page_id}.{level}.{kind}.webp"

@@ -125,6 +125,7 @@ class Run:
         endless: go on when nothing is left: something may become due, or be added.
         logins: opened.
         companion: works beside the crew; None: nobody does.
+        eager: begin although nothing is left: the companion has something to do.
     """
 
     root: Path
@@ -133,6 +134,7 @@ class Run:
     endless: bool = False
     logins: Logins = NO_LOGINS
     companion: Companion | None = None
+    eager: bool = False
 
 
 async def perform(
@@ -257,7 +259,7 @@ async def _work(
 ) -> None:
     """Start what is needed and let the crew work; nothing is started when there is nothing to do."""
     layout, settings = collection.layout, run.settings
-    if not run.endless and not frontier.unfinished(clock.now()):
+    if not (run.endless or run.eager) and not frontier.unfinished(clock.now()):
         if interrupted(layout) or lacking(layout):
             await asyncio.to_thread(_put_in_order, collection, settings, clock, note)
         return

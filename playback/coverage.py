@@ -12,6 +12,9 @@ from playback.permits import Permits
 from playback.replay.index import CAPTURE_COLUMNS, capture_of
 
 _AT_ONCE = 500
+_CHECKS = """id IN (SELECT said.id FROM qualities JOIN captures AS said
+    ON said.filename = qualities.filename AND said."offset" = qualities."offset"
+    WHERE qualities.page_id IN ({marks}))"""
 
 
 class CoveredPage(NamedTuple):
@@ -65,7 +68,7 @@ class Coverage:
             yield from (page for page in found if page.page_id in covered)
 
     def captures(self) -> Iterator[Capture]:
-        """The records with a row of their own, artifacts included, each once."""
+        """The records with a row of their own, each once: artifacts and checks of the pages included."""
         condition, values = self._condition()
         seen: set[tuple[str, int]] = set()
         found = self._captures(condition, values)
@@ -75,6 +78,12 @@ class Coverage:
             marks, named = _marks(part)
             for capture in self._captures(f"page_id IN ({marks})", named):
                 yield from self._new(capture, seen)
+            # What checks said of the pages goes with them, whenever it was said.
+            for capture in self._captures(_CHECKS.format(marks=marks), named):
+                place = (capture.location.filename, capture.location.offset)
+                if place not in seen:
+                    seen.add(place)
+                    yield capture
 
     def _new(self, capture: Capture, seen: set[tuple[str, int]]) -> Iterator[Capture]:
         place = (capture.location.filename, capture.location.offset)

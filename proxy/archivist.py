@@ -28,7 +28,8 @@ from core.errors import (
     IndexUnavailableError,
 )
 from core.layout import Layout
-from core.pages import parse_pageinfo
+from core.pages import PageInfo
+from core.quality import Check, parse_manifest
 from core.records import ArtifactKind, RecordType, parse_artifact_uri
 from core.settings import IndexSettings, ProxySettings
 from core.timestamps import timestamp14_at
@@ -43,7 +44,7 @@ from proxy.checksums import Checksums
 from proxy.exchange import Recorded
 from proxy.index.batch import Batch, Reach
 from proxy.index.opening import open_index
-from proxy.index.rows import CaptureRow, key_or_empty
+from proxy.index.rows import CaptureRow, key_or_empty, quality_row
 from proxy.jobs import Artifact, Barrier, Job, PutOff, Sorted, Write
 from proxy.ledger import Kept, LedgerEntry
 from proxy.payloads.opening import open_payloads
@@ -388,10 +389,16 @@ class Archivist:
     def _write_artifact(self, artifact: Artifact, found: Batch) -> RecordLocation:
         digest, record = artifact_member(artifact)
         location = self._artifacts.append((record,))
-        found.rows.append(artifact_row(artifact, digest, location))
         named = parse_artifact_uri(artifact.uri)
+        said: PageInfo | Check | None = None
         if named is not None and named[0] is ArtifactKind.PAGEINFO:
-            found.pages.append(parse_pageinfo(artifact.data))
+            said = parse_manifest(artifact.data)
+        if isinstance(said, PageInfo):
+            found.pages.append(said)
+        elif said is not None:
+            found.qualities.append(quality_row(said, location))
+        row = artifact_row(artifact, digest, location)
+        found.rows.append(row._replace(urlkey="") if isinstance(said, Check) else row)
         return location
 
     def _take_back(self) -> None:

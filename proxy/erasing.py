@@ -318,10 +318,12 @@ def _move_file(layout: Layout, database: sqlite3.Connection, plan: FilePlan) -> 
     for offset, _, _ in plan.moves:
         database.execute("DELETE FROM captures WHERE filename = ? AND offset = ?", (name, offset))
         database.execute("DELETE FROM payloads WHERE filename = ? AND offset = ?", (name, offset))
+        database.execute("DELETE FROM qualities WHERE filename = ? AND offset = ?", (name, offset))
     for table, column, file_column in (
         ("captures", "offset", "filename"),
         ("captures", "orig_offset", "orig_filename"),
         ("payloads", "offset", "filename"),
+        ("qualities", "offset", "filename"),
     ):
         # Below zero first: no two rows may be at one place even for a moment.
         shift = 0

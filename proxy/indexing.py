@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
@@ -13,16 +13,18 @@ from core.captures import Capture, RecordLocation
 from core.digests import sha256_digest
 from core.errors import InputError
 from core.logins import LOGIN_HEADER, dedup_bucket
-from core.pages import PageInfo, parse_pageinfo
+from core.pages import PageInfo
+from core.quality import Check, parse_manifest
 from core.records import ArtifactKind, RecordType, parse_artifact_uri
 from core.timestamps import milliseconds, parse_warc_date, to_milliseconds
 from proxy.builder import Original
 from proxy.http1 import Body, Framing
 from proxy.index.protocol import CaptureIndex
-from proxy.index.rows import key_or_empty
+from proxy.index.rows import key_or_empty, quality_row
 from proxy.payloads.protocol import PayloadKey
 
 READ_BYTES = 1 << 20
+_NOWHERE = RecordLocation("", 0, 0)
 
 
 @dataclass(slots=True)
@@ -58,7 +60,7 @@ def index_file(
     found = Indexed()
     with index.transaction():
         try:
-            for capture, payload, page in _records(path, filename, index, bucket, spans):
+            for capture, payload, said in _records(path, filename, index, bucket, spans):
                 index.add_captures((capture,))
                 found.rows += 1
                 if payload is not None and payload.size >= min_bytes:
@@ -66,8 +68,10 @@ def index_file(
                     original = _original_of(capture)
                     index.add_payloads({key: original})  # a revisit in this file may refer to it
                     found.payloads.setdefault(key, original)
-                if page is not None:
-                    index.add_page(page)
+                if isinstance(said, PageInfo):
+                    index.add_page(said)
+                elif said is not None:
+                    index.add_qualities((quality_row(said, capture.location),))
         except (ArchiveLoadFailed, ValueError, TypeError) as error:
             raise InputError(f"{filename} cannot be read: {error}.") from error
         index.cover(filename, path.stat().st_size)
@@ -97,8 +101,8 @@ class _Span:
 
 def _records(
     path: Path, filename: str, index: CaptureIndex, bucket: str, spans: Iterable[tuple[int, int]]
-) -> Iterator[tuple[Capture, _Payload | None, PageInfo | None]]:
-    """(capture, the payload it brings for dedup, manifest) of each record."""
+) -> Iterator[tuple[Capture, _Payload | None, PageInfo | Check | None]]:
+    """(capture, the payload it brings for dedup, what it says as a manifest) of each record."""
     with path.open("rb") as file:
         for start, end in spans:
             iterator = ArchiveIterator(_Span(file, start, end))
@@ -107,12 +111,12 @@ def _records(
 
 def _span_records(
     iterator: Any, start: int, filename: str, index: CaptureIndex, bucket: str
-) -> Iterator[tuple[Capture, _Payload | None, PageInfo | None]]:
+) -> Iterator[tuple[Capture, _Payload | None, PageInfo | Check | None]]:
     for record in iterator:
         if record.rec_type not in ("response", "revisit", "resource"):
             continue
         headers = record.rec_headers
-        page = _page(record)
+        said = _said(record)
         own = dedup_bucket(bucket, headers.get_header(LOGIN_HEADER) or "")
         payload = _payload(record, own) if record.rec_type == "response" else None
         # Offset and length are known only when the record has been read to its end.
@@ -121,8 +125,10 @@ def _span_records(
         digest = headers.get_header("WARC-Payload-Digest") or "-"
         original = index.original_spelled(digest, own)
         capture = _capture(record, location, digest, original)
+        if isinstance(said, Check):  # a check of a page is no capture of it
+            capture = replace(capture, urlkey="")
         if capture.status != 304:
-            yield capture, None if capture.truncated else payload, page
+            yield capture, None if capture.truncated else payload, said
 
 
 def _payload(record: Any, bucket: str) -> _Payload | None:
@@ -139,12 +145,15 @@ def _payload(record: Any, bucket: str) -> _Payload | None:
     return _Payload(sha256_digest(payload), size, bucket) if body.done else None
 
 
-def _page(record: Any) -> PageInfo | None:
+def _said(record: Any) -> PageInfo | Check | None:
     named = parse_artifact_uri(record.rec_headers.get_header("WARC-Target-URI") or "")
     if record.rec_type != "resource" or named is None or named[0] is not ArtifactKind.PAGEINFO:
         return None
     try:
-        return parse_pageinfo(record.content_stream().read())
+        said = parse_manifest(record.content_stream().read())
+        if isinstance(said, Check):
+            quality_row(said, _NOWHERE)  # one that can have no row says nothing
+        return said
     except InputError:
         return None  # another tool's manifest: kept, but not ours to read
 

@@ -11,6 +11,7 @@ from core.clock import SystemClock
 from core.errors import InputError
 from core.layout import Layout
 from crawler.archiving import Order, archive
+from crawler.cli.accompany import companion_for, qa_option
 from crawler.cli.exits import Exit
 from crawler.cli.groups import GroupWithDefault
 from crawler.cli.options import (
@@ -59,6 +60,7 @@ from crawler.urllist import UrlList, parse_lines, read_list
     is_flag=True,
     help="Go on for ever: wait for what others put into the collection's frontier.",
 )
+@qa_option
 @click.option("--dry-run", is_flag=True, help="Read the list, say what would be done, do nothing.")
 @json_option
 def command(
@@ -75,6 +77,7 @@ def command(
     older_than: timedelta | None,
     no_wait: bool,
     stay: bool,
+    qa: bool | None,
     dry_run: bool,
     as_json: bool,
 ) -> int:
@@ -110,7 +113,8 @@ def command(
         return Exit.SOME_FAILED if wanted.problems else Exit.OK
     logins = NO_LOGINS if settings.frontier.url else unlocked(settings, collection)
     older = timedelta(0) if again else older_than
-    order = Order(wanted.urls, collection, settings, workers, older, stay, logins)
+    companion = companion_for(settings, qa=qa)
+    order = Order(wanted.urls, collection, settings, workers, older, stay, logins, companion)
     show = choose(as_json=as_json)
     account = asyncio.run(
         archive(

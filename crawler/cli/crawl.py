@@ -13,6 +13,7 @@ import click
 from core.clock import SystemClock
 from core.errors import InputError
 from core.settings import SCOPE_KINDS, Settings
+from crawler.cli.accompany import companion_for, qa_option
 from crawler.cli.archive import exit_of, gather
 from crawler.cli.exits import Exit
 from crawler.cli.options import (
@@ -126,6 +127,7 @@ def _scope_options(command: Callable[..., Any]) -> Callable[..., Any]:
     is_flag=True,
     help="Go on when nothing is left: visit again what is due, and whatever is added.",
 )
+@qa_option
 @click.option("--dry-run", is_flag=True, help="Say what would be crawled, do nothing.")
 @json_option
 def command(
@@ -141,6 +143,7 @@ def command(
     profile: str,
     workers: int,
     continuous: bool,
+    qa: bool | None,
     dry_run: bool,
     as_json: bool,
     **scope: Any,
@@ -175,7 +178,8 @@ def command(
         _preview(job, collection, as_json=as_json)
         return Exit.SOME_FAILED if wanted.problems else Exit.OK
     logins = NO_LOGINS if settings.frontier.url else unlocked(settings, collection)
-    run = Run(collection, settings, workers, endless=continuous, logins=logins)
+    companion = companion_for(settings, qa=qa)
+    run = Run(collection, settings, workers, continuous, logins, companion)
     return _crawl(job, run, wanted, as_json)
 
 

@@ -16,11 +16,14 @@ from crawler.collection import read_collection
 from playback.database import Database, open_database
 from playback.outback import OutbackCdx, parse_outback_url
 
-_ROWS = """
+# Checks of pages are no captures of them.
+_CAPTURES = """NOT EXISTS (SELECT 1 FROM qualities
+    WHERE qualities.filename = captures.filename AND qualities."offset" = captures."offset")"""
+_ROWS = f"""
 SELECT id, url, urlkey, captured_ms, record_type, mime, status, digest, filename, "offset", length,
     orig_filename, orig_offset, orig_length
-FROM captures WHERE id > :after ORDER BY id LIMIT :limit
-"""
+FROM captures WHERE id > :after AND {_CAPTURES} ORDER BY id LIMIT :limit
+"""  # noqa: S608 constants
 
 
 @click.command("push")
@@ -57,7 +60,7 @@ def push(
         after = 0 if everything else _pushed(layout, str(address))
         after = after if after <= top else 0  # the index was made anew
         if dry_run:
-            query = "SELECT count(*) AS n FROM captures WHERE id > :after"
+            query = f"SELECT count(*) AS n FROM captures WHERE id > :after AND {_CAPTURES}"  # noqa: S608 constants
             _tell(_number(database, query, {"after": after}), "would be sent", as_json=as_json)
             return Exit.OK
         source = OutbackCdx(address)

@@ -19,9 +19,9 @@ from core.clock import Clock
 from core.errors import BrowserUnavailableError, PermanentError, UnavailableError
 from core.pages import Outcome, PageInfo, Screen
 from core.quality import MOST_CHARACTERS, Check, Fault, LostPart, Verdict
-from core.records import ArtifactKind
+from core.records import ArtifactKind, artifact_uri
 from core.timestamps import warc_date
-from crawler.quality.interim import Judgement, judge
+from crawler.quality.damages import told, weighed
 from crawler.quality.looking import (
     PATIENCE,
     TALLEST_PX,
@@ -34,6 +34,7 @@ from crawler.quality.looking import (
 from crawler.quality.playing import KeptPage, Playback
 from crawler.quality.sampling import Candidate
 from render.browser import Browser
+from render.compare.judging import Judgement, judge
 from render.compare.pictures import PictureComparison, compare_pictures
 from render.compare.resources import (
     Part,
@@ -45,8 +46,13 @@ from render.compare.resources import (
 from render.compare.texts import TextComparison, compare_texts
 
 COMPARISON_VERSION = 1
+_LONGEST_REASON = 200
 LOOKS = 2  # a browser that died or hung costs one
-_PICTURED = frozenset({"images", "full"})  # at the other levels a copy is not meant to look alike
+# What a copy is pictured beside; at the other levels it is not meant to look alike.
+_PICTURES: Mapping[str, tuple[ArtifactKind, ...]] = {
+    "images": (ArtifactKind.FULL_PAGE, ArtifactKind.VIEW),
+    "full": (ArtifactKind.VIEW,),
+}
 _MARKUP = frozenset({"text/html", "application/xhtml+xml"})
 _NO_COPY = frozenset({Outcome.FAILED, Outcome.SKIPPED})
 
@@ -64,6 +70,7 @@ class Checked:
         pictures: by `core.quality.PICTURES`, those that there are; of a good page none but the first two.
         timings: seconds by step.
         is_withheld: whether nothing may be shown of the page, so that nothing was looked at.
+        look: what the copy showed; None when nobody looked.
     """
 
     page: Candidate
@@ -71,6 +78,7 @@ class Checked:
     pictures: Mapping[str, bytes] = field(default_factory=dict, repr=False)
     timings: Mapping[str, float] = field(default_factory=dict)
     is_withheld: bool = False
+    look: Look | None = field(default=None, repr=False)
 
 
 @dataclass(slots=True)
@@ -82,16 +90,14 @@ class _Kept:
         kind: of the picture; None when there is none.
         picture: of the whole page, else of the view.
         text: the visible text.
-        damaged: what could not be read, or is not what was captured, each with the reason.
-        is_seen_damaged: whether copies are made with some of that.
+        lost: what the archive does not hold as it was captured, each with the reason.
     """
 
     manifest: PageInfo | None = None
     kind: ArtifactKind | None = None
     picture: bytes | None = None
     text: str | None = None
-    damaged: list[LostPart] = field(default_factory=list)
-    is_seen_damaged: bool = False
+    lost: list[LostPart] = field(default_factory=list)
 
 
 class Checker:
@@ -141,15 +147,16 @@ class Checker:
             return self._withheld(page, "Taken down: nothing of it is shown.")
         if there.withheld:
             return self._withheld(page, there.withheld)
-        kept = await self._in_pool(_read, there, self._playback.level)
+        kept = await self._in_pool(self._read, there, page.url)
         if page.mime not in _MARKUP and kept.picture is None and kept.text is None:
-            return self._judged(page, kept, Judgement(Verdict.GOOD, 1.0, (), ""))
+            return self._judged(page, kept, _of_file(kept))
         seen = await self._look(there, kept)
         if seen.reason:
             judgement = Judgement(Verdict.BROKEN, 0.0, (Fault.NOT_SHOWN,), seen.reason)
             pictures = {"seen": kept.picture} if kept.picture is not None else {}
-            return self._judged(page, kept, judgement, pictures=pictures, timings=seen.timings)
-        return await self._compared(page, kept, seen)
+            found = self._judged(page, kept, judgement, pictures=pictures, timings=seen.timings)
+            return replace(found, look=seen)
+        return replace(await self._compared(page, kept, seen), look=seen)
 
     async def _look(self, there: KeptPage, kept: _Kept) -> Look:
         """What the copy shows; a second look when the browser did not survive the first."""
@@ -207,11 +214,11 @@ class Checker:
         self, page: Candidate, kept: _Kept, seen: Look
     ) -> tuple[PictureComparison | None, TextComparison | None, ResourceComparison | None]:
         picture = None
-        if self._playback.level in _PICTURED and kept.picture and seen.picture:
+        if kept.picture is not None and seen.picture is not None:
             try:
                 picture = compare_pictures(kept.picture, seen.picture)
             except PermanentError as error:
-                kept.damaged.append(LostPart(f"urn:{kept.kind}:{page.url}", f"damaged: {error}"))
+                kept.lost.append(_damaged(kept.kind or ArtifactKind.VIEW, page.url, error))
         text = None
         if kept.text is not None and seen.text is not None:
             text = compare_texts(kept.text, seen.text)
@@ -225,7 +232,7 @@ class Checker:
         return picture, text, parts
 
     def _parts_seen(self, manifest: PageInfo) -> list[Part]:
-        """What the page asked for, but for what was taken down since."""
+        """What the page asked for, but for what was taken down since: that is not missed."""
         is_hidden = self._playback.is_hidden
         return [
             part_seen(each) for each in manifest.resources if not is_hidden(each.url, each.digest)
@@ -250,18 +257,17 @@ class Checker:
         timings: Mapping[str, float] | None = None,
     ) -> Checked:
         verdict, faults, reason = judgement.verdict, judgement.faults, judgement.reason
-        if kept.damaged:
+        if kept.lost:
             faults = (*faults, Fault.DAMAGED)
-            reason = f"{reason} {_told(kept.damaged)}".strip()
+            reason = f"{reason} {told(kept.lost)}".strip()
             if verdict is not Verdict.BROKEN:
-                # What is not as it was is no matter of likeness.
-                verdict = Verdict.BROKEN if kept.is_seen_damaged else Verdict.DOUBTFUL
+                verdict = weighed(kept.lost, kept.manifest, self._playback.level)
         check = replace(
             self._blank(page),
             verdict=verdict,
             score=judgement.score,
             faults=faults,
-            lost=tuple(kept.damaged),
+            lost=tuple(kept.lost),
             reason=reason[:MOST_CHARACTERS],
         )
         return Checked(page, check, pictures or {}, timings or {})
@@ -281,45 +287,47 @@ class Checker:
             verdict=Verdict.UNCHECKED,
         )
 
+    def _read(self, there: KeptPage, url: str) -> _Kept:
+        """What was kept of the page, as far as it can be read."""
+        kept = _Kept()
+        try:
+            kept.manifest = there.manifest()
+        except PermanentError as error:
+            kept.lost.append(_damaged(ArtifactKind.PAGEINFO, url, error))
+        else:
+            if kept.manifest is not None:
+                kept.lost += self._playback.lost(kept.manifest)
+        for kind in _PICTURES.get(self._playback.level, ()):
+            kept.picture = _artifact(there, kind, url, kept)
+            if kept.picture is not None:
+                kept.kind = kind
+                break
+        text = _artifact(there, ArtifactKind.TEXT, url, kept)
+        kept.text = None if text is None else text.decode(errors="replace")
+        return kept
+
     async def _in_pool(self, function: Callable[..., _T], *args: object) -> _T:
         return await asyncio.get_running_loop().run_in_executor(self._pool, function, *args)
 
 
-def _read(there: KeptPage, level: str) -> _Kept:
-    """What was kept of the page, as far as it can be read."""
-    kept = _Kept()
-    try:
-        kept.manifest = there.manifest()
-    except PermanentError as error:
-        kept.damaged.append(LostPart("urn:pageinfo:", f"damaged: {error}"))
-    if kept.manifest is not None:
-        held = there.held(kept.manifest)
-        kept.damaged += held.lost
-        kept.is_seen_damaged = held.is_seen
-    kinds = (ArtifactKind.FULL_PAGE, ArtifactKind.VIEW) if level in _PICTURED else ()
-    for kind in kinds if level != "full" else (ArtifactKind.VIEW,):
-        kept.picture = _artifact(there, kind, kept)
-        if kept.picture is not None:
-            kept.kind = kind
-            break
-    text = _artifact(there, ArtifactKind.TEXT, kept)
-    kept.text = None if text is None else text.decode(errors="replace")
-    return kept
-
-
-def _artifact(there: KeptPage, kind: ArtifactKind, kept: _Kept) -> bytes | None:
+def _artifact(there: KeptPage, kind: ArtifactKind, url: str, kept: _Kept) -> bytes | None:
     try:
         return there.artifact(kind)
     except PermanentError as error:
-        kept.damaged.append(LostPart(f"urn:{kind}:", f"damaged: {error}"))
+        kept.lost.append(_damaged(kind, url, error))
         return None
+
+
+def _of_file(kept: _Kept) -> Judgement:
+    """What to think of a page that is a file to be handed out: whether the archive holds it."""
+    if kept.manifest is None:
+        return Judgement(Verdict.UNCHECKED, None, (), "Nothing could be compared.")
+    return Judgement(Verdict.GOOD, 0.0 if kept.lost else 1.0, (), "")
+
+
+def _damaged(kind: ArtifactKind, url: str, error: PermanentError) -> LostPart:
+    return LostPart(artifact_uri(kind, url), f"damaged: {error}"[:_LONGEST_REASON])
 
 
 def _heat(seen: bytes, shown: bytes) -> bytes | None:
     return compare_pictures(seen, shown, heat=True).heat
-
-
-def _told(damaged: list[LostPart]) -> str:
-    first = damaged[0]
-    more = f" and {len(damaged) - 1} more" if len(damaged) > 1 else ""
-    return f"The archive does not hold what was captured: {first.url} {first.reason}{more}."

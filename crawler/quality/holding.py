@@ -40,8 +40,7 @@ ORIGINAL_GONE = "original-gone"
 EMPTY = "empty"
 
 _KEPT = frozenset({"response", "revisit"})
-_SHOWN = frozenset({ArtifactKind.DOM, ArtifactKind.TEXT})
-# What copies are made with; what they need most is read first.
+# What a copy needs most is read first.
 _FIRST = ("Document", "Stylesheet", "Image", "Font", "Media")
 _TAG = re.compile(rb"<[^>]*>?")
 _UNSEEN = re.compile(rb"<(?:style|title)\b[^<]*(?:<(?!/)[^<]*)*", re.IGNORECASE)
@@ -81,13 +80,11 @@ class Held:
         unread: of these, how many were only looked up: they are too many, or too large.
         lost: those that are not there as they were captured, each with the reason: ``missing: index``,
             ``missing: file``, ``digest``, ``damaged: …``, ``original-gone``, ``empty``.
-        is_seen: whether a reader's copy is made with one of them.
     """
 
     parts: int
     unread: int
     lost: tuple[LostPart, ...]
-    is_seen: bool = False
 
 
 class _Place(NamedTuple):
@@ -97,14 +94,9 @@ class _Place(NamedTuple):
 
 
 class _Wanted(NamedTuple):
-    """A part or artifact that must be there; without a digest any will do.
-
-    Attributes:
-        is_seen: copies are made with it.
-    """
+    """A part or artifact that must be there; without a digest any will do."""
 
     url: str
-    is_seen: bool
     digest: str = ""
 
 
@@ -159,8 +151,7 @@ class Holding:
         for url, reason in self._hollow(page, rows):
             lost.setdefault(url, reason)
         parts = tuple(LostPart(url, reason) for url, reason in lost.items())
-        is_seen = any(part.is_seen for part in wanted if part.url in lost)
-        return Held(len(wanted), unread, parts, is_seen)
+        return Held(len(wanted), unread, parts)
 
     def _reason(self, row: HeldRow) -> str:
         """Why the record, or the one that holds its payload, is not as it was; empty when it is."""
@@ -215,15 +206,11 @@ def _wanted(page: PageInfo, rows: Iterable[HeldRow]) -> Iterator[_Wanted]:
     for kind in page.artifacts:
         with suppress(ValueError):  # of a version that knows more kinds
             made = ArtifactKind(kind)
-            yield _Wanted(there.get(made, f"urn:{kind}:{page.url}"), made in _SHOWN)
-    parts: dict[_Wanted, None] = {}
+            yield _Wanted(there.get(made, f"urn:{kind}:{page.url}"))
     kept = [each for each in page.resources if each.kept in _KEPT]
     rank = {kind: place for place, kind in enumerate(_FIRST)}
     kept.sort(key=lambda each: rank.get(each.resource_type, len(_FIRST)))
-    for each in kept:
-        is_seen = each.resource_type in rank and (each.status or 599) < 400
-        parts[_Wanted(each.url, is_seen, each.digest)] = None
-    yield from parts
+    yield from dict.fromkeys(_Wanted(each.url, each.digest) for each in kept)
 
 
 def _row_of(part: _Wanted, rows: Sequence[HeldRow]) -> HeldRow | str:

@@ -3,11 +3,12 @@
 Only the command line meets `playback`; here stands what of it is needed.
 """
 
+from collections.abc import Sequence
 from typing import Protocol
 
 from core.pages import PageInfo
+from core.quality import LostPart
 from core.records import ArtifactKind
-from crawler.quality.holding import Held
 from crawler.quality.looking import Address
 
 
@@ -40,14 +41,6 @@ class KeptPage(Protocol):
         """
         ...
 
-    def held(self, manifest: PageInfo) -> Held:
-        """What the archive holds of what its manifest says.
-
-        Raises:
-            TransientError: the index cannot be read.
-        """
-        ...
-
 
 class Playback(Protocol):
     """A collection and its playback, at one level."""
@@ -70,8 +63,16 @@ class Playback(Protocol):
         """
         ...
 
+    def lost(self, page: PageInfo) -> Sequence[LostPart]:
+        """What of the page the archive does not hold as it was captured. From any thread.
+
+        Raises:
+            TransientError: the index cannot be read.
+        """
+        ...
+
     def is_hidden(self, url: str, digest: str) -> bool:
-        """Whether a part of pages was taken down, by its URL or its payload. From any thread.
+        """Whether a part was taken down, or is held back. From any thread.
 
         Raises:
             TransientError: the decisions cannot be read.

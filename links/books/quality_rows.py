@@ -11,6 +11,7 @@ from core.classes import PageClass
 from core.classes import page_class as class_of
 from core.errors import BadUrlError, InputError, InvariantError
 from core.quality import (
+    LONGEST_ID,
     MOST_CHARACTERS,
     MOST_LOST,
     Check,
@@ -18,7 +19,7 @@ from core.quality import (
     Judge,
     LostPart,
     Verdict,
-    picture_name,
+    check_ids,
 )
 from core.timestamps import milliseconds, moment, parse_warc_date, warc_date_at
 from core.urls import identity_key
@@ -35,8 +36,7 @@ REPLACED: Final = (
 # By their numbers in the registry, the worst first.
 VERDICTS: Final = (Verdict.BROKEN, Verdict.DOUBTFUL, Verdict.GOOD, Verdict.UNCHECKED)
 NOT_COMPARED = -1.0  # in the place of a score
-LONGEST_ID = 128  # characters; an index of PostgreSQL takes 2,700 bytes
-LONGEST_NAME = 255  # of hosts, people, engines
+LONGEST_NAME = 255  # characters, of hosts, people, engines: an index takes 2,700 bytes
 _LONGEST_URL = 2_000  # of a lost part; pages' own are kept whole
 LONGEST_NOTE = 2_000
 
@@ -173,7 +173,7 @@ def parse_place(text: str) -> Place:
         place = Place(int(standing), float(score), page_id, level)
     except ValueError as error:
         raise InputError(f"No place in a list of checks: {text[:100]!r}.") from error
-    _check_ids(page_id, level)
+    check_ids(page_id, level)
     if place.standing not in range(len(VERDICTS)) or not -1 <= place.score <= 1:
         raise InputError(f"No place in a list of checks: {text[:100]!r}.")
     return place
@@ -187,12 +187,6 @@ def url_key(url: str) -> bytes:
         return key_of(url)  # what was captured is found, whatever it is
 
 
-def _check_ids(page_id: str, level: str) -> None:
-    picture_name(page_id[: LONGEST_ID + 1], level[: LONGEST_ID + 1], "seen")
-    if len(page_id) > LONGEST_ID or len(level) > LONGEST_ID:
-        raise InputError(f"No page's id: {page_id[:100]!r}.")
-
-
 def plain(text: str, most: int) -> str:
     """A text that both databases take: no NUL, no half of a character, not too long."""
     return text[:most].replace("\0", "").encode("utf-8", "replace").decode()
@@ -203,7 +197,7 @@ def values_of(row: CheckedPage) -> dict[str, Any]:
     check = row.check
     if check.judge is not Judge.MACHINE:
         raise InvariantError("A person's word is no check by a machine: it is written by `review`.")
-    _check_ids(check.page_id, check.level)
+    check_ids(check.page_id, check.level)
     lost = [
         [plain(each.url, _LONGEST_URL), plain(each.reason, MOST_CHARACTERS)]
         for each in check.lost[:MOST_LOST]

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 
+import core.levels
 from core.errors import BadUrlError, InputError
 from core.identities import spelled_identity
 from core.names import check_name
@@ -42,7 +43,7 @@ class Level(StrEnum):
 
 
 _RANKS = {level: rank for rank, level in enumerate(Level)}
-DEFAULT_LEVEL = Level.IMAGES
+DEFAULT_LEVEL = Level(core.levels.DEFAULT_LEVEL)
 
 
 def least(*levels: Level) -> Level:

@@ -199,8 +199,9 @@ def _best(newest_pages: Sequence[Page]) -> Offer | None:
     # A join has no order of its own.
     pages = sorted(newest_pages, key=lambda page: page.captured_at, reverse=True)
     shown = [page for page in pages if page.has_copy or page.is_download]
-    best = min(shown, key=lambda page: page.rank, default=None)
-    if best is not None and best.rank <= _WORST_RANK:
+    fit = (page for page in shown if page.class_rank <= _WORST_RANK)
+    best = min(fit, key=lambda page: page.rank, default=None)
+    if best is not None:
         return Offer(best)
     if any(page.taken_down is not None for page in pages):
         return Offer(bar=Bar.TAKEN_DOWN)

@@ -10,7 +10,7 @@ from datetime import datetime
 from itertools import islice, takewhile
 from typing import Any, NamedTuple
 
-from core.classes import GOOD, WITHHELD, rank
+from core.classes import GOOD, QUALITY_SQL, WITHHELD, rank
 from core.errors import BadUrlError
 from core.pages import Outcome
 from core.records import ArtifactKind, parse_artifact_uri
@@ -29,13 +29,11 @@ MOST_MOMENTS = 50_000  # of one URL's captures in its calendar, the newest
 _CANDIDATES = 20  # looked at for one that can be shown
 _LATEST_MS = 2**53
 _NOT_OFFERED = {Outcome.FAILED, Outcome.SKIPPED}
-COLUMNS = (
-    "page_id, url, timestamp, captured_ms, final_url, outcome, reason, status, mime, title,"
-    " records, stored_bytes, page_class, class_score, class_evidence"
+_OWN_COLUMNS = (
+    *("page_id", "url", "timestamp", "final_url", "outcome", "reason", "status", "mime", "title"),
+    *("records", "stored_bytes", "page_class", "class_score", "class_evidence"),
 )
-
-
-_OWN_COLUMNS = [name for name in COLUMNS.split(", ") if name != "captured_ms"]
+COLUMNS = f"{', '.join(_OWN_COLUMNS)}, captured_ms, {QUALITY_SQL} AS quality"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +46,7 @@ class Page:
         page_class: what sort of page it is; see `core.classes`.
         class_score: how sure that is, from 0 to 1.
         class_evidence: what speaks for it, a sentence a line.
+        quality: how far a check of its copy moves it behind others; see `core.quality.penalty`.
         text_digest: of its visible text as it was kept; empty when none was.
         taken_down: why it is blocked; then nothing is told of it but its address and its moment.
     """
@@ -70,6 +69,7 @@ class Page:
     artifacts: dict[ArtifactKind, str]
     text_digest: str = ""
     taken_down: Takedown | None = None
+    quality: int = 0
 
     @property
     def label(self) -> str:
@@ -94,13 +94,18 @@ class Page:
 
     @property
     def is_good(self) -> bool:
-        """True when nothing speaks against taking it for the page."""
-        return self.rank == 0
+        """True when nothing speaks against taking what the visitor saw for the page."""
+        return self.class_rank == 0
+
+    @property
+    def class_rank(self) -> int:
+        """How far what the visitor saw is from good; see `core.classes.rank`."""
+        return rank(self.page_class, self.status)
 
     @property
     def rank(self) -> int:
-        """How far it is from good; see `core.classes.rank`."""
-        return rank(self.page_class, self.status)
+        """How far its copy is from good: by what the visitor saw, and by what a check saw of it."""
+        return self.class_rank + self.quality
 
     @property
     def evidence(self) -> list[str]:
@@ -446,6 +451,7 @@ def _page(row: Any, artifacts: _Artifacts) -> Page:
         captured_at=captured_at,
         artifacts=artifacts.uris,
         text_digest=artifacts.text_digest,
+        quality=row["quality"],
     )
 
 

@@ -54,7 +54,7 @@ class Reader:
             caution=self._means.cautions.of(page),
             view=wanted.view,
             levels=self._means.offers.choices(page, wanted),
-            better=self._means.store.better(page) if not page.is_good else None,
+            better=self._means.store.better(page) if page.rank else None,
             siblings=siblings[:MOST_SIBLINGS],
             has_more_siblings=len(siblings) > MOST_SIBLINGS,
             standing=standing_of(self._means, page.url) if not has_copy(page) else None,

@@ -184,11 +184,11 @@ class Search:
         )
         most = {"most": self._most_read}
         newest = (
-            f"SELECT {COLUMNS}, urlkey FROM pages WHERE 1 = 1 {step.within('captured_ms')}"  # noqa: S608 constants of ours
+            f"SELECT * FROM pages WHERE 1 = 1 {step.within('captured_ms')}"  # noqa: S608 constants of ours
             f" ORDER BY captured_ms {step.order}, page_id {step.order}"
         )
         rows = self._database.rows(
-            f"SELECT {COLUMNS} FROM ({newest} LIMIT :most) AS newest WHERE {where} LIMIT :limit",  # noqa: S608 as above
+            f"SELECT {COLUMNS} FROM ({newest} LIMIT :most) AS pages WHERE {where} LIMIT :limit",  # noqa: S608 as above
             {**condition.values, **step.values, **most},
         )
         if (condition.filter == _ALL and not condition.range) or len(rows) >= step.limit:

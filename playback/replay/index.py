@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from core.captures import Capture, RecordLocation
-from core.classes import rank
+from core.classes import rank_sql
 from core.errors import BadUrlError
 from core.records import ArtifactKind, RecordType, artifact_uri
 from core.replay_keys import replay_key
@@ -260,9 +260,12 @@ class CaptureIndex:
 
     def _rank(self, capture: Capture) -> int | None:
         """The rank of the capture's page; None when it must not be a copy; 0: of no known page."""
-        query = f"SELECT page_class, status, {OFFERED} AND NOT {WITHHELD} AS shown FROM pages WHERE page_id = :page"  # noqa: S608 ours
+        query = (
+            f"SELECT {rank_sql()} AS standing, {OFFERED} AND NOT {WITHHELD} AS shown"  # noqa: S608 constants of ours
+            " FROM pages WHERE page_id = :page"
+        )
         for row in self._query(query, {"page": capture.page_id}):
-            return rank(row["page_class"], row["status"]) if row["shown"] else None
+            return row["standing"] if row["shown"] else None
         return 0
 
     def artifact(self, page: FoundPage, kind: ArtifactKind) -> Capture | None:

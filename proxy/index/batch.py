@@ -16,7 +16,7 @@ from core.errors import IndexUnavailableError
 from core.pages import PageInfo
 from proxy.builder import Original
 from proxy.index.protocol import CaptureIndex
-from proxy.index.rows import CaptureRow
+from proxy.index.rows import CaptureRow, QualityRow
 from proxy.payloads.protocol import PayloadKey
 
 log = logging.getLogger(__name__)
@@ -32,12 +32,14 @@ class Batch:
     Attributes:
         rows: of captures.
         pages: whose manifests are among the records.
+        qualities: what checks found whose records are among them.
         originals: payloads that the records bring.
         ends: how far the index covers which file with it.
     """
 
     rows: list[CaptureRow] = field(default_factory=list)
     pages: list[PageInfo] = field(default_factory=list)
+    qualities: list[QualityRow] = field(default_factory=list)
     originals: dict[PayloadKey, Original] = field(default_factory=dict)
     ends: dict[str, int] = field(default_factory=dict)
 
@@ -51,6 +53,7 @@ class Batch:
         index.add_rows(self.rows)
         for page in self.pages:
             index.add_page(page)
+        index.add_qualities(self.qualities)
         for filename, end in self.ends.items():
             index.cover(filename, end)
         index.add_payloads(self.originals)

@@ -15,14 +15,14 @@ from core.index_schema import POSTGRES_DDL, SCHEMA_VERSION
 from core.index_url import IndexAddress
 from core.pages import Outcome, PageInfo
 from proxy.builder import Original
-from proxy.index.rows import CaptureRow, PageRow, columns, page_row, row_of
+from proxy.index.rows import CaptureRow, PageRow, QualityRow, columns, page_row, row_of
 from proxy.index.server import PostgresServer
 from proxy.payloads.protocol import PayloadKey
 
 _ORIGINAL = 'spelled, url, captured_ms, filename, "offset", length'  # in the order of `Original`
 
 
-def _unnested(row: type[CaptureRow | PageRow]) -> str:
+def _unnested(row: type[CaptureRow | PageRow | QualityRow]) -> str:
     """The rows as a table, from one array a column: one plan for any number of them."""
     hints = map(str, row.__annotations__.values())
     kinds = ("text" if "str" in h else "float8" if "float" in h else "bigint" for h in hints)
@@ -40,6 +40,9 @@ _ADD_PAGE = (
     " ON CONFLICT (page_id) DO UPDATE SET "
     + ", ".join(f'"{name}" = excluded."{name}"' for name in PageRow._fields[1:])
     + " WHERE excluded.captured_ms >= pages.captured_ms"
+)
+_ADD_QUALITIES = (
+    f"INSERT INTO qualities ({columns(QualityRow)}) {_unnested(QualityRow)} ON CONFLICT DO NOTHING"
 )
 _ADD_PAYLOADS = (
     'INSERT INTO payloads (digest, bucket, spelled, filename, "offset", length, url, captured_ms)'
@@ -137,6 +140,10 @@ class PostgresCaptureIndex:
         )
         self._add(_ADD_PAGE, [row])
 
+    def add_qualities(self, rows: Sequence[QualityRow]) -> None:
+        """Add what checks found; a record that is there already stays as it is."""
+        self._add(_ADD_QUALITIES, sorted(rows))  # in one order, as below
+
     def add_payloads(self, originals: Mapping[PayloadKey, Original]) -> None:
         """Remember which records hold the payloads; the first one stays."""
         rows = (
@@ -210,7 +217,7 @@ class PostgresCaptureIndex:
     def counts(self) -> dict[str, int]:
         """Rows by table, and captures by record type."""
         found = {}
-        for table in ("captures", "pages", "payloads", "files"):
+        for table in ("captures", "pages", "payloads", "qualities", "files"):
             query = f"SELECT count(*) FROM {table}"  # noqa: S608 constants
             found[table] = int(self._one(query, patient=True))
         query = "SELECT record_type, count(*) FROM captures GROUP BY record_type"
@@ -249,6 +256,7 @@ class PostgresCaptureIndex:
                 ' filename = %s AND "offset" >= %s AND "offset" < %s'
                 " AND starts_with(url, 'urn:pageinfo:'))",
                 'DELETE FROM payloads WHERE filename = %s AND "offset" >= %s AND "offset" < %s',
+                'DELETE FROM qualities WHERE filename = %s AND "offset" >= %s AND "offset" < %s',
                 "UPDATE captures SET orig_filename = NULL, orig_offset = NULL, orig_length = NULL"
                 " WHERE orig_filename = %s AND orig_offset >= %s AND orig_offset < %s",
             ):

@@ -14,7 +14,7 @@ from typing import Protocol
 from core.captures import Capture
 from core.pages import Outcome, PageInfo
 from proxy.builder import Original
-from proxy.index.rows import CaptureRow
+from proxy.index.rows import CaptureRow, QualityRow
 from proxy.payloads.protocol import PayloadKey
 
 
@@ -70,6 +70,13 @@ class CaptureIndex(Protocol):
         manifest describes. A page that was skipped was not captured at all: of it only the manifest
         stays in the index, which says why, so that nobody is offered what its site does not want to
         be archived.
+        """
+        ...
+
+    def add_qualities(self, rows: Sequence[QualityRow]) -> None:
+        """Add what checks found; a record that is there already stays as it is.
+
+        Whichever of a page's checks comes first, the newest is the one that counts.
         """
         ...
 

@@ -21,7 +21,7 @@ from proxy.index.protocol import CaptureIndex
 from proxy.index.server import LOCK_NAME, PostgresServer
 from proxy.index.sqlite import SqliteCaptureIndex
 
-TABLES = ("captures", "pages", "payloads", "files", "version")
+TABLES = ("captures", "pages", "payloads", "qualities", "files", "version")
 LOCK_TRIES = 50  # a look at the status, or a checksum that is noted, is over in a moment
 LOCK_PAUSE_S = 0.1
 

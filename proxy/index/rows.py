@@ -2,9 +2,10 @@
 
 from typing import NamedTuple
 
-from core.captures import Capture
+from core.captures import Capture, RecordLocation
 from core.errors import InputError
 from core.pages import PageInfo
+from core.quality import Check, check_ids, penalty
 from core.timestamps import milliseconds, parse_warc_date, timestamp14_at
 from core.urls import replay_key
 
@@ -52,7 +53,18 @@ class PageRow(NamedTuple):
     class_evidence: str
 
 
-def columns(row: type[CaptureRow | PageRow]) -> str:
+class QualityRow(NamedTuple):
+    """A row of `qualities`: what a check means for choosing among captures of a URL."""
+
+    filename: str
+    offset: int
+    page_id: str
+    level: str
+    checked_ms: int
+    quality: int
+
+
+def columns(row: type[CaptureRow | PageRow | QualityRow]) -> str:
     """The row's columns, for SQL; `offset` is a word of PostgreSQL's own."""
     return ", ".join(f'"{name}"' for name in row._fields)
 
@@ -109,4 +121,21 @@ def page_row(page: PageInfo) -> PageRow:
         page_class=str(page.page_class),
         class_score=page.class_score,
         class_evidence="\n".join(page.class_evidence),
+    )
+
+
+def quality_row(check: Check, at: RecordLocation) -> QualityRow:
+    """The check whose record lies there as a row.
+
+    Raises:
+        InputError: its moment, its page's id or its level is none.
+    """
+    check_ids(check.page_id, check.level)
+    return QualityRow(
+        filename=at.filename,
+        offset=at.offset,
+        page_id=check.page_id,
+        level=check.level,
+        checked_ms=milliseconds(parse_warc_date(check.checked_at)),
+        quality=penalty(check),
     )

@@ -11,13 +11,14 @@ from pathlib import Path
 from core.index_schema import CAPTURES_DDL, SCHEMA_VERSION
 from core.index_url import parse_index_url
 from proxy.index.postgres import PostgresCaptureIndex
-from proxy.index.rows import CaptureRow, PageRow, columns
+from proxy.index.rows import CaptureRow, PageRow, QualityRow, columns
 from proxy.index.server import LOCK_NAME, PostgresServer
 
 _COLUMNS = {
     "captures": f'"id", {columns(CaptureRow)}',
     "pages": columns(PageRow),
     "payloads": 'digest, bucket, spelled, filename, "offset", length, url, captured_ms',
+    "qualities": columns(QualityRow),
     "files": "filename, indexed_to, size, sha256, closed_ms",
 }
 _AT_ONE_MOMENT = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"

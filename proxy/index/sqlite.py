@@ -14,7 +14,7 @@ from core.errors import CollectionVersionError
 from core.index_schema import CAPTURES_DDL, SCHEMA_VERSION
 from core.pages import Outcome, PageInfo
 from proxy.builder import Original
-from proxy.index.rows import CaptureRow, PageRow, columns, page_row, row_of
+from proxy.index.rows import CaptureRow, PageRow, QualityRow, columns, page_row, row_of
 from proxy.payloads.protocol import PayloadKey
 
 BUSY_TIMEOUT_MS = 60_000
@@ -30,6 +30,7 @@ _ROWS_AT_ONCE = (64, 8, 1)
 
 _CAPTURES = f"INSERT OR IGNORE INTO captures ({columns(CaptureRow)}) VALUES "  # noqa: S608 constants
 _PAGES = f"INSERT INTO pages ({columns(PageRow)}) VALUES "  # noqa: S608 constants
+_QUALITIES = f"INSERT OR IGNORE INTO qualities ({columns(QualityRow)}) VALUES "  # noqa: S608 constants
 _LATEST_PAGE = (
     " ON CONFLICT (page_id) DO UPDATE SET "
     + ", ".join(f"{name} = excluded.{name}" for name in PageRow._fields[1:])
@@ -205,6 +206,10 @@ class SqliteCaptureIndex:
         )
         self._db.execute(f"{_PAGES}({','.join('?' * len(row))}){_LATEST_PAGE}", row)
 
+    def add_qualities(self, rows: Sequence[QualityRow]) -> None:
+        """Add what checks found; a record that is there already stays as it is."""
+        self._insert(_QUALITIES, rows)
+
     def page_outcome(self, page_id: str) -> Outcome | None:
         """How the page's visit ended; None when its manifest is not in the index."""
         query = "SELECT outcome FROM pages WHERE page_id = ?"
@@ -270,6 +275,9 @@ class SqliteCaptureIndex:
                 "DELETE FROM payloads WHERE filename = ? AND offset >= ? AND offset < ?", lost
             )
             self._db.execute(
+                "DELETE FROM qualities WHERE filename = ? AND offset >= ? AND offset < ?", lost
+            )
+            self._db.execute(
                 "UPDATE captures SET (orig_filename, orig_offset, orig_length) = (NULL, NULL, NULL)"
                 " WHERE orig_filename = ? AND orig_offset >= ? AND orig_offset < ?",
                 lost,
@@ -283,7 +291,7 @@ class SqliteCaptureIndex:
     def counts(self) -> dict[str, int]:
         """Rows by table, and captures by record type."""
         found = {}
-        for table in ("captures", "pages", "payloads", "files"):
+        for table in ("captures", "pages", "payloads", "qualities", "files"):
             (found[table],) = self._db.execute(f"SELECT count(*) FROM {table}").fetchone()  # noqa: S608 constants
         query = "SELECT record_type, count(*) FROM captures GROUP BY record_type"
         return found | {f"captures.{kind}": count for kind, count in self._db.execute(query)}

@@ -9,14 +9,15 @@ takes longer than its size.
 import numpy as np
 from numpy.typing import NDArray
 
-from render.compare.sheets import Floats, Grey
+from render.compare.sheets import Flags, Floats, Grey
 
 MOST_OFFSETS = 12
 ROWS_TOGETHER = 12  # less than a line of text: with it rows are nearly always unique
 _FEW_VOTES = 6
 _MOST_OF_A_STRIP = 6
 _PEAKS = 4
-_ANCHORED = 0.3  # share of the rows that vote, from which on no peaks are looked for
+_ANCHORED = 0.3  # share of the rows that differ; when as many vote, no peaks are looked for
+_MUCH = 0.1  # share of the rows that must differ for that
 _CORRELATED_COLUMNS = 16
 _SEED = 9
 
@@ -29,18 +30,19 @@ def offsets(seen: Grey, shown: Grey, bounds: list[int]) -> list[int]:
     `bounds` are the left edges of the strips in pixels.
     """
     one, other = row_hashes(seen, bounds), row_hashes(shown, bounds)
-    if one.shape == other.shape and np.array_equal(one, other):
+    apart = _in_place(one, other)
+    if not apart.any():
         return [0]
     votes: dict[int, int] = {}
     anchored = 0
-    for strip in range(one.shape[1]):
-        found = _votes(one[:, strip], other[:, strip])
+    for strip in np.flatnonzero(apart.any(0)).tolist():
+        found = _votes(one[:, strip], other[:, strip], apart[:, strip])
         anchored += sum(found.values())
         for offset, count in found.items():
             votes[offset] = votes.get(offset, 0) + count
     best = sorted(votes, key=lambda offset: (-votes[offset], abs(offset), offset))
     likely = [0, *(offset for offset in best if offset != 0)]
-    if anchored < _ANCHORED * one.size:
+    if anchored < _ANCHORED * apart.sum() and apart.mean() > _MUCH:
         peaks = _peaks(seen, shown)
         likely = [*likely[: MOST_OFFSETS - len(peaks)], *peaks]
     return list(dict.fromkeys(likely))[:MOST_OFFSETS]
@@ -60,8 +62,17 @@ def row_hashes(grey: Grey, bounds: list[int]) -> Hashes:
     return mixed
 
 
-def _votes(one: Hashes, other: Hashes) -> dict[int, int]:
+def _in_place(one: Hashes, other: Hashes) -> Flags:
+    """Which rows of the first are not in the second at their place, by strips."""
+    apart = np.ones(one.shape, np.bool_)
+    both = min(len(one), len(other))
+    apart[:both] = one[:both] != other[:both]
+    return apart
+
+
+def _votes(one: Hashes, other: Hashes, voting: Flags) -> dict[int, int]:
     first, where_first = _unique(one)
+    first, where_first = first[voting[where_first]], where_first[voting[where_first]]
     second, where_second = _unique(other)
     _, left, right = np.intersect1d(first, second, assume_unique=True, return_indices=True)
     found, counts = np.unique(where_second[right] - where_first[left], return_counts=True)

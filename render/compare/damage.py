@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from PIL import Image
 
 from render.compare.aligning import Alignment
-from render.compare.opening import Pixels
-from render.compare.sheets import TILE_PX, Flags, Floats, Sheet, chunks
+from render.compare.sheets import TILE_PX, Flags, Floats, Rows, Sheet, chunks
 from render.compare.tiles import Tiles, glance
 
 DRAWN = (
@@ -110,12 +110,9 @@ def _dimmed(tiles: Tiles, drawn: tuple[Flags, Flags]) -> Flags:
 
 def _off_ground(colours: Floats, ground: tuple[int, int, int]) -> Flags:
     """Which colours, YCbCr, are not that of the ground, RGB."""
-    red, green, blue = ground
-    bright = 0.299 * red + 0.587 * green + 0.114 * blue
-    own = np.array(
-        [bright, 128 + 0.564 * (blue - bright), 128 + 0.713 * (red - bright)], np.float32
-    )
-    found: Flags = np.abs(colours - own).max(-1) > _NEAR_GROUND
+    own = np.array(Image.new("RGB", (1, 1), ground).convert("YCbCr").getpixel((0, 0)), np.float32)
+    apart = np.abs(colours - own)
+    found: Flags = apart.max(-1) > _NEAR_GROUND
     return found
 
 
@@ -131,14 +128,14 @@ def added_weight(shown: Sheet, alignment: Alignment) -> float:
             continue
         free[:, : part.shape[1]] = part
         shares = free.reshape(len(free), end - first, TILE_PX).mean(2).T
-        weights = weights_of(shown.pixels[rows], shown.ground)
+        weights = weights_of(shown.rows.part(rows.start, rows.stop), shown.ground)
         total += float((np.repeat(shares, columns, axis=1) * weights).sum())
     return total
 
 
-def weights_of(pixels: Pixels, ground: tuple[int, int, int]) -> Floats:
+def weights_of(rows: Rows, ground: tuple[int, int, int]) -> Floats:
     """How much each tile of a picture weighs by itself; ground weighs nothing."""
-    ranges, colours = glance(pixels)
+    ranges, colours = glance(rows)
     return _weights(ranges >= DRAWN, _off_ground(colours, ground))
 
 

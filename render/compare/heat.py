@@ -14,7 +14,7 @@ from render.compare.aligning import Alignment
 from render.compare.damage import ADDED, CHANGED, DIMMED, LOST, Damage
 from render.compare.opening import Pixels
 from render.compare.regions import Kind, Region
-from render.compare.sheets import TILE_PX, Grey, Sheet, chunks, greys
+from render.compare.sheets import TILE_PX, Grey, Rows, Sheet, chunks
 
 MOST_WIDTH_PX = 1_280
 MOST_HEIGHT_PX = 4_000  # what is higher is drawn smaller
@@ -38,7 +38,7 @@ _LEAST_BOX_TILES = 2  # smaller ones are seen by their tint
 
 def draw_heat(
     seen: Sheet,
-    shown: Callable[[int, int], Pixels],
+    shown: Callable[[int, int], Rows],
     damage: Damage,
     boxes: tuple[Region, ...],
     alignment: Alignment,
@@ -52,8 +52,8 @@ def draw_heat(
         if rows.start >= rows.stop:
             continue
         part = _tinted(
-            greys(seen.pixels[first * TILE_PX : end * TILE_PX]),
-            greys(shown(first * TILE_PX, end * TILE_PX)),
+            seen.rows.grey[first * TILE_PX : end * TILE_PX],
+            shown(first * TILE_PX, end * TILE_PX).grey,
             damage.kinds[first:end],
         )[: rows.stop - rows.start, : seen.width]
         top, bottom = round(rows.start * scale), round(rows.stop * scale)

@@ -5,7 +5,7 @@ shares most of its pixels with any. Before that rows are aligned, so that a bann
 each figure means: docs/comparing.md.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -23,9 +23,10 @@ from render.compare.damage import (
 )
 from render.compare.fitting import fitted
 from render.compare.heat import draw_heat
-from render.compare.opening import Pixels, open_picture
+from render.compare.judging import judge
+from render.compare.opening import open_picture
 from render.compare.regions import Region, find_regions
-from render.compare.sheets import Floats
+from render.compare.sheets import Floats, Rows
 from render.compare.shifts import found_beside
 from render.compare.tiles import Tiles, measure
 
@@ -87,63 +88,38 @@ def compare_pictures(seen: bytes, shown: bytes, *, heat: bool = False) -> Pictur
     one, other = fitted(*pixels)
     alignment = align(one, other)
 
-    def rows(first: int, end: int) -> Pixels:
+    def rows(first: int, end: int) -> Rows:
         return aligned(other, alignment, first, end)
 
-    tiles = measure(one.pixels, rows)
+    tiles = measure(one.rows, rows)
     damage = judge_tiles(tiles, one, other)
-    beside = found_beside(one.pixels, rows, damage)
+    beside = found_beside(one.rows, rows, damage)
     damage = judge_tiles(tiles, one, other, beside)
-    found = find_regions(damage)
+    found = find_regions(damage, tiles)
     put_in = added_weight(other, alignment)
     blank, seen_blank = _blanks(tiles, put_in)
     weight_seen = float(damage.weight_seen.sum())
-    figures = _Figures(
-        score=_score(damage, put_in),
-        structure=_structure(tiles, beside, damage),
-        lost=damage.share(LOST),
-        changed=damage.share(CHANGED, DIMMED),
-        added=_added(damage, put_in),
-        covered=float(damage.weight_seen[found.covered].sum()) / max(weight_seen, 1.0),
-        largest=found.largest,
-        blank=blank,
-        seen_blank=seen_blank,
-    )
-    verdict, faults = _judged(figures)
-    return PictureComparison(
-        score=round(figures.score, 4),
-        structure=round(figures.structure, 4),
+    found_so_far = PictureComparison(
+        score=round(_score(damage, put_in), 4),
+        structure=round(_structure(tiles, beside, damage), 4),
         same=round(_same(tiles), 4),
-        lost=round(figures.lost, 4),
-        changed=round(figures.changed, 4),
-        added=round(figures.added, 4),
-        covered=round(figures.covered, 4),
+        lost=round(damage.share(LOST), 4),
+        changed=round(damage.share(CHANGED, DIMMED), 4),
+        added=round(_added(damage, put_in), 4),
+        covered=round(float(damage.weight_seen[found.covered].sum()) / max(weight_seen, 1.0), 4),
         moved=round(alignment.moved, 4),
-        largest=round(figures.largest, 4),
+        largest=round(found.largest, 4),
         blank=blank,
         seen_blank=seen_blank,
         size_seen=(pixels[0].shape[1], pixels[0].shape[0]),
         size_shown=(pixels[1].shape[1], pixels[1].shape[0]),
         regions=found.boxes,
-        faults=faults,
-        verdict=verdict,
+        faults=(),
+        verdict=Verdict.UNCHECKED,
         heat=draw_heat(one, rows, damage, found.boxes, alignment) if heat else None,
     )
-
-
-@dataclass(frozen=True, slots=True)
-class _Figures:
-    """What a verdict rests on; see `PictureComparison`."""
-
-    score: float
-    structure: float
-    lost: float
-    changed: float
-    added: float
-    covered: float
-    largest: float
-    blank: bool
-    seen_blank: bool
+    judgement = judge(found_so_far)
+    return replace(found_so_far, verdict=judgement.verdict, faults=judgement.faults)
 
 
 def _score(damage: Damage, put_in: float) -> float:
@@ -186,20 +162,3 @@ def _ink(spread: Floats, span: Floats) -> float:
     if not drawn.any(axis=0).any() or min(drawn.any(axis=1).sum(), drawn.any(axis=0).sum()) <= 1:
         return 0.0
     return float(np.minimum(spread[drawn] / _FULL_INK, 1).sum())
-
-
-def _judged(figures: _Figures) -> tuple[Verdict, tuple[Fault, ...]]:
-    """A first opinion, by the picture alone."""
-    faults = []
-    if figures.blank:
-        faults.append(Fault.BLANK)
-    if figures.covered > 0.3:
-        faults.append(Fault.COVERED)
-    if figures.lost > 0.1 and not figures.blank:
-        faults.append(Fault.LOST)
-    if figures.changed > 0.35:
-        faults.append(Fault.OTHER)
-    if faults or figures.score < 0.75:
-        return Verdict.BROKEN, tuple(faults)
-    good = figures.score >= 0.93 and figures.lost <= 0.04
-    return (Verdict.GOOD if good else Verdict.DOUBTFUL), ()

@@ -1,16 +1,19 @@
 """Damaged tiles that lie together, as boxes."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 
 import numpy as np
 from numpy.typing import NDArray
 
-from render.compare.damage import ADDED, CHANGED, DIMMED, FINE, LOST, Damage
-from render.compare.sheets import TILE_PX, Flags
+from render.compare.damage import ADDED, CHANGED, DIMMED, DRAWN, FINE, LOST, Damage
+from render.compare.sheets import TILE_PX, Flags, Floats
+from render.compare.tiles import Tiles
 
 MOST_REGIONS = 50
 _SCREEN_SHAPE = 0.625  # a screen is that high for its width: 1280 by 800
+
+_SAME_COLOUR = 8  # of 255
 
 
 class Kind(StrEnum):
@@ -32,8 +35,9 @@ class Region:
         w: how wide it is.
         h: how high it is.
         kind: what became of most of it.
+        share: of what is drawn in the seen picture, what is damaged here.
         drawn: share of its tiles in which something is drawn in the seen picture.
-        empty: share of its tiles in which nothing is drawn in the shown one.
+        empty: share of its tiles that are flat and of one colour in the shown one.
     """
 
     x: int
@@ -41,6 +45,7 @@ class Region:
     w: int
     h: int
     kind: Kind
+    share: float = 0.0
     drawn: float = 0.0
     empty: float = 0.0
 
@@ -60,7 +65,7 @@ class Regions:
     covered: Flags
 
 
-def find_regions(damage: Damage) -> Regions:
+def find_regions(damage: Damage, tiles: Tiles) -> Regions:
     """The regions of the damaged tiles; tiles with at most one whole tile between them are of one."""
     damaged = damage.kinds != FINE
     if not damaged.any():
@@ -79,28 +84,42 @@ def find_regions(damage: Damage) -> Regions:
     edges = _edges(own, rows, columns, count)
     covering = _covering(tallies, sizes, edges, damaged.shape)
     order = np.argsort(-weights, kind="stable")[:MOST_REGIONS]
-    drawn, full = (
-        np.bincount(own[weight[damaged] == 1], minlength=count) / sizes
-        for weight in (damage.weight_seen, damage.weight_shown)
-    )
+    harm = damage.weight_seen[damaged] * (1 - damage.alike[damaged])
+    shares = np.bincount(own, harm, count) / max(float(damage.weight_seen.sum()), 1.0)
     boxes = tuple(
-        replace(
-            _region(edges[at], tallies[at], covered=bool(covering[at])),
-            drawn=round(float(drawn[at]), 2),
-            empty=round(1 - float(full[at]), 2),
-        )
+        _region(edges[at], tallies[at], float(shares[at]), tiles, covered=bool(covering[at]))
         for at in order.tolist()
     )
     covered = damaged & np.concatenate(([False], covering))[labels]
     return Regions(boxes, float(sizes.max()) / damaged.size, covered)
 
 
-def _region(edges: NDArray[np.intp], tally: NDArray[np.intp], *, covered: bool) -> Region:
-    top, bottom, left, right = (int(each) * TILE_PX for each in edges)
+def _region(
+    edges: NDArray[np.intp], tally: NDArray[np.intp], share: float, tiles: Tiles, *, covered: bool
+) -> Region:
+    first, end, left, right = (int(each) for each in edges)
     kinds = {LOST: Kind.LOST, CHANGED: Kind.CHANGED, ADDED: Kind.ADDED, DIMMED: Kind.COVERED}
     most = max(kinds, key=lambda kind: tally[kind])
-    kind = Kind.COVERED if covered else kinds[most]
-    return Region(left, top, right - left, bottom - top, kind)
+    box = slice(first, end), slice(left, right)
+    return Region(
+        left * TILE_PX,
+        first * TILE_PX,
+        (right - left) * TILE_PX,
+        (end - first) * TILE_PX,
+        Kind.COVERED if covered else kinds[most],
+        round(share, 4),
+        round(float((tiles.range_seen[box] >= DRAWN).mean()), 2),
+        round(_empty(tiles.range_shown[box], tiles.colour_shown[box]), 2),
+    )
+
+
+def _empty(spans: Floats, colours: Floats) -> float:
+    """Share of the tiles that are flat and have the colour that most flat ones have."""
+    flat = colours[spans < DRAWN]
+    if not len(flat):
+        return 0.0
+    near = (np.abs(flat - np.median(flat, axis=0)) < _SAME_COLOUR).all(-1)
+    return float(near.sum()) / spans.size
 
 
 def _edges(

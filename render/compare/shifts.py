@@ -13,22 +13,21 @@ from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
 from render.compare.damage import ADDED, FINE, Damage
-from render.compare.opening import Pixels
-from render.compare.sheets import TILE_PX, Flags, Floats, Grey, chunks, greys
+from render.compare.sheets import TILE_PX, Flags, Floats, Grey, Rows, chunks
 from render.compare.tiles import similarity
 
 SIDEWAYS_PX = 8
 UPRIGHT_PX = 2
 _EVERY = 4  # rows of a tile that are looked at together, first
 _SAMPLE = 256  # tiles
-_WORTH = 0.04  # share of the sample that must be found for the rest to be looked for
-_FOUND = 0.6  # structural similarity
+_WORTH = 0.08  # share of the sample that must be found for the rest to be looked for
+_FOUND = 0.75  # structural similarity
 
-Shown = Callable[[int, int], Pixels]
+Shown = Callable[[int, int], Rows]
 _Place = NDArray[np.intp]
 
 
-def found_beside(seen: Pixels, shown: Shown, damage: Damage) -> Floats:
+def found_beside(seen: Rows, shown: Shown, damage: Damage) -> Floats:
     """Structural similarity of damaged tiles to what is beside their place; -1 where nobody looked."""
     wanted = damage.kinds != FINE
     wanted &= (damage.weight_seen == 1) | (damage.kinds == ADDED)
@@ -48,13 +47,13 @@ def found_beside(seen: Pixels, shown: Shown, damage: Damage) -> Floats:
     return best
 
 
-def _search(seen: Pixels, shown: Shown, wanted: Flags, added: Flags, best: Floats) -> None:
+def _search(seen: Rows, shown: Shown, wanted: Flags, added: Flags, best: Floats) -> None:
     for first, end in chunks(len(wanted)):
         part = wanted[first:end]
         if not part.any():
             continue
-        one = _framed(greys(seen[first * TILE_PX : end * TILE_PX]))
-        other = _framed(greys(shown(first * TILE_PX, end * TILE_PX)))
+        one = _framed(seen.grey[first * TILE_PX : end * TILE_PX])
+        other = _framed(shown(first * TILE_PX, end * TILE_PX).grey)
         for flags, sources in ((~added, (one, other)), (added, (other, one))):
             rows, columns = np.nonzero(part & flags[first:end])
             if len(rows):

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from render.compare.opening import Pixels
-from render.compare.sheets import BLOCK_PX, TILE_PX, Floats, Grey, chunks, greys
+from render.compare.sheets import BLOCK_PX, TILE_PX, Floats, Grey, Rows, chunks
 
 # Of 255. A tenth of the way from black to white, where pixelmatch's threshold is by default.
 NEAR = 25
@@ -52,22 +52,22 @@ class Tiles:
     colour_shown: Floats
 
 
-def measure(seen: Pixels, shown: Callable[[int, int], Pixels]) -> Tiles:
+def measure(seen: Rows, shown: Callable[[int, int], Rows]) -> Tiles:
     """Figures of every tile; `shown` gives what is shown for rows from one to before another."""
-    rows, columns = seen.shape[0] // TILE_PX, seen.shape[1] // TILE_PX
+    rows, columns = seen.grey.shape[0] // TILE_PX, seen.grey.shape[1] // TILE_PX
     made = _empty(rows, columns)
     for first, end in chunks(rows):
-        one = seen[first * TILE_PX : end * TILE_PX]
+        one = seen.part(first * TILE_PX, end * TILE_PX)
         other = shown(first * TILE_PX, end * TILE_PX)
-        found = _same(one) if np.array_equal(one, other) else _measured(one, other)
+        found = _same(one) if one.equals(other) else _measured(one, other)
         for each in fields(Tiles):
             getattr(made, each.name)[first:end] = getattr(found, each.name)
     return made
 
 
-def glance(pixels: Pixels) -> tuple[Floats, Floats]:
+def glance(rows: Rows) -> tuple[Floats, Floats]:
     """Of each tile of one picture the range of brightness, and the mean colour, YCbCr."""
-    return _range(greys(pixels)), _colours(_blocks(pixels))
+    return _range(rows.grey), _colours(_blocks(rows))
 
 
 def similarity(seen: Floats, shown: Floats) -> tuple[Floats, Floats]:
@@ -97,31 +97,29 @@ def _empty(rows: int, columns: int) -> Tiles:
     )
 
 
-def _same(pixels: Pixels) -> Tiles:
+def _same(rows: Rows) -> Tiles:
     """Figures of a part that is the same in both."""
-    grey = greys(pixels)
-    span = _range(grey)
-    bright = grey.astype(np.float32)
+    span = _range(rows.grey)
+    bright = rows.grey.astype(np.float32)
     spread = np.sqrt(np.maximum(_means(bright * bright) - np.square(_means(bright)), 0))
-    colour = _colours(_blocks(pixels))
+    colour = _colours(_blocks(rows))
     one, none = np.ones_like(span), np.zeros_like(span)
     return Tiles(none, none, one, one, span, span, spread, spread, colour, colour)
 
 
-def _measured(seen: Pixels, shown: Pixels) -> Tiles:
-    grey_seen, grey_shown = greys(seen), greys(shown)
-    one, other = grey_seen.astype(np.float32), grey_shown.astype(np.float32)
+def _measured(seen: Rows, shown: Rows) -> Tiles:
+    one, other = seen.grey.astype(np.float32), shown.grey.astype(np.float32)
     means = _means(one), _means(other)
-    squares = _means(np.square(one)), _means(np.square(other))
+    squares = _means(one * one), _means(other * other)
     alike, follows, spreads = _index(means, squares, _means(one * other))
     blocks = _blocks(seen), _blocks(shown)
     return Tiles(
-        _counts(mismatches(grey_seen, grey_shown)) / np.float32(256),
+        _counts(mismatches(seen.grey, shown.grey)) / np.float32(256),
         _hued(*blocks),
         alike,
         follows,
-        _range(grey_seen),
-        _range(grey_shown),
+        _range(seen.grey),
+        _range(shown.grey),
         *spreads,
         _colours(blocks[0]),
         _colours(blocks[1]),
@@ -199,9 +197,9 @@ def _range(grey: Grey) -> Floats:
     return found
 
 
-def _blocks(pixels: Pixels) -> Pixels:
+def _blocks(rows: Rows) -> Pixels:
     """Mean colours of blocks, YCbCr."""
-    return np.asarray(Image.fromarray(pixels).reduce(BLOCK_PX).convert("YCbCr"))
+    return np.asarray(Image.fromarray(rows.pixels).reduce(BLOCK_PX).convert("YCbCr"))
 
 
 def _colours(blocks: Pixels) -> Floats:

@@ -12,7 +12,12 @@ from tests.crawler.linked_site import Answer, LinkedSite, file, weboid_for
 from tests.links.test_drift import ARTICLE, GAMBLING, OTHER
 from tests.sites.web import TestWeb
 
-pytestmark = [pytest.mark.browser, pytest.mark.proxy, pytest.mark.slow]
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.proxy,
+    pytest.mark.slow,
+    pytest.mark.timeout(900),
+]
 
 
 def html(title: str, text: str, *links: str) -> Answer:

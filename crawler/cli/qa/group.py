@@ -4,8 +4,13 @@ from crawler.cli.groups import LazyGroupWithDefault
 from crawler.cli.qa.run import command as run
 
 _COMMANDS = {
+    "baseline": "crawler.cli.qa.baseline",
     "compare": "crawler.cli.qa.compare",
     "drift": "crawler.cli.qa.drift",
+    "repair": "crawler.cli.qa.repair",
+    "ls": "crawler.cli.qa.listing",
+    "marks": "crawler.cli.qa.marks",
+    "report": "crawler.cli.qa.report",
 }
 
 command = LazyGroupWithDefault(

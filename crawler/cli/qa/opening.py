@@ -42,6 +42,7 @@ async def opened_checkers(
     *,
     clock: Clock,
     fonts: bool = False,
+    cached: bool = True,
 ) -> AsyncIterator[Mapping[Level, Checker]]:
     """A checker for each of the levels, with a playback of their own, until the end of the block.
 
@@ -52,6 +53,7 @@ async def opened_checkers(
         lend: lends a browser for one look.
         clock: the time.
         fonts: copies load their own fonts.
+        cached: copies that were made before are shown again.
 
     Raises:
         UnavailableError: playback does not start.
@@ -60,7 +62,7 @@ async def opened_checkers(
     async with AsyncExitStack() as stack:
         is_full = Level.FULL in levels
         origins = await stack.enter_async_context(
-            playing(layout, database_url, full=is_full, fonts=fonts)
+            playing(layout, database_url, full=is_full, fonts=fonts, cached=cached)
         )
         pool = stack.enter_context(ThreadPoolExecutor(thread_name_prefix="compare"))
         checkers = {}

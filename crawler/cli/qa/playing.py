@@ -3,7 +3,7 @@
 import asyncio
 import re
 import socket
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import ExitStack, asynccontextmanager, closing, contextmanager
 from dataclasses import dataclass
 from urllib.parse import urlsplit
@@ -12,9 +12,10 @@ from core.clock import Clock
 from core.errors import UnavailableError
 from core.layout import Layout
 from core.pages import PageInfo
+from core.quality import LostPart
 from core.records import ArtifactKind
 from crawler.quality.checking import COMPARISON_VERSION
-from crawler.quality.holding import ROWS_OF_PAGE, Held, HeldRow, Holding
+from crawler.quality.holding import ROWS_OF_PAGE, HeldRow, Holding
 from crawler.quality.looking import Address
 from playback.addresses import (
     LEVEL_MODIFIERS,
@@ -58,7 +59,12 @@ class Origins:
 
 @asynccontextmanager
 async def playing(
-    layout: Layout, database_url: str, *, full: bool = False, fonts: bool = False
+    layout: Layout,
+    database_url: str,
+    *,
+    full: bool = False,
+    fonts: bool = False,
+    cached: bool = True,
 ) -> AsyncIterator[Origins]:
     """A playback on this machine, until the block ends.
 
@@ -67,6 +73,7 @@ async def playing(
         database_url: its index, when that is a server's.
         full: it shows copies in full, where the levels allow it.
         fonts: copies load their own fonts.
+        cached: copies that were made before are shown again.
 
     Raises:
         UnavailableError: it does not start.
@@ -88,6 +95,8 @@ async def playing(
             index_url=database_url,
             full=LOCAL if full else "",
             fonts=fonts,
+            signals=False,  # they are for the command around it
+            cached=cached,
         )
     )
     started = asyncio.create_task(ready.wait())
@@ -143,8 +152,8 @@ class CollectionPlayback:
         self._levels = LevelBook(decisions)
         self._permits = Permits(decisions, database.rows, clock.now)
         self._store = PageStore(database, self._permits)
-        self._records = Records(layout)
         self._holding = Holding(layout, self._rows_of, is_hidden=self.is_hidden)
+        self._records = Records(layout)
 
     def page(self, page_id: str) -> "StoredPage | None":
         """What was kept of the page; None when it is hidden, or not there."""
@@ -156,13 +165,19 @@ class CollectionPlayback:
         if not pages:
             return None
         withheld = self._withheld(pages[0])
-        kept = Shelf(self._store, self._records, self._holding)
-        return StoredPage(pages[0], withheld, self._address(pages[0]), kept)
+        return StoredPage(pages[0], withheld, self._address(pages[0]), self._store, self._records)
+
+    def lost(self, page: PageInfo) -> Sequence[LostPart]:
+        """What of the page the archive does not hold as it was captured."""
+        return self._holding.check(page).lost
 
     def is_hidden(self, url: str, digest: str) -> bool:
-        """Whether a part of pages was taken down, by its URL or its payload."""
+        """Whether a part was taken down, or is held back: its record may be gone."""
         permits = self._permits
-        return not permits.are_open() and permits.subject(Subject(url, digest=digest)) is not None
+        if not permits.are_open() and permits.subject(Subject(url, "", digest)) is not None:
+            return True
+        holds = permits.holds
+        return bool(digest) and holds.any_threat() and holds.payload(digest) is not None
 
     def original(self, url: str) -> str | None:
         """The archived URL that an address of playback stands for; None when it stands for none."""
@@ -187,7 +202,7 @@ class CollectionPlayback:
 
     def _rows_of(self, page_id: str) -> list[HeldRow]:
         rows = self._database.rows(ROWS_OF_PAGE, {"page_id": page_id})
-        return [HeldRow(*(row[name] for name in HeldRow._fields)) for row in rows]
+        return [HeldRow(**{name: row[name] for name in HeldRow._fields}) for row in rows]
 
     def _withheld(self, page: Page) -> str:
         if page.taken_down is not None:
@@ -217,15 +232,6 @@ class CollectionPlayback:
         return Address(self._origins.replay + path, (replay.netloc,))
 
 
-@dataclass(frozen=True, slots=True)
-class Shelf:
-    """Where what was kept of pages is found, read, and held against their manifests."""
-
-    store: PageStore
-    records: Records
-    holding: Holding
-
-
 class StoredPage:
     """What was kept of one page: a `crawler.quality.playing.KeptPage`.
 
@@ -234,13 +240,14 @@ class StoredPage:
         address: where its copy is.
     """
 
-    def __init__(self, page: Page, withheld: str, address: Address, shelf: Shelf) -> None:
+    def __init__(
+        self, page: Page, withheld: str, address: Address, store: PageStore, records: Records
+    ) -> None:
         self._page = page
         self.withheld = withheld
         self.address = address
-        self._store = shelf.store
-        self._records = shelf.records
-        self._holding = shelf.holding
+        self._store = store
+        self._records = records
 
     def manifest(self) -> PageInfo | None:
         """Its manifest; None when none was kept."""
@@ -255,7 +262,3 @@ class StoredPage:
         if kind is ArtifactKind.TEXT:
             return self._records.text(place).encode()
         return self._records.picture(place)
-
-    def held(self, manifest: PageInfo) -> Held:
-        """What the archive holds of what its manifest says."""
-        return self._holding.check(manifest)

@@ -77,7 +77,9 @@ class Show:
     def say(self, sentence: str) -> None:
         """Something that people should know; machines are told in the summary."""
         if not self._as_json:
-            self._progress.console.print(clean(sentence), markup=False, highlight=False)
+            self._progress.console.print(
+                clean(sentence), markup=False, highlight=False, soft_wrap=True
+            )
 
     def ended(self, tally: Tally, **more: Any) -> None:
         """The run is over; `more` are facts for machines."""

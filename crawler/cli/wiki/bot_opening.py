@@ -95,7 +95,7 @@ class OwnPages:
             found = self.store.nearest(url, at, exact=False)
         except TakenDownError:
             return None
-        if found is None or not found.is_good or found.taken_down is not None:
+        if found is None or found.rank or found.taken_down is not None:
             return None
         address = f"{self.front}{page_path(found.timestamp, found.url)}"
         self.titles[address] = found.title

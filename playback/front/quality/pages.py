@@ -329,7 +329,7 @@ def standing_of(row: CheckedPage) -> str:
         facts = {"verdict": words.verdict(row.review), "when": when(row.reviewed_at)}
         if row.reviewed_by:
             text = noop("%(verdict)s, says %(name)s, %(when)s.")
-            said = translate(text, **facts, name=row.reviewed_by)
+            said = translate(text, **facts, name=words.plain(row.reviewed_by))
         else:
             said = translate(noop("%(verdict)s, says a reviewer, %(when)s."), **facts)
     told = [said, words.repair(row.repair)]

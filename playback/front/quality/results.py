@@ -35,6 +35,7 @@ from playback.front.registry.source import Source
 
 MOST_COUNTED = 1_000_000  # of each verdict
 _AT_ONCE = 200  # rows held against the index in one question
+_MANY = 1_000  # where all are wanted
 _ROUNDS = 20  # for one part of a list; then it is short, and goes on
 _MOST_HISTORY = 200
 _EVERYTHING = Filter()
@@ -108,6 +109,18 @@ class Results:
                 if len(found) >= question.limit:
                     break
         return Listed(tuple(found), after)
+
+    def every(self, wanted: Filter) -> Iterator[Result]:
+        """All that is wanted, the worst first.
+
+        Raises:
+            NoRegistryError: there is none.
+        """
+        after: Place | None = None
+        with self.registry().snapshot() as reader:
+            while rows := worst(reader, wanted, after, _MANY):
+                yield from self._shown(rows)
+                after = rows[-1].place
 
     def one(self, page_id: str, level: str) -> tuple[Result, tuple[Result, ...]]:
         """The check of a page at a level, and those at its other levels.

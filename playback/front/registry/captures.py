@@ -11,6 +11,7 @@ from playback.front.pages import COLUMNS, PageStore
 
 _AT_ONCE = 100
 _VALUE = re.compile(r":(key_start|key|url|twin)\b")
+_LOOKED_AT = 32  # captures of a URL, for one that no check found broken
 _MOST = 1_000  # URLs of one answer; what is beyond has no link to its copy
 
 
@@ -46,8 +47,9 @@ class OwnCopies:
                 continue
             where = f"{self._database.has_key} AND url IN (:url, :twin) AND {OFFERED}"
             query = (
-                f"SELECT {COLUMNS} FROM pages WHERE {where} AND NOT {WITHHELD}"  # noqa: S608 constants of ours
-                " ORDER BY captured_ms DESC LIMIT 1"
+                f"SELECT * FROM (SELECT {COLUMNS} FROM pages WHERE {where} AND NOT {WITHHELD}"  # noqa: S608 constants of ours
+                f" ORDER BY captured_ms DESC LIMIT {_LOOKED_AT}) AS newest"
+                " ORDER BY CASE WHEN quality > 0 THEN 1 ELSE 0 END, captured_ms DESC LIMIT 1"
             )
             numbered = _VALUE.sub(rf":\1_{number}", query)
             queries.append(f"SELECT * FROM ({numbered}) AS newest_{number}")  # noqa: S608 as above

@@ -8,9 +8,10 @@ import pytest_asyncio
 
 from core.clock import SystemClock
 from core.settings import BrowserSettings
+from crawler.quality.checking import LendBrowser
 from render.browser import Browser
 from render.executable import find_browser
-from tests.playback.conftest import archived, collection, site  # noqa: F401 fixtures
+from tests.playback.conftest import archived, collection, full, site  # noqa: F401 fixtures
 
 Serve = Callable[[str, asyncio.StreamWriter], Awaitable[None]]
 
@@ -55,3 +56,13 @@ async def answer(writer: asyncio.StreamWriter, body: str, *, status: str = "200 
     head = f"HTTP/1.1 {status}\r\nContent-Type: text/html\r\nContent-Length: {len(data)}\r\n\r\n"
     writer.write(head.encode() + data)
     await writer.drain()
+
+
+def lending(browser: Browser) -> LendBrowser:
+    """Lends that one browser."""
+
+    @asynccontextmanager
+    async def lend() -> AsyncIterator[Browser]:
+        yield browser
+
+    return lend

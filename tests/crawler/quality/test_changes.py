@@ -141,6 +141,17 @@ def test_the_most_changed_come_first() -> None:
     assert len(set(distances)) == len(distances)
 
 
+def test_a_heat_map_is_drawn_when_asked() -> None:
+    """And only then: it takes time."""
+    then, now = seen(picture=SEED), later(picture=drawn((0, 0, 320, 30)))
+    pictures = [changes(then, now, heat=heat).picture for heat in (True, False)]
+
+    assert pictures[0] is not None
+    assert pictures[1] is not None
+    assert (pictures[0].heat or b"").startswith(b"\x89PNG")
+    assert pictures[1].heat is None
+
+
 texts = st.none() | st.text(max_size=300)
 urls = st.none() | st.frozensets(st.text(max_size=20), max_size=5)
 

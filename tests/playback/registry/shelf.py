@@ -42,6 +42,7 @@ from links.store.store import Store
 from playback.database import open_database
 from playback.decisions.store import open_decisions
 from playback.front.app import Around, create_app
+from playback.front.quality.site import Quality
 from playback.front.registry.access import Access
 from playback.front.registry.desk import LinkRegistry
 from playback.front.registry.source import OpenedWhenAsked, Source
@@ -306,6 +307,7 @@ def open_front(
     status: Status | None = None,
     peer: str = "198.51.100.7",
     origin: str | None = ORIGIN,
+    quality: Quality | None = None,
 ) -> Iterator[Front]:
     """The front of a collection with that registry; without `origin` it answers to any Host."""
     layout = Layout(root / "collection")
@@ -319,6 +321,6 @@ def open_front(
     ):
         app = create_app(
             database, decisions, replay_origin="http://127.0.0.1:8081", origin=origin, clock=clock,
-            around=Around(links=links, status=status),
+            around=Around(links=links, status=status, quality=quality),
         )  # fmt: skip
         yield Front(app, clock, runner, peer)

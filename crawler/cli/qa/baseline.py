@@ -1,0 +1,306 @@
+"""`weboid qa baseline`: playback before and after an upgrade."""
+
+import asyncio
+import json
+import os
+from collections.abc import Callable, Iterable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from core.clock import SystemClock
+from core.layout import Layout
+from core.quality import Verdict
+from core.timestamps import warc_date
+from crawler.cli.exits import Exit
+from crawler.cli.options import collection_option, database_option, json_option, profile_option
+from crawler.cli.qa.baseline_looks import (
+    Looking,
+    engine_here,
+    look_after,
+    look_before,
+)
+from crawler.cli.qa.baseline_report import report_of
+from crawler.cli.qa.candidates import Wanted, candidates
+from crawler.cli.tables import clean, table, width
+from crawler.collection import read_collection
+from crawler.profiles import load_profile
+from crawler.quality.baselines import (
+    AFTER,
+    BEFORE,
+    Baseline,
+    Header,
+    baseline_at,
+    baselines_in,
+)
+from crawler.quality.checking import Checked
+from crawler.quality.regressing import Course, Regression, counted, facts_of, worst_first
+from crawler.quality.sampling import Candidate
+from crawler.quality.strata import MOST_PAGES, Strata
+from links.store.store import open_store
+from playback.database import open_database
+from playback.decisions.levels import DEFAULT_LEVEL, Level
+
+_CLOCK = SystemClock()
+_LEVELS = click.Choice([str(level) for level in Level])
+_jobs_option = click.option(
+    "--jobs",
+    type=click.IntRange(1, 64),
+    default=lambda: 1 + (os.cpu_count() or 1),
+    show_default="one more than cores",
+    help="Pages at the same time.",
+)
+
+
+@click.group("baseline")
+def command() -> None:
+    """Hold playback after an upgrade against playback before it.
+
+    Run `save` before the sanitiser, pywb or the browser change, and `check` afterwards: it looks at
+    the same pages again and says what got better or worse. See docs/quality.md.
+    """
+
+
+@command.command("save")
+@click.argument("name")
+@click.option(
+    "--sample", type=click.IntRange(1, MOST_PAGES), default=100, show_default=True, help="Pages."
+)
+@click.option("--seed", default=0, show_default=True, help="Another number draws other pages.")
+@click.option(
+    "--level", type=_LEVELS, default=str(DEFAULT_LEVEL), show_default=True, help="Look at this one."
+)
+@click.option("--dry-run", is_flag=True, help="List the pages, and look at none.")
+@_jobs_option
+@profile_option
+@collection_option
+@database_option
+@json_option
+def save(
+    *,
+    name: str,
+    sample: int,
+    seed: int,
+    level: str,
+    dry_run: bool,
+    jobs: int,
+    profile: str,
+    collection: Path,
+    database_url: str,
+    as_json: bool,
+) -> int:
+    """Keep how playback shows a sample of pages, under NAME.
+
+    Every host and every class of page has its share of the sample. Pictures, texts and verdicts are
+    kept in the collection's folder reports/quality/NAME. Ctrl-C finishes the pages begun; the same
+    command goes on where it stopped.
+    """
+    layout = read_collection(collection)
+    baseline = baseline_at(layout.quality_baselines, name)
+    if dry_run:
+        _list(_drawn(layout, database_url, sample, seed, level), as_json=as_json)
+        return Exit.OK
+    header = _begun(baseline, name)
+    if header is None:
+        pages = tuple(_drawn(layout, database_url, sample, seed, level))
+        header = Header(name, level, engine_here(), warc_date(_CLOCK.now()), seed, pages)
+        baseline.create(header)
+    with _Bar(len(header.pages) - len(baseline.checks(BEFORE)), quiet=as_json) as bar:
+        looking = _looking(layout, database_url, profile, header, jobs, bar.told)
+        whole = asyncio.run(look_before(looking, baseline, header.pages))
+    verdicts = [each.verdict for each in baseline.checks(BEFORE).values()]
+    facts = {
+        "name": name,
+        "pages": len(header.pages),
+        "looked_at": len(verdicts),
+        "verdicts": {each or "unchecked": verdicts.count(each) for each in Verdict},
+        "engine": header.engine,
+        "folder": str(baseline.folder),
+    }
+    if as_json:
+        click.echo(json.dumps(facts, ensure_ascii=False))
+    else:
+        found = ", ".join(f"{count} {word}" for word, count in _some(facts["verdicts"]))
+        click.echo(f"{name}: {len(verdicts)} of {len(header.pages)} pages kept ({found}).")
+    return Exit.OK if whole else Exit.STOPPED
+
+
+@command.command("check")
+@click.argument("name")
+@click.option("--again", is_flag=True, help="Look at all of them, also when nothing was upgraded.")
+@click.option("--dry-run", is_flag=True, help="Say how many pages would be looked at.")
+@_jobs_option
+@profile_option
+@collection_option
+@database_option
+@json_option
+def check(
+    *,
+    name: str,
+    again: bool,
+    dry_run: bool,
+    jobs: int,
+    profile: str,
+    collection: Path,
+    database_url: str,
+    as_json: bool,
+) -> int:
+    """Look at the pages of NAME again, and say what got better or worse.
+
+    Compares playback as it was with playback as it is, and each with the capture. What differs is
+    looked at twice. Writes reports/quality/NAME/index.html. With --json a line for each page, and a
+    last one with the counts. Ctrl-C finishes the pages begun; the same command goes on where it
+    stopped. Exit code 1: something got worse.
+    """
+    layout = read_collection(collection)
+    baseline = baseline_at(layout.quality_baselines, name)
+    header, engine = baseline.header(), engine_here()
+    before = baseline.checks(BEFORE)
+    pages = [page for page in header.pages if page.page_id in before]
+    if dry_run:
+        told = {"pages": len(pages), "before": header.engine, "after": engine}
+        click.echo(json.dumps(told) if as_json else f"{len(pages)} pages, played back by {engine}.")
+        return Exit.OK
+    baseline.begin_after(engine, again=again)
+    with _Bar(len(pages) - len(baseline.checks(AFTER)), quiet=as_json) as bar:
+        looking = _looking(layout, database_url, profile, header, jobs, bar.told)
+        whole, looked = asyncio.run(look_after(looking, baseline, pages))
+    found = worst_first(looked)
+    baseline.report.write_text(report_of(baseline, header, engine, found), encoding="utf-8")
+    _tell(found, baseline, header, engine, as_json=as_json)
+    if not whole:
+        return Exit.STOPPED
+    return Exit.SOME_FAILED if any(each.course is Course.WORSE for each in found) else Exit.OK
+
+
+@command.command("ls")
+@collection_option
+@json_option
+def ls(*, collection: Path, as_json: bool) -> int:
+    """List the baselines that there are."""
+    root = read_collection(collection).quality_baselines
+    rows: list[dict[str, Any]] = []
+    for header in baselines_in(root):
+        kept = len(baseline_at(root, header.name).checks(BEFORE))
+        facts = {"name": header.name, "saved_at": header.saved_at, "level": header.level}
+        rows.append({**facts, "pages": len(header.pages), "kept": kept, "engine": header.engine})
+    if as_json:
+        click.echo(json.dumps(rows, ensure_ascii=False))
+        return Exit.OK
+    head = ("name", "saved", "level", "pages>", "engine")
+    lines = [
+        (row["name"], row["saved_at"], row["level"], f"{row['kept']}/{row['pages']}", row["engine"])
+        for row in rows
+    ]
+    click.echo("\n".join(table(head, lines, columns=width())))
+    return Exit.OK
+
+
+@command.command("rm")
+@click.argument("name")
+@collection_option
+def rm(*, name: str, collection: Path) -> int:
+    """Remove a baseline with its pictures."""
+    baseline_at(read_collection(collection).quality_baselines, name).remove()
+    click.echo(f"{name} is removed.")
+    return Exit.OK
+
+
+class _Bar:
+    """A progress bar on a terminal. A context manager."""
+
+    def __init__(self, total: int, *, quiet: bool) -> None:
+        console = Console(stderr=True)
+        self._progress = Progress(
+            TextColumn("looking"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeRemainingColumn(),
+            console=console,
+            transient=True,
+            disable=quiet or not console.is_terminal,
+        )
+        self._task = self._progress.add_task("", total=max(total, 0))
+
+    def __enter__(self) -> "_Bar":
+        self._progress.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._progress.stop()
+
+    def told(self, _checked: Checked) -> None:
+        """Count a page."""
+        self._progress.advance(self._task)
+
+
+def _begun(baseline: Baseline, name: str) -> Header | None:
+    """The header of one that was begun and not finished; None when there is none of that name.
+
+    Raises:
+        InputError: there is a whole one of that name.
+    """
+    if not any(each.name == name for each in baselines_in(baseline.folder.parent)):
+        return None
+    header = baseline.header()
+    is_whole = len(baseline.checks(BEFORE)) >= len(header.pages)
+    if is_whole or header.engine != engine_here():
+        baseline.create(header)  # which is refused
+    return header
+
+
+def _drawn(
+    layout: Layout, database_url: str, sample: int, seed: int, level: str
+) -> list[Candidate]:
+    strata = Strata(sample, seed)
+    wanted = Wanted(level, "", again=True)
+    with (
+        closing(open_database(layout, database_url)) as database,
+        closing(open_store(layout, database_url)) as store,
+    ):
+        strata.add_all(candidates(database, store, wanted))
+    return strata.drawn()
+
+
+def _looking(
+    layout: Layout,
+    database_url: str,
+    profile: str,
+    header: Header,
+    jobs: int,
+    told: Callable[[Checked], None],
+) -> Looking:
+    browser = load_profile(profile).browser
+    return Looking(layout, database_url, browser, Level(header.level), jobs, _CLOCK, told)
+
+
+def _list(pages: Iterable[Candidate], *, as_json: bool) -> None:
+    for page in pages:
+        facts = {"page_id": page.page_id, "url": page.url, "class": str(page.page_class)}
+        line = json.dumps(facts, ensure_ascii=False)
+        click.echo(line if as_json else f"{page.timestamp}  {clean(page.url)}")
+
+
+def _tell(
+    found: list[Regression], baseline: Baseline, header: Header, engine: str, *, as_json: bool
+) -> None:
+    counts = {str(course): count for course, count in counted(found).items()}
+    if as_json:
+        for each in found:
+            click.echo(json.dumps(facts_of(each), ensure_ascii=False))
+        summary = {"counts": counts, "before": header.engine, "after": engine}
+        click.echo(json.dumps({**summary, "report": str(baseline.report)}, ensure_ascii=False))
+        return
+    for each in found:
+        if each.course is not Course.UNCHANGED:
+            click.echo(f"{each.course:<9} {clean(each.after.url)}  ({clean(each.reason)})")
+    told = ", ".join(f"{count} {word}" for word, count in _some(counts)) or "nothing to compare"
+    click.echo(f"{told}. {baseline.report} shows them.")
+
+
+def _some(counts: Any) -> list[tuple[str, int]]:
+    return [(word, count) for word, count in counts.items() if count]

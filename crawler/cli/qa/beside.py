@@ -1,0 +1,43 @@
+"""What looks beside a run are had with: a playback and a browser of their own, and the registry."""
+
+import uuid
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, closing
+
+from core.settings import QualitySettings
+from crawler.cli.qa.opening import looking_browsers, opened_checkers
+from crawler.cli.qa.playing import ENGINE
+from crawler.companion import Beside, Companion
+from crawler.quality.beside import ChecksBeside
+from crawler.quality.looks import Tools
+from links.store.store import open_store
+from playback.decisions.levels import DEFAULT_LEVEL, Level
+
+
+def checks_beside(
+    settings: QualitySettings, levels: Sequence[Level] = (DEFAULT_LEVEL,)
+) -> Companion:
+    """Checks for one run, of copies at these levels; nothing is started yet."""
+
+    def opened(desk: Beside) -> AbstractAsyncContextManager[Tools]:
+        return opened_tools(desk, levels)
+
+    return ChecksBeside(settings, opened, new_id=lambda: str(uuid.uuid4()))
+
+
+@asynccontextmanager
+async def opened_tools(desk: Beside, levels: Sequence[Level]) -> AsyncIterator[Tools]:
+    """Started for a run, until the end of the block.
+
+    Raises:
+        BrowserUnavailableError, UnavailableError: browser or playback do not start.
+        TransientError: the registry does not answer.
+    """
+    url = desk.settings.index.url
+    with closing(open_store(desk.layout, url)) as store:
+        async with (
+            looking_browsers(desk.settings.browser, clock=desk.clock) as lend,
+            opened_checkers(desk.layout, url, levels, lend, clock=desk.clock) as checkers,
+        ):
+            by_name = {str(level): checker for level, checker in checkers.items()}
+            yield Tools(by_name, ENGINE, store, desk.layout.quality_pictures)

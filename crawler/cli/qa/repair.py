@@ -1,0 +1,319 @@
+"""`weboid qa repair`: what is broken is captured again, once, and readers are offered the better capture."""
+
+import asyncio
+import json
+from collections import Counter
+from collections.abc import Callable, Sequence
+from contextlib import closing, suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import click
+
+from core.clock import SystemClock
+from core.errors import CollectionInUseError
+from core.layout import Layout
+from core.pages import PageInfo
+from core.settings import QualitySettings, Settings
+from crawler.cli.exits import Exit
+from crawler.cli.options import (
+    collection_option,
+    database_option,
+    dedup_option,
+    frontier_option,
+    json_option,
+    profile_option,
+    shared_settings,
+    workers_option,
+)
+from crawler.cli.qa.beside import checks_beside
+from crawler.cli.tables import clean
+from crawler.cli.unlocking import unlocked
+from crawler.collection import read_collection
+from crawler.composing import turns_for
+from crawler.events import Event, PageRepaired
+from crawler.frontier.base import AddResult, Frontier
+from crawler.frontier.opening import open_frontier
+from crawler.profiles import laid_over, load_profile
+from crawler.quality.repairing import AT_ONCE, Bench, Repairs
+from crawler.running import Run, perform
+from crawler.waiting import Waiting
+from links.books.quality import CheckedPage, RepairState
+from links.store.store import Store, open_store
+from playback.decisions.levels import DEFAULT_LEVEL, Level
+from proxy.index.opening import open_index
+from proxy.manifests import read_manifest
+
+_CLOCK = SystemClock()
+_ATTEMPTS = 2  # a site that is away is not waited for
+_LEFT = {
+    "shared": "the workers of the shared frontier (`weboid worker`) visit them",
+    "in use": "the process that writes the collection visits them",
+    "others": "other pages wait in the frontier, too: `weboid archive --qa` visits them all",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Household:
+    """Where repairs are made, and how.
+
+    Attributes:
+        layout: the collection.
+        settings: the profile, shared stores laid over it.
+        workers: visits at the same time.
+        limit: captures that are made again at most.
+    """
+
+    layout: Layout
+    settings: Settings
+    workers: int
+    limit: int
+
+
+@dataclass(slots=True)
+class Repaired:
+    """What a run of repairs did.
+
+    Attributes:
+        ended: repairs by how they ended.
+        left: repairs that have begun and not ended.
+        why_left: who is to visit them, as `_LEFT` has it; empty: nobody else.
+        stopped: whether somebody said stop.
+    """
+
+    ended: Counter[str] = field(default_factory=Counter)
+    left: int = 0
+    why_left: str = ""
+    stopped: bool = False
+
+    @property
+    def is_well(self) -> bool:
+        """Whether every repair that ended brought something better."""
+        return set(self.ended) <= {RepairState.DONE_BETTER}
+
+    @property
+    def lines(self) -> list[str]:
+        """The same for people; nothing when nothing was done."""
+        found = []
+        if self.ended:
+            ended = ", ".join(f"{count} {state}" for state, count in sorted(self.ended.items()))
+            found.append(f"Captured again: {self.ended.total()} ({ended}).")
+        if self.left:
+            who = f": {_LEFT[self.why_left]}" if self.why_left else ""
+            found.append(f"Begun and not ended: {self.left}{who}. Then: weboid qa repair")
+        return found
+
+
+@click.command("repair")
+@click.option(
+    "--limit",
+    type=click.IntRange(1, AT_ONCE),
+    default=AT_ONCE,
+    show_default=True,
+    help="Capture so many again at most.",
+)
+@click.option("--dry-run", is_flag=True, help="List what would be captured again, do nothing.")
+@collection_option
+@frontier_option
+@database_option
+@dedup_option
+@profile_option
+@workers_option
+@json_option
+def command(
+    *,
+    limit: int,
+    dry_run: bool,
+    collection: Path,
+    frontier_url: str,
+    database_url: str,
+    dedup_url: str,
+    profile: str,
+    workers: int,
+    as_json: bool,
+) -> int:
+    """Capture again what is broken, once, with the thorough profile.
+
+    That is what a check found broken, what a person marked bad, and what somebody asked to be captured
+    again. Each new capture is checked as the old one was; readers are offered the better of the two,
+    and both are kept. Robots, politeness and policies hold as for any visit. The same command goes on
+    where it was stopped. Exit code 1: a repair brought nothing better.
+    """
+    layout = read_collection(collection)
+    settings = shared_settings(
+        load_profile(profile),
+        frontier_url=frontier_url,
+        database_url=database_url,
+        dedup_url=dedup_url,
+    )
+    with closing(open_store(layout, settings.index.url)) as store:
+        home = Household(layout, settings, workers, limit)
+        if dry_run:
+            _list(Workshop(home, store).wanted(), as_json=as_json)
+            return Exit.OK
+        done = asyncio.run(Workshop(home, store).repair(Teller(as_json=as_json)))
+    _say(done, as_json=as_json)
+    if done.stopped:
+        return Exit.STOPPED
+    return Exit.OK if done.is_well else Exit.SOME_FAILED
+
+
+class Workshop:
+    """Repairs of one collection."""
+
+    def __init__(self, home: Household, store: Store) -> None:
+        self._home = home
+        self._store = store
+
+    def wanted(self) -> list[CheckedPage]:
+        """What would be captured again."""
+        with self._frontier() as frontier:
+            return self._repairs(frontier).wanted(self._home.limit)
+
+    async def repair(self, tell: Callable[[Event], None]) -> Repaired:
+        """Repair what is wanted, and finish what had begun.
+
+        Raises:
+            WeboidError: as `crawler.running.perform`, but for a collection that is in use.
+        """
+        done = Repaired()
+        with self._frontier() as frontier:
+            repairs = self._repairs(frontier)
+            todo = [*repairs.wanted(self._home.limit), *repairs.begun()]
+            if not todo:
+                return done
+            done.why_left = self._elsewhere(frontier, repairs)
+            if done.why_left:
+                await repairs.begin(self._home.limit)
+        if not done.why_left:
+            try:
+                await self._perform(todo, done, tell)
+            except CollectionInUseError:
+                done.why_left = "in use"
+                with self._frontier() as frontier:
+                    await self._repairs(frontier).begin(self._home.limit)
+        with self._frontier() as frontier:
+            done.left = len(self._repairs(frontier).begun())
+        return done
+
+    def _elsewhere(self, frontier: Frontier, repairs: Repairs) -> str:
+        """Why the visits are left to others; empty when they are ours."""
+        if self._home.settings.frontier.url:
+            return "shared"
+        return "others" if frontier.unfinished(_CLOCK.now()) > repairs.waiting() else ""
+
+    async def _perform(
+        self, todo: Sequence[CheckedPage], done: Repaired, tell: Callable[[Event], None]
+    ) -> None:
+        home = self._home
+        quality = replace(home.settings.quality, share=0.0, repairs=home.limit)
+        run = Run(
+            home.layout.root,
+            _settings_of(home.settings, quality),
+            home.workers,
+            logins=unlocked(home.settings, home.layout.root),
+            companion=checks_beside(quality, _levels_of(todo)),
+            eager=True,
+        )
+
+        async def nothing(_frontier: Frontier) -> AddResult:
+            return AddResult()
+
+        def report(event: Event) -> None:
+            if isinstance(event, PageRepaired):
+                done.ended[event.state] += 1
+            tell(event)
+
+        account = await perform(run, nothing, clock=_CLOCK, started=lambda *_: None, report=report)
+        done.stopped = account.stopped
+
+    def _frontier(self) -> Frontier:
+        settings = self._home.settings
+        return open_frontier(self._home.layout, settings.frontier, settings.politeness)
+
+    def _repairs(self, frontier: Frontier) -> Repairs:
+        """Repairs that others visit and finish."""
+        home = self._home
+
+        def manifest_of(page_id: str) -> PageInfo | None:
+            with closing(open_index(home.layout, home.settings.index)) as index:
+                return read_manifest(home.layout, index, page_id)
+
+        async def check(*_: object) -> CheckedPage:
+            raise NotImplementedError
+
+        return Repairs(
+            Bench(
+                self._store,
+                frontier,
+                turns_for(home.settings),
+                manifest_of,
+                check,
+                (),
+                _CLOCK,
+                lambda _event: None,
+                home.settings.quality.repair_profile,
+            )
+        )
+
+
+def _settings_of(settings: Settings, quality: QualitySettings) -> Settings:
+    """Those of the run: the proxies' limits are the repairs' profile's, since they hold for all visits."""
+    settings = laid_over(settings, quality.repair_profile, ("proxy",))
+    frontier = replace(settings.frontier, attempts=min(settings.frontier.attempts, _ATTEMPTS))
+    # A payload in a bucket of the profile's may be the very one that is damaged.
+    proxy = replace(settings.proxy, dedup_also=())
+    return replace(settings, frontier=frontier, proxy=proxy, quality=quality)
+
+
+def _levels_of(todo: Sequence[CheckedPage]) -> list[Level]:
+    """The levels that the copies were looked at, the default one first."""
+    found = [DEFAULT_LEVEL]
+    for each in todo:
+        with suppress(ValueError):
+            found.append(Level(each.check.level))
+    return list(dict.fromkeys(found))
+
+
+class Teller:
+    """Tells of each repair as it ends: a line for people, a JSON line for machines."""
+
+    def __init__(self, *, as_json: bool) -> None:
+        self._as_json = as_json
+
+    def __call__(self, event: Event) -> None:
+        """Tell it, if people want to know it."""
+        if isinstance(event, PageRepaired):
+            facts = {
+                "event": "repaired",
+                "url": event.url,
+                "page_id": event.page_id,
+                "state": event.state,
+                "reason": event.reason,
+                "repair_page_id": event.repair_page_id,
+            }
+            self._line(facts, f"{event.state:15} {event.url}  {event.reason}")
+        elif isinstance(event, Waiting):
+            self._line({"event": "waiting", "reason": event.reason, "text": event.text}, event.text)
+
+    def _line(self, facts: dict[str, str], text: str) -> None:
+        click.echo(json.dumps(facts, ensure_ascii=False) if self._as_json else clean(text))
+
+
+def _say(done: Repaired, *, as_json: bool) -> None:
+    """The summary."""
+    if as_json:
+        facts = {"event": "summary", "repaired": dict(done.ended), "left": done.left}
+        click.echo(json.dumps({**facts, "why_left": done.why_left, "stopped": done.stopped}))
+        return
+    for line in done.lines or ["Nothing is to be captured again."]:
+        click.echo(line)
+
+
+def _list(rows: Sequence[CheckedPage], *, as_json: bool) -> None:
+    for row in rows:
+        check = row.check
+        facts = {"event": "wanted", "url": check.url, "page_id": check.page_id}
+        facts |= {"level": check.level, "verdict": str(row.verdict), "reason": check.reason}
+        text = f"{row.verdict or 'unchecked':9} {check.captured_at} {check.url}  {check.reason}"
+        click.echo(json.dumps(facts, ensure_ascii=False) if as_json else clean(text))

@@ -1,0 +1,251 @@
+"""What to think of a copy, from the figures of its comparisons; pure, and every rule can be told.
+
+A page is broken when a reader is not shown what the visitor saw: its matter is gone, hidden or another.
+What a page changes by itself from one visit to the next, and a strip or a banner beside it, is no fault.
+Each rule is a bound on one figure, set on labelled pairs where the gap between those that are broken
+and those that are not is widest: docs/decisions/025-what-counts-as-broken.md.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+from core.quality import Fault, Verdict
+from render.compare.regions import Kind, Region
+from render.compare.resources import ResourceComparison
+from render.compare.texts import TextComparison
+
+_SCREEN_SHAPE = 0.625  # a screen is that high for its width: 1280 by 800
+# Of advertisements, in CSS pixels (IAB's fixed sizes): what is in such a box is another at every visit.
+_ADVERTISEMENTS = (
+    (300, 250), (336, 280), (250, 250), (728, 90), (970, 90), (970, 250), (468, 60), (160, 600),
+    (120, 600), (300, 600), (320, 50), (320, 100), (300, 50),
+)  # fmt: skip
+_MOST_ADVERTISEMENTS = 3  # more boxes of one size are a gallery
+_BOX_SLACK_PX = 24  # boxes are of whole tiles
+_NOTHING = 0.005  # so little is not worth a word
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """Where doubt begins and where a page is broken; areas are in screens, other figures shares.
+
+    Attributes:
+        lost: of what was drawn, what is not drawn any more.
+        changed: of what was drawn, what has something else in its place.
+        harm: both together.
+        wall: the area of what lies over the page.
+        emptied: the area of places where there was something, most of it drawn, and now is one colour.
+        kept: of the words, those that must be there.
+        parts: the least score of the parts.
+        doubt: how much of a bound makes a page doubtful.
+    """
+
+    lost: float = 0.12
+    changed: float = 0.28
+    harm: float = 0.26
+    wall: float = 0.28
+    emptied: float = 0.10
+    kept: float = 0.70
+    parts: float = 0.55
+    doubt: float = 0.55
+
+
+BOUNDS = Bounds()
+_EMPTY, _DRAWN = 0.8, 0.3  # of the tiles of a place that was emptied
+_LEAST_PLACE = 0.02  # of a screen: a smaller place is an icon
+_EDGE_STRIP = 0.18  # of a screen: a strip at an edge is not higher
+_FEWEST_WORDS = 12  # to say anything of a text
+_DOUBTFUL_KEPT = 0.85
+_DOUBTFUL_PARTS = 0.9
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """What to think of a copy.
+
+    Attributes:
+        verdict: UNCHECKED when nothing was compared.
+        score: the least of the comparisons' scores; None when nothing was compared.
+        faults: what is wrong, each once; those of a doubtful page are possible ones.
+        reason: a sentence or two for people; empty when all is well.
+    """
+
+    verdict: Verdict
+    score: float | None
+    faults: tuple[Fault, ...]
+    reason: str
+
+
+class Pictured(Protocol):
+    """The figures of a `render.compare.pictures.PictureComparison` that a judgement rests on."""
+
+    @property
+    def score(self) -> float:
+        """How much of what was drawn is still drawn and alike."""
+
+    @property
+    def lost(self) -> float:
+        """Share of what was drawn that is not drawn any more."""
+
+    @property
+    def changed(self) -> float:
+        """Share of what was drawn that has something else in its place."""
+
+    @property
+    def blank(self) -> bool:
+        """Whether nothing is drawn where something was."""
+
+    @property
+    def size_seen(self) -> tuple[int, int]:
+        """Width and height in pixels."""
+
+    @property
+    def regions(self) -> tuple[Region, ...]:
+        """Where the pictures differ, the worst first."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Finding:
+    """A rule that was broken, or nearly; `weight` is 1 at the bound."""
+
+    fault: Fault
+    weight: float
+    words: str
+
+
+def judge(
+    picture: Pictured | None,
+    text: TextComparison | None = None,
+    resources: ResourceComparison | None = None,
+    *,
+    bounds: Bounds = BOUNDS,
+) -> Judgement:
+    """What to think of a copy, of whatever could be compared; None: that could not be."""
+    compared = [each.score for each in (picture, text, resources) if each is not None]
+    if not compared:
+        return Judgement(Verdict.UNCHECKED, None, (), "Nothing could be compared.")
+    findings = list(_findings(picture, text, resources, bounds))
+    broken = [each for each in findings if each.weight >= 1]
+    told = broken or [each for each in findings if each.weight >= bounds.doubt]
+    told.sort(key=lambda each: -each.weight)
+    verdict = Verdict.BROKEN if broken else Verdict.DOUBTFUL if told else Verdict.GOOD
+    return Judgement(
+        verdict,
+        min(compared),
+        tuple(dict.fromkeys(each.fault for each in told)),
+        " ".join(dict.fromkeys(each.words for each in told)),
+    )
+
+
+def _findings(
+    picture: Pictured | None,
+    text: TextComparison | None,
+    resources: ResourceComparison | None,
+    bounds: Bounds,
+) -> Iterator[_Finding]:
+    if picture is not None:
+        yield from _of_picture(picture, bounds)
+    if text is not None and text.words_seen >= _FEWEST_WORDS:
+        missing = 1 - text.kept
+        words = f"{missing:.0%} of the words are missing."
+        yield _Finding(Fault.TEXT, _weight(missing, 1 - bounds.kept), words)
+    if resources is not None and resources.lost:
+        count = len(resources.lost)
+        said = "A part does" if count == 1 else f"{count} parts do"
+        words = f"{said} not come: {resources.lost[0].url[:120]}."
+        yield _Finding(Fault.RESOURCES, _weight(1 - resources.score, 1 - bounds.parts), words)
+
+
+def _of_picture(picture: Pictured, bounds: Bounds) -> Iterator[_Finding]:
+    """What the picture says."""
+    if picture.blank:
+        yield _Finding(Fault.BLANK, 2.0, "Nothing is drawn where the page was.")
+        return
+    excused = _excused(picture)
+    regions = [each for each in picture.regions if each not in excused]
+    lost, changed = _without(picture, excused)
+    screen = _screen(picture.size_seen)
+    yield _Finding(Fault.LOST, _weight(lost, bounds.lost), f"{lost:.0%} of what was drawn is gone.")
+    yield _Finding(
+        _other(picture),
+        max(_weight(changed, bounds.changed), _weight(lost + changed, bounds.harm)),
+        f"{lost + changed:.0%} of what was drawn is gone or is something else.",
+    )
+    walls = [each for each in regions if each.kind is Kind.COVERED]
+    if walls:
+        widest = max(walls, key=_area)
+        words = f"Something lies over {_box(widest)}."
+        yield _Finding(Fault.COVERED, _weight(_area(widest) / screen, bounds.wall), words)
+    places = [each for each in regions if _emptied(each, screen)]
+    if places:
+        area = sum(map(_area, places)) / screen
+        largest = max(places, key=_area)
+        said = "A place is" if len(places) == 1 else f"{len(places)} places are"
+        words = f"{said} empty where something was; the largest is {_box(largest)}."
+        yield _Finding(Fault.LOST, _weight(area, bounds.emptied), words)
+
+
+def _other(picture: Pictured) -> Fault:
+    """What much harm is called: the layout when the page became of another height, else other matter."""
+    return Fault.OTHER if picture.changed >= picture.lost else Fault.LAYOUT
+
+
+def _without(picture: Pictured, excused: list[Region]) -> tuple[float, float]:
+    """Shares lost and changed beside what is excused."""
+    harm = picture.lost + picture.changed
+    rest = 1 - min(sum(each.share for each in excused) / harm, 1.0) if harm > _NOTHING else 0.0
+    return picture.lost * rest, picture.changed * rest
+
+
+def _excused(picture: Pictured) -> list[Region]:
+    """What a page's own changes are, by their shape: advertisements, strips at the edges of a screen."""
+    ads = [each for each in picture.regions if _of_advertisement(each)]
+    if len(ads) > _MOST_ADVERTISEMENTS:
+        ads = []
+    width, height = picture.size_seen
+    shown = min(height, round(width * _SCREEN_SHAPE))
+    strip = _EDGE_STRIP * shown
+    edges = [
+        each
+        for each in picture.regions
+        if each not in ads
+        and any(
+            each.y >= foot - strip - _BOX_SLACK_PX and each.y + each.h <= foot + _BOX_SLACK_PX
+            for foot in (strip, shown, height)
+        )
+    ]
+    return ads + edges
+
+
+def _of_advertisement(region: Region) -> bool:
+    return any(
+        abs(region.w - width) <= _BOX_SLACK_PX and abs(region.h - height) <= _BOX_SLACK_PX
+        for width, height in _ADVERTISEMENTS
+    )
+
+
+def _emptied(region: Region, screen: float) -> bool:
+    return (
+        region.empty >= _EMPTY
+        and region.drawn >= _DRAWN
+        and region.kind is not Kind.ADDED
+        and _area(region) >= _LEAST_PLACE * screen
+    )
+
+
+def _screen(size: tuple[int, int]) -> float:
+    """The area of what a screen shows of a picture."""
+    return max(size[0] * min(size[1], size[0] * _SCREEN_SHAPE), 1.0)
+
+
+def _area(region: Region) -> int:
+    return region.w * region.h
+
+
+def _box(region: Region) -> str:
+    return f"{region.w}x{region.h} at {region.x},{region.y}"
+
+
+def _weight(value: float, bound: float) -> float:
+    return value / bound if bound > 0 else float("inf")

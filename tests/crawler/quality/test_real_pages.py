@@ -1,0 +1,266 @@
+"""Checks of real sites: what is whole scores good, what was damaged is found and captured again by itself.
+
+The pages are archived with the default profile. Then faults are planted in a copy of the collection, each
+on pages of its own, and one command is run, while the sites are up.
+"""
+
+import io
+import re
+import shutil
+from collections.abc import Iterable
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PIL import Image
+
+from core.layout import Layout
+from core.pages import PageInfo, parse_pageinfo
+from core.quality import Verdict
+from links.books.quality import checks_of
+from links.books.quality_rows import CheckedPage, RepairState
+from links.store.store import open_store
+from tests.crawler.conftest import Ran, Weboid, profile_for
+from tests.crawler.quality.planting import Held, Planted, held, plant
+from tests.sites.web import TestWeb
+
+pytestmark = [
+    pytest.mark.real,
+    pytest.mark.browser,
+    pytest.mark.proxy,
+    pytest.mark.playback,
+    pytest.mark.slow,
+    pytest.mark.timeout(1200),
+]
+DOCS, WIKI = "https://docs.test-web.example", "http://wiki.test-web.example"
+# Each fault's page, and three that no fault touches.
+SHEET_GONE = f"{DOCS}/policy/ch-customized-programs.html"
+SHEET_EMPTY = f"{DOCS}/reference/ch02.en.html"
+DOM_EMPTY = f"{DOCS}/handbook/sect.ipv6.html"
+DOM_CUT = f"{DOCS}/developers/pkgs.html"
+DOM_OTHER = f"{DOCS}/handbook/sect.syslog.html"
+DOM_ERROR = f"{DOCS}/handbook/sect.office-suites.html"
+WORDS_GARBLED = f"{WIKI}/wiki/Virtualization"
+COVERED = f"{WIKI}/wiki/Package_Meta-Information"
+ALL_GONE = f"{WIKI}/wiki/Network_Diagnosis_Tools"
+FILE_SWAPPED = f"{DOCS}/pdf/fhs-3.0.pdf"
+UNTOUCHED = (
+    f"{DOCS}/handbook/sect.knoppix.html",
+    f"{WIKI}/wiki/Special:ListFiles",
+    f"{DOCS}/pdf/policy.pdf",
+)
+_WALL = (
+    "<div style='position:fixed;top:0;left:0;width:100%;height:100%;background:#333'>"
+    "<div style='margin:120px auto;width:480px;padding:32px;background:#fff;font:18px sans-serif'>"
+    "We value your privacy. Accept all cookies to go on.</div></div></body>"
+)
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A collection at rest."""
+
+    weboid: Weboid
+    layout: Layout
+
+    def manifests(self) -> dict[str, PageInfo]:
+        """The newest manifest of each URL."""
+        found: dict[str, PageInfo] = {}
+        for each in held(self.layout.archive):
+            if each.uri.startswith("urn:pageinfo:") and b'"checked": {' not in each.payload:
+                page = parse_pageinfo(each.payload)
+                if page.url not in found or page.captured_at > found[page.url].captured_at:
+                    found[page.url] = page
+        return found
+
+    def checked(self, page_ids: Iterable[str]) -> dict[str, CheckedPage]:
+        """What the registry has of these pages at the default level."""
+        with closing(open_store(self.layout, "")) as store, store.reading() as rows:
+            return {
+                each.check.page_id: each
+                for each in checks_of(rows, list(page_ids))
+                if each.check.level == "images"
+            }
+
+
+@pytest.fixture(scope="module")
+def whole(real_web: TestWeb, tmp_path_factory: pytest.TempPathFactory) -> Kept:
+    """Every real page, archived with the default profile."""
+    folder = tmp_path_factory.mktemp("real")
+    weboid = Weboid(folder, profile_for(real_web, folder / "profile.toml"))
+    (folder / "urls.txt").write_text("\n".join(real_web.urls.real_pages))
+    ran = weboid.archive("--list", "urls.txt")
+    assert ran.code == 0, ran.err
+    return Kept(weboid, Layout(weboid.collection))
+
+
+def qa(kept: Kept, *arguments: str) -> Ran:
+    """`weboid qa` with the profile."""
+    profile = ("--profile", str(kept.weboid.profile))
+    return kept.weboid.run("qa", "--json", *profile, *arguments)
+
+
+def events(ran: Ran, name: str) -> list[dict[str, Any]]:
+    """Its events of that kind."""
+    return [each for each in ran.events if each["event"] == name]
+
+
+def pictured(
+    kept: Kept, prefix: str, *, least: int, without: Iterable[str] = ()
+) -> tuple[str, str]:
+    """A page below the prefix with a large picture of its own; the page's URL and the picture's."""
+    sizes = {
+        each.uri: len(each.payload)
+        for each in held(kept.layout.archive)
+        if each.kind == "response" and each.mime in ("image/png", "image/jpeg")
+    }
+    for url, page in sorted(kept.manifests().items()):
+        if not url.startswith(prefix) or url in without:
+            continue
+        for part in page.resources:
+            if part.resource_type == "Image" and sizes.get(part.url, 0) >= least:
+                return url, part.url
+    raise AssertionError(f"no page below {prefix} has a picture of {least} bytes")
+
+
+@pytest.fixture(scope="module")
+def damaged(whole: Kept, tmp_path_factory: pytest.TempPathFactory) -> Kept:
+    """A copy of the collection with nothing planted yet; its index is away."""
+    folder = tmp_path_factory.mktemp("damaged")
+    profile = Path(shutil.copy(whole.weboid.profile, folder / "profile.toml"))
+    weboid = Weboid(folder, profile)
+    shutil.copytree(whole.weboid.collection, weboid.collection)
+    return Kept(weboid, Layout(weboid.collection))
+
+
+def test_every_page_of_the_default_profile_scores_good(whole: Kept, damaged: Kept) -> None:
+    """None is broken, none is for a person to look at, and none could not be checked."""
+    ran = qa(whole, "--all", "--no-repair")
+    checks = {each["url"]: each for each in events(ran, "check")}
+    wrong = {
+        url: (each["verdict"], each["score"], each["reason"])
+        for url, each in checks.items()
+        if each["verdict"] != Verdict.GOOD
+    }
+
+    assert wrong == {}, ran.err
+    assert ran.code == 0
+    assert set(checks) == set(whole.manifests())
+
+
+def dom_of(url: str, change: Any, name: str) -> Planted:
+    """A fault in the final DOM of a page."""
+    return Planted(name, lambda each: each.uri == f"urn:dom:{url}", change)
+
+
+def garbled(each: Held) -> bytes:
+    """Every word another one."""
+    text = each.payload.decode()
+    swap = str.maketrans("aeioulnrst", "uoaeirstln")
+    return re.sub(r">[^<]+<", lambda found: found[0].translate(swap), text).encode()
+
+
+def other_picture(each: Held) -> bytes:
+    """A picture of the same size that shows something else."""
+    with Image.open(io.BytesIO(each.payload)) as image:
+        size = image.size
+    other = Image.effect_mandelbrot(size, (-2, -1.2, 1, 1.2), 60).convert("RGB")
+    out = io.BytesIO()
+    other.save(out, "PNG")
+    return out.getvalue()
+
+
+def faults(kept: Kept) -> tuple[dict[str, str], list[Planted]]:
+    """The page of each fault by its name, and the faults."""
+    swapped_page, swapped = pictured(kept, f"{DOCS}/handbook/", least=8_000)
+    gone_page, gone = pictured(kept, f"{WIKI}/wiki/", least=8_000, without=(COVERED, WORDS_GARBLED))
+    knoppix = next(
+        each.payload for each in held(kept.layout.archive) if each.uri == f"urn:dom:{UNTOUCHED[0]}"
+    )
+    pages = {
+        "sheet gone": SHEET_GONE,
+        "sheet emptied": SHEET_EMPTY,
+        "picture swapped": swapped_page,
+        "picture gone": gone_page,
+        "DOM emptied": DOM_EMPTY,
+        "DOM cut": DOM_CUT,
+        "DOM of another page": DOM_OTHER,
+        "DOM of an error": DOM_ERROR,
+        "words garbled": WORDS_GARBLED,
+        "covered": COVERED,
+        "document gone": ALL_GONE,
+        "file swapped": FILE_SWAPPED,
+    }
+
+    def sheet_of(page: str) -> Any:
+        folder = page.rpartition("/")[0]
+        return lambda each: (
+            each.kind == "response" and each.mime == "text/css" and each.uri.startswith(folder)
+        )
+
+    def is_response(url: str) -> Any:
+        return lambda each: each.kind == "response" and each.uri == url
+
+    error = b"<html><head></head><body><h1>503 Service Unavailable</h1></body></html>"
+    return pages, [
+        Planted("sheet gone", sheet_of(SHEET_GONE)),
+        Planted("sheet emptied", sheet_of(SHEET_EMPTY), lambda _: b""),
+        Planted("picture swapped", is_response(swapped), other_picture),
+        Planted("picture gone", is_response(gone)),
+        dom_of(DOM_EMPTY, lambda _: b"<html><head></head><body></body></html>", "DOM emptied"),
+        dom_of(DOM_CUT, lambda each: each.payload[: len(each.payload) // 3], "DOM cut"),
+        dom_of(DOM_OTHER, lambda _: knoppix, "DOM of another page"),
+        dom_of(DOM_ERROR, lambda _: error, "DOM of an error"),
+        dom_of(WORDS_GARBLED, garbled, "words garbled"),
+        dom_of(COVERED, lambda each: each.payload.replace(b"</body>", _WALL.encode()), "covered"),
+        Planted(
+            "document gone",
+            lambda each: each.uri in (ALL_GONE, f"urn:dom:{ALL_GONE}"),
+        ),
+        Planted("file swapped", is_response(FILE_SWAPPED), lambda _: b"%PDF-1.4\nanother\n%%EOF\n"),
+    ]
+
+
+def test_planted_faults_are_found_and_repaired_by_themselves(damaged: Kept) -> None:
+    """One command finds each, captures the page again, and offers that; what is whole stays good."""
+    before = damaged.manifests()
+    pages, planted = faults(damaged)
+    took = plant(damaged.layout, planted)
+    assert set(took) == set(pages)
+    rebuilt = damaged.weboid.run("index", "rebuild")
+    assert rebuilt.code == 0, rebuilt.err
+    ran = qa(damaged, *pages.values(), *UNTOUCHED)
+
+    old = damaged.checked(page.page_id for page in before.values())
+    missed = {
+        name: old[before[url].page_id].check
+        for name, url in pages.items()
+        if old[before[url].page_id].check.verdict is not Verdict.BROKEN
+    }
+    assert missed == {}, ran.err
+    assert {old[before[url].page_id].check.verdict for url in UNTOUCHED} == {Verdict.GOOD}
+    after = damaged.manifests()
+    repairs = {name: old[before[url].page_id] for name, url in pages.items()}
+    assert {name: each.repair for name, each in repairs.items()} == dict.fromkeys(
+        pages, RepairState.DONE_BETTER
+    ), ran.err
+    new = damaged.checked(each.repair_page_id for each in repairs.values())
+    assert {
+        name: new[each.repair_page_id].check.verdict for name, each in repairs.items()
+    } == dict.fromkeys(pages, Verdict.GOOD)
+    assert {name: after[url].page_id for name, url in pages.items()} == {
+        name: each.repair_page_id for name, each in repairs.items()
+    }
+
+
+def test_what_was_repaired_is_not_captured_a_third_time(damaged: Kept) -> None:
+    """The same command run again checks nothing anew and captures nothing."""
+    before = damaged.manifests()
+    ran = qa(damaged, *before)
+    assert events(ran, "repair") == []
+    assert damaged.manifests().keys() == before.keys()
+    assert {url: page.page_id for url, page in damaged.manifests().items()} == {
+        url: page.page_id for url, page in before.items()
+    }

@@ -1,0 +1,114 @@
+"""A collection whose copies were checked, for tests of what the front shows of it."""
+
+import contextlib
+import io
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from PIL import Image, ImageDraw
+
+from core.classes import PageClass
+from core.quality import Check, Fault, Verdict, picture_name
+from core.timestamps import warc_date
+from links.books.quality import CheckedPage, checks_of, keep_checks
+from links.locator import locate
+from links.store.store import Store, open_store
+from playback.front.quality.rights import Reviewers
+from playback.front.quality.site import Quality
+from playback.front.readers import parse_networks
+from tests.playback.conftest import NOW, CollectionBuilder
+from tests.playback.registry.shelf import Front, Given, open_front
+
+REVIEWER = "198.51.100.7"
+STRANGER = "203.0.113.9"
+TOKEN = "t" * 40
+
+
+def webp(colour: str = "white", words: str = "", size: tuple[int, int] = (640, 900)) -> bytes:
+    """A picture of a page, as checks keep it."""
+    image = Image.new("RGB", size, colour)
+    ImageDraw.Draw(image).text((40, 40), words, fill="black", font_size=40)
+    with io.BytesIO() as buffer:
+        image.save(buffer, "WEBP", quality=60)
+        return buffer.getvalue()
+
+
+@dataclass
+class Hall:
+    """Fills a collection and its registry."""
+
+    builder: CollectionBuilder
+    store: Store
+
+    def check(
+        self,
+        url: str,
+        verdict: Verdict = Verdict.BROKEN,
+        score: float | None = 0.5,
+        *,
+        at: datetime = NOW,
+        level: str = "images",
+        page_class: PageClass = PageClass.OK,
+        pictures: dict[str, bytes] | None = None,
+        page: dict[str, Any] | None = None,
+        **facts: Any,
+    ) -> str:
+        """A page and its check; the page's identifier."""
+        page_id = self.builder.page(url, "<p>x</p>", at=at, page_class=page_class, **(page or {}))
+        self.keep(page_id, url, verdict, score, at=at, level=level, page_class=page_class, **facts)
+        for kind, body in (pictures or {}).items():
+            path = self.builder.layout.quality_pictures / picture_name(page_id, level, kind)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(body)
+        return page_id
+
+    def keep(
+        self,
+        page_id: str,
+        url: str,
+        verdict: Verdict,
+        score: float | None,
+        *,
+        at: datetime = NOW,
+        page_class: PageClass = PageClass.OK,
+        **facts: Any,
+    ) -> None:
+        """A row of the registry."""
+        given = {"level": "images", "engine": "e1", "reason": "", **facts}
+        given.setdefault("faults", (Fault.LOST,) if verdict is Verdict.BROKEN else ())
+        check = Check(
+            page_id, url, warc_date(at), checked_at=warc_date(at), verdict=verdict, score=score,
+            picture=score, **given,
+        )  # fmt: skip
+        row = CheckedPage(check, locate(url).host, page_class)
+        with self.store.writing() as connection:
+            keep_checks(connection, [row], at)
+
+    def row(self, page_id: str, level: str = "images") -> CheckedPage:
+        """What the registry has."""
+        with self.store.snapshot() as reader:
+            return next(row for row in checks_of(reader, [page_id]) if row.check.level == level)
+
+
+@contextlib.contextmanager
+def open_hall(root: Path) -> Iterator[Hall]:
+    """An empty one."""
+    with (
+        contextlib.closing(CollectionBuilder(root / "collection")) as builder,
+        contextlib.closing(open_store(builder.layout)) as store,
+    ):
+        yield Hall(builder, store)
+
+
+@contextlib.contextmanager
+def open_desk(hall: Hall, **more: Any) -> Iterator[Front]:
+    """The front that shows it, called without a socket, to a reviewer."""
+    networks = parse_networks([REVIEWER])
+    quality = Quality(hall.builder.layout, Reviewers(networks=networks, token=TOKEN))
+    root = hall.builder.layout.root.parent
+    more = {"peer": REVIEWER, **more}
+    with open_front(root, Given(hall.store), quality=quality, **more) as front:
+        yield front
