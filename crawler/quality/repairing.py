@@ -15,6 +15,7 @@ Who dies after 1 or 2 finds the order and an item of another id, and goes on wit
 a second visit; who dies after 3 or 4 finds the repair begun, and 5 waits for whoever comes next.
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable, Collection
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -66,6 +67,7 @@ class Bench:
         manifest_of: the manifest of a page by its id; None when it cannot be read.
         check: checks a capture at a level, and keeps what it finds.
         levels: at which it can; repairs of copies at others are left to others.
+        is_withheld: whether nothing of a capture may be shown, by its page id: it was taken down, say.
         clock: the time.
         report: told how each repair ended.
         profile: laid over the settings of the visits.
@@ -78,6 +80,7 @@ class Bench:
     manifest_of: Callable[[str], PageInfo | None]
     check: Callable[[PageInfo, str], Awaitable[CheckedPage]]
     levels: Collection[str]
+    is_withheld: Callable[[str], bool]
     clock: Clock
     report: Callable[[PageRepaired], None]
     profile: str = REPAIR_PROFILE
@@ -100,16 +103,12 @@ class Repairs:
         with self._bench.store.reading() as rows:
             return in_repair(rows, AT_ONCE)
 
-    def waiting(self) -> int:
-        """Repairs whose visits the frontier still has before it."""
-        begun = self.begun()
-        found = self._bench.frontier.find_all([each.check.url for each in begun])
-        return sum(
-            record is not None
-            and record.state in _WAITING
-            and record.item.id == each.repair_page_id
-            for record, each in zip(found, begun, strict=True)
-        )
+    def others_wait(self) -> bool:
+        """Whether the frontier has more before it than the visits of repairs."""
+        frontier = self._bench.frontier
+        found = frontier.find_all(list(read_repairs(frontier)))
+        ours = sum(record is not None and record.state in _WAITING for record in found)
+        return frontier.unfinished(self._bench.clock.now()) > ours
 
     async def begin(self, limit: int) -> AddResult:
         """Have what is wanted captured again, at most so many; what was added to the frontier."""
@@ -146,11 +145,14 @@ class Repairs:
         except BadUrlError:
             self._end(row, Choice(RepairState.FAILED, "No URL that could be visited."))
             return added
+        if await asyncio.to_thread(bench.is_withheld, page_id):
+            self._end(row, Choice(RepairState.FAILED, "Taken down: it is not captured again."))
+            return added
         if record is not None and record.state is ItemState.CLAIMED:
             return added  # it is being visited right now; the next time
         ordered = orders.get(identity_key(url))
         if ordered is None or _id_of(record) == ordered.item_before:
-            old = bench.manifest_of(page_id)
+            old = await asyncio.to_thread(bench.manifest_of, page_id)
             login = old.login if old is not None else ""
             repair = Repair(page_id, bucket, login, bench.profile, _id_of(record))
             give_repair(bench.frontier, url, repair)
@@ -191,13 +193,13 @@ class Repairs:
     async def _outcome(self, row: CheckedPage) -> Choice | None:
         """What came of the repair; None while nothing did."""
         bench, new_id = self._bench, row.repair_page_id
-        page = bench.manifest_of(new_id) if new_id else None
+        page = await asyncio.to_thread(bench.manifest_of, new_id) if new_id else None
         if page is None:
             return self._without_capture(row)
         if page.outcome not in _KEPT:
             return Choice(RepairState.FAILED, f"No new capture came about: {page.reason}.")
         new = await bench.check(page, row.check.level)
-        old_page = bench.manifest_of(row.check.page_id)
+        old_page = await asyncio.to_thread(bench.manifest_of, row.check.page_id)
         status = old_page.status if old_page is not None else None
         old_check = replace(row.check, verdict=row.verdict)
         choice = choose(
@@ -233,8 +235,9 @@ class Repairs:
         said = f"{row.check.reason} {choice.reason}".strip()[:MOST_CHARACTERS]
         now = bench.clock.now()
         with bench.store.writing() as rows:
+            if not repair_ended(rows, page_id, choice.state, row.repair_page_id, now=now):
+                return  # somebody else was quicker, and told it
             keep_checks(rows, [row._replace(check=replace(row.check, reason=said))], now)
-            repair_ended(rows, page_id, choice.state, row.repair_page_id, now=now)
         with suppress(BadUrlError):
             take_back_repair(bench.frontier, url)
         bench.report(
