@@ -78,15 +78,17 @@ def _ahead(*lead: Any) -> Statement:
     return Statement(listed.order_by(*nearest).limit(one("most")))
 
 
-def _count(*lead: Any) -> Statement:
+def _count(*conditions: Any) -> Statement:
     """How many rows with one verdict; no more than the limit are counted."""
-    some = select(quality.c.page_id).where(*lead, quality.c.standing == one("standing"), *_REST)
+    some = select(quality.c.page_id).where(*conditions, quality.c.standing == one("standing"))
     return Statement(select(func.count()).select_from(some.limit(one("most")).subquery()))
 
 
 WORST = {lead: _worst(*conditions) for lead, conditions in _LEADS.items()}
 AHEAD = {lead: _ahead(*conditions) for lead, conditions in _LEADS.items()}
-COUNTS = {lead: _count(*conditions) for lead, conditions in _LEADS.items()}
+COUNTS = {lead: _count(*conditions, *_REST) for lead, conditions in _LEADS.items()}
+# Where nothing else is asked for, the index alone answers, ten times as fast.
+COUNTS_OF_LEAD = {lead: _count(*conditions) for lead, conditions in _LEADS.items()}
 OF_PAGES = Statement(
     _ROW.where(quality.c.page_id.in_(many("ids"))).order_by(quality.c.page_id, quality.c.level),
     "ids",
