@@ -27,7 +27,6 @@ _COMMANDS = {
     "monitor": "crawler.cli.monitor",
     "pause": "crawler.cli.steer:pause",
     "pause-host": "crawler.cli.hosts:pause_host",
-    "playback": "crawler.cli.score:playback",
     "policy": "crawler.cli.policy",
     "qa": "crawler.cli.qa.group",
     "resume": "crawler.cli.steer:resume",

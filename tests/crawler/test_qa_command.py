@@ -13,14 +13,10 @@ from core.quality import Verdict, picture_name
 from crawler.cli.qa.group import command as qa
 from links.books.quality import checks_of
 from links.store.store import open_store
-from tests.playback.conftest import CollectionBuilder, collection, png  # noqa: F401 fixtures
+from tests.crawler.quality.conftest import drawn_page
+from tests.playback.conftest import CollectionBuilder, collection  # noqa: F401 fixtures
 
 pytestmark = [pytest.mark.browser, pytest.mark.playback, pytest.mark.slow]
-
-STYLE = (
-    "<!DOCTYPE html><body style='margin:0'><div style='height:800px;background:{}'>{}</div></body>"
-)
-GREEN = png("green", (1280, 800))
 
 
 @pytest.fixture
@@ -43,8 +39,8 @@ def test_a_copy_that_lost_its_look_is_broken_and_the_others_are_not(
     made: CollectionBuilder,
 ) -> None:
     """Each is in the registry when the command ends, the broken one with its pictures; exit code 1."""
-    good = made.page("https://good.example/", STYLE.format("green", ""), shot=GREEN)
-    bad = made.page("https://bad.example/", STYLE.format("url(lost.png)", ""), shot=GREEN)
+    good = drawn_page(made, "https://good.example/")
+    bad = drawn_page(made, "https://bad.example/", is_there=False)
 
     ran, lines = run(made, "--no-record")
 

@@ -18,6 +18,7 @@ from links.spam import ListKind, SpamList, SpamLists
 from links.spam_hits import forget_hits, hits_of, spam_on, spam_uses, write_hits
 from links.store.schema import pages
 from links.store.store import Store
+from tests.examples import examples
 from tests.links.rows import TODAY, Rows
 
 BLACK = r"""# A list
@@ -144,7 +145,7 @@ WORDS = ("spam", "SHOP", "a", "k", "s", "[ab]", ".", r"\.", r"\/")
 SIGNS = ("", "", "?", "+", "*", "{2}", "|", "(", ")", "(?:", "(?i)", r"\b", "^", "$")
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(
     st.lists(
         st.lists(

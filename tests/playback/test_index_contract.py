@@ -41,6 +41,7 @@ from proxy.index.postgres import PostgresCaptureIndex
 from proxy.index.renewal import renewal
 from proxy.index.rows import CaptureRow, PageRow, columns
 from proxy.index.sqlite import SqliteCaptureIndex
+from tests.examples import examples
 from tests.playback.conftest import NOW, CollectionBuilder, fetch, png, serving
 from tests.services.postgres import PostgresServer
 
@@ -430,7 +431,7 @@ _pages = st.lists(
 )
 
 
-@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(50), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(_captures, _pages, st.sampled_from(URLS), st.integers(-70, 70))
 def test_both_answer_the_same(
     postgres: PostgresServer,

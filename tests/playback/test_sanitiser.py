@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from core.replay_keys import replay_key
+from tests.examples import examples
 
 pytestmark = pytest.mark.playback
 
@@ -193,7 +194,7 @@ _PIECES = st.lists(
 ).map("".join)  # fmt: skip
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(150), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(_PIECES)
 def test_whatever_comes_in_only_what_is_allowed_comes_out(in_replay: Call, text: str) -> None:
     """Broken, nested and hostile markup alike."""
@@ -227,7 +228,7 @@ class _Contents(HTMLParser):
         self.characters += "".join(data.split())
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(150), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(_PIECES)
 @example("<a href=x><table><a href=x>")
 def test_reading_the_result_again_adds_nothing_to_it(in_replay: Call, text: str) -> None:
