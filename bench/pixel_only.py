@@ -37,9 +37,9 @@ def picture_match(seen: bytes, shown: bytes) -> float:
     if not rows.size:
         return 1.0
     far = _distances(one[rows, columns], other[rows, columns]) > _MOST_DISTANT * THRESHOLD**2
-    for image, another in ((one, other), (other, one)):
+    for drawn, beside in ((one, other), (other, one)):
         rows, columns = rows[far], columns[far]
-        far = ~_smoothed(image, another, rows, columns)
+        far = ~_smoothed(drawn, beside, rows, columns)
     return 1 - int(far.sum()) / (first.width * first.height)
 
 
