@@ -20,6 +20,7 @@ from crawler.cli.options import collection_option, database_option, json_option,
 from crawler.cli.tables import clean
 from crawler.cli.takedown_store import Opened, opened
 from crawler.collection import open_collection
+from crawler.quality.forgetting import forget_pages
 from playback.coverage import Coverage, revisits_of
 from playback.decisions import takedown_book as book
 from playback.decisions.store import DecisionStore
@@ -59,7 +60,7 @@ def erase_command(
 
     In the place of each record stands a tombstone that says what was erased, when, why and by whom;
     every other record stays byte for byte. Revisits of an erased payload, at whatever URL, are erased
-    with it. Needs the collection for itself, and room for one copy of each WARC concerned.
+    with it, and what checks said and showed of the pages (`weboid qa`). Needs the collection for itself, and room for one copy of each WARC concerned.
     """
     if (number is None) != only_finish:
         raise InputError("Say which take-down: its number, as `weboid takedown list` shows it.")
@@ -154,6 +155,7 @@ def _after(  # what is left to do when the WARCs are as they should be
     actor: str,
 ) -> None:
     clear(layout.made)  # safe copies of what is gone are gone, too
+    forget_pages(layout, database_url, (each.page_id for each in erased))
     if database_url and erased:
         settings = with_database(Settings(), database_url)
         rebuild(

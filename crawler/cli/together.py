@@ -32,6 +32,7 @@ class Home:
         workers: visits at the same time.
         serve: where readers are served, (host, port); None: nowhere.
         as_json: parts speak JSON lines.
+        qa: look at the copies of what is archived; None: as the profile says.
     """
 
     collection: Path
@@ -41,6 +42,7 @@ class Home:
     workers: int = 1
     serve: tuple[str, int] | None = None
     as_json: bool = False
+    qa: bool | None = None
 
 
 def parts_of(home: Home, links: LinksSettings) -> list[Part]:
@@ -54,7 +56,8 @@ def parts_of(home: Home, links: LinksSettings) -> list[Part]:
         _part(home, "purge", "links purge", every_s=_DAY, first_s=30 * _MINUTE),
     ]
     if not home.frontier_url:
-        crew = _part(home, "archive", f"archive --stay --workers={home.workers}")
+        looks = {None: "", True: " --qa", False: " --no-qa"}[home.qa]
+        crew = _part(home, "archive", f"archive --stay --workers={home.workers}{looks}")
         found.insert(0, crew)
     if links.archives:
         found += [

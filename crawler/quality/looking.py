@@ -30,7 +30,7 @@ _NOWHERE = ("127.0.0.1", 9)
 _ANSWER_S = 8.0  # a page that does not answer a question for so long hangs
 TALLEST_PX = 16_000
 _PHONE = Screen(width=412, height=915, scale=2.0, mobile=True)  # of the profile "mobile"
-# The copy in full stands in a frame, below a banner of ours: here it has the whole window.
+# The copy in full stands in a frame, below a banner of ours: here it has the whole window, and the word.
 _FILL = """(css) => {
   const { get, set } = Object.getOwnPropertyDescriptor(Document.prototype, "adoptedStyleSheets");
   const sheet = new CSSStyleSheet();
@@ -38,7 +38,8 @@ _FILL = """(css) => {
   set.call(document, [...get.call(document), sheet]);
 }"""
 _FRAME_CSS = (
-    "iframe { position: fixed !important; inset: 0 !important; width: 100vw !important;"
+    "body *:not(iframe):not(:has(iframe)) { display: none !important }"
+    " iframe { position: fixed !important; inset: 0 !important; width: 100vw !important;"
     " height: 100vh !important; border: 0 !important; z-index: 2147483647 !important }"
 )
 

@@ -203,7 +203,8 @@ def ahead(reader: Reader, wanted: Filter, place: Place, limit: int = 50) -> list
 
 def tally(reader: Reader, wanted: Filter, *, limit: int = 1 << 62) -> dict[Verdict, int]:
     """How many of what is wanted have which verdict; of each no more than the limit are counted."""
-    statement, asked = COUNTS[_lead(wanted)], {**_asked(wanted), "most": limit}
+    statement = COUNTS["" if wanted.host is None else "host"]
+    asked = {**_asked(wanted), "most": limit}
     return {
         VERDICTS[standing]: statement.rows(reader, {**asked, "standing": standing})[0][0]
         for standing in _standings(wanted)

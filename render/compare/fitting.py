@@ -19,7 +19,8 @@ def fitted(seen: Pixels, shown: Pixels) -> tuple[Sheet, Sheet]:
     """
     seen, shown = _scaled(seen, shown), _scaled(shown, seen)
     width = max(seen.shape[1], shown.shape[1])
-    return sheet_of(seen, width), sheet_of(shown, width)
+    first = sheet_of(seen, width)
+    return first, sheet_of(shown, width, first)
 
 
 def _scaled(picture: Pixels, other: Pixels) -> Pixels:

@@ -24,27 +24,27 @@ class Rows:
 
     Attributes:
         grey: how bright each pixel is, 0 to 255: the Y of YCbCr.
-        hues: mean colour of each `BLOCK_PX` pixels of a row, YCbCr.
+        pixels: their colours, RGB.
     """
 
     grey: Grey
-    hues: Pixels
+    pixels: Pixels
 
     def part(self, first: int, end: int) -> "Rows":
         """The rows from one to before another."""
-        return Rows(self.grey[first:end], self.hues[first:end])
+        return Rows(self.grey[first:end], self.pixels[first:end])
 
     def blank(self, height: int, ground: tuple[int, int, int]) -> "Rows":
         """As wide, of that height, and nothing but ground."""
-        grey = np.full((height, self.grey.shape[1]), ground[0], np.uint8)
-        hues = np.empty((height, *self.hues.shape[1:]), np.uint8)
-        hues[:] = ground
-        return Rows(grey, hues)
+        width = self.grey.shape[1]
+        row = np.full((width, 3), ground, np.uint8)
+        bright = int(np.asarray(Image.fromarray(row[None]).convert("L"))[0, 0])
+        grey = np.full((height, width), bright, np.uint8)
+        return Rows(grey, np.repeat(row[None], height, axis=0))
 
     def equals(self, other: "Rows") -> bool:
         """Whether all are the same."""
-        same_grey = self.grey is other.grey or np.array_equal(self.grey, other.grey)
-        return same_grey and (self.hues is other.hues or np.array_equal(self.hues, other.hues))
+        return np.array_equal(self.grey, other.grey) and np.array_equal(self.pixels, other.pixels)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class Sheet:
         rows: all of them.
         height: of the picture itself; below are rows of ground.
         width: of the picture itself.
-        ground: the colour that most of the page has, YCbCr.
+        ground: the colour that most of the page has, RGB.
     """
 
     rows: Rows
@@ -69,8 +69,8 @@ class Sheet:
         return self.rows.grey.shape[0] // TILE_PX, self.rows.grey.shape[1] // TILE_PX
 
 
-def sheet_of(pixels: Pixels, width: int) -> Sheet:
-    """The picture with as many columns as `width`, or more, take."""
+def sheet_of(pixels: Pixels, width: int, like: Sheet | None = None) -> Sheet:
+    """The picture with as many columns as `width`, or more, take; quicker where it is `like` another."""
     height, own = pixels.shape[:2]
     ground = ground_of(pixels)
     size = (_whole(height), _whole(max(width, own)))
@@ -80,19 +80,20 @@ def sheet_of(pixels: Pixels, width: int) -> Sheet:
         larger[height:] = ground
         larger[:height, own:] = ground
         pixels = larger
-    return Sheet(rows_of(pixels), height, own, _ycbcr(ground))
+    return Sheet(rows_of(pixels, like.rows if like else None), height, own, ground)
 
 
-def rows_of(pixels: Pixels) -> Rows:
-    """Brightness and colours of pixels, RGB, whose sides are whole tiles."""
+def rows_of(pixels: Pixels, like: Rows | None = None) -> Rows:
+    """The rows of a picture whose sides are whole tiles; what is `like` other rows is taken from them."""
     grey = np.empty(pixels.shape[:2], np.uint8)
-    hues = np.empty((len(pixels), pixels.shape[1] // BLOCK_PX, 3), np.uint8)
     step = CHUNK_TILES * TILE_PX
     for first in range(0, len(pixels), step):
-        part = Image.fromarray(pixels[first : first + step])
-        grey[first : first + step] = np.asarray(part.convert("L"))
-        hues[first : first + step] = np.asarray(part.reduce((BLOCK_PX, 1)).convert("YCbCr"))
-    return Rows(grey, hues)
+        part = pixels[first : first + step]
+        if like is not None and np.array_equal(part, like.pixels[first : first + step]):
+            grey[first : first + step] = like.grey[first : first + step]
+        else:
+            grey[first : first + step] = np.asarray(Image.fromarray(part).convert("L"))
+    return Rows(grey, pixels)
 
 
 def ground_of(pixels: Pixels) -> tuple[int, int, int]:
@@ -103,11 +104,6 @@ def ground_of(pixels: Pixels) -> tuple[int, int, int]:
     alike = few[keys == np.bincount(keys).argmax()]
     red, green, blue = alike.mean(0).round().astype(int).tolist()
     return red, green, blue
-
-
-def _ycbcr(colour: tuple[int, int, int]) -> tuple[int, int, int]:
-    bright, blue, red = Image.new("RGB", (1, 1), colour).convert("YCbCr").tobytes()
-    return bright, blue, red
 
 
 def chunks(rows: int) -> Iterator[tuple[int, int]]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 from numpy.typing import NDArray
+from PIL import Image
 
 from render.compare.opening import Pixels
 from render.compare.sheets import BLOCK_PX, TILE_PX, Floats, Grey, Rows, chunks
@@ -198,11 +199,7 @@ def _range(grey: Grey) -> Floats:
 
 def _blocks(rows: Rows) -> Pixels:
     """Mean colours of blocks, YCbCr."""
-    height, width = rows.hues.shape[:2]
-    tall = rows.hues.reshape(height // BLOCK_PX, BLOCK_PX, width * 3)
-    means = np.add.reduce(tall, 1, dtype=np.uint16) >> 2
-    found: Pixels = means.astype(np.uint8).reshape(-1, width, 3)
-    return found
+    return np.asarray(Image.fromarray(rows.pixels).reduce(BLOCK_PX).convert("YCbCr"))
 
 
 def _colours(blocks: Pixels) -> Floats:

@@ -40,7 +40,7 @@ class LinkedSite:
         """Take the answers, and the port of an earlier site that is to be there again."""
         self.answers = dict(answers)
         self.asked: Counter[str] = Counter()
-        self._lock = threading.Lock()
+        self._asked_more = threading.Condition()
         site = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -64,8 +64,9 @@ class LinkedSite:
     def answer(self, handler: BaseHTTPRequestHandler) -> None:
         """Answer one request."""
         key = handler.headers.get("Host", "").partition(":")[0] + handler.path
-        with self._lock:
+        with self._asked_more:
             self.asked[key] += 1
+            self._asked_more.notify_all()
         status, headers, body = self.answers.get(key, (404, {}, b"nothing here"))
         handler.send_response(status)
         for name, value in headers.items():
@@ -73,6 +74,11 @@ class LinkedSite:
         handler.send_header("Content-Length", str(len(body)))
         handler.end_headers()
         handler.wfile.write(body)
+
+    def wait_until_asked(self, key: str, times: int, *, limit_s: float = 200.0) -> None:
+        """Return when that was asked for so often."""
+        with self._asked_more:
+            assert self._asked_more.wait_for(lambda: self.asked[key] >= times, limit_s)
 
     @property
     def port(self) -> int:

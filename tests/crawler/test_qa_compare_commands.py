@@ -12,7 +12,12 @@ from tests.crawler.linked_site import Answer, LinkedSite, file, weboid_for
 from tests.links.test_drift import ARTICLE, GAMBLING, OTHER
 from tests.sites.web import TestWeb
 
-pytestmark = [pytest.mark.browser, pytest.mark.proxy, pytest.mark.slow]
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.proxy,
+    pytest.mark.slow,
+    pytest.mark.timeout(900),
+]
 
 
 def html(title: str, text: str, *links: str) -> Answer:
@@ -101,9 +106,12 @@ def test_a_capture_is_held_against_the_page_of_now(
     back = twice.run("qa", "compare", url, "--at", first, "--to", second, "--json")
     both = twice.run("qa", "compare", url, "--live", "--to", second)
     bad = twice.run("qa", "compare", url, "--at", "yesterday")
+    del site.answers["once.example.net/a"]
+    gone = twice.run("qa", "compare", url, "--live", "--json", *profile)
 
     assert (live.code, told["drift"]) == (Exit.OK, "another owner"), live
-    assert site.asked["once.example.net/a"] == asked + 1
+    assert site.asked["once.example.net/a"] == asked + 2  # both live looks asked the site
     assert told["owner_signs"]
     assert [each["now"]["page_id"] for each in back.events] == [told["now"]["page_id"]], back
     assert (both.code, bad.code) == (Exit.INPUT, Exit.INPUT), (both, bad)
+    assert gone.events[0]["drift"] == "gone", gone

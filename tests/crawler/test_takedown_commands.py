@@ -14,11 +14,15 @@ from click.testing import CliRunner, Result
 
 from core.errors import CollectionInUseError, InputError
 from core.layout import COLLECTION_VERSION, Layout
-from core.timestamps import timestamp14
+from core.quality import Check, Verdict, picture_name
+from core.timestamps import timestamp14, warc_date
 from crawler import collection
 from crawler.cli import weboid
+from links.books.quality import CheckedPage, checks_of, keep_checks
+from links.store.store import open_store
 from proxy.checksums import complete
 from proxy.index.sqlite import SqliteCaptureIndex
+from proxy.rebuilding import rebuild
 from proxy.verify import verify
 from tests.playback.conftest import NOW, CollectionBuilder, fetch, png, serving
 
@@ -169,6 +173,50 @@ def test_erase_takes_the_payloads_and_leaves_the_collection_sound(layout: Layout
         run(layout, "erase", "2", "--yes")
     with pytest.raises(InputError, match="number"):
         run(layout, "erase")
+
+
+def test_what_checks_kept_of_an_erased_page_goes_with_it(layout: Layout) -> None:
+    """Their records, of whatever moment, their rows and their pictures; those of other pages stay."""
+    with closing(sqlite3.connect(layout.captures_db)) as index:
+        ids = dict(index.execute("SELECT url, page_id FROM pages").fetchall())
+    checks = [
+        Check(ids[url], url, warc_date(NOW), level, warc_date(NOW), "e", Verdict.BROKEN, score=0.0)
+        for url, level in ((URL, "images"), (URL, "full"), ("https://b.example/", "images"))
+    ]
+    with closing(CollectionBuilder(layout.root, is_there=True)) as builder:
+        for number, check in enumerate(checks):
+            builder.check(check, page_id=f"check-{number}")
+            picture = layout.quality_pictures / picture_name(check.page_id, check.level, "shown")
+            picture.parent.mkdir(parents=True, exist_ok=True)
+            picture.write_bytes(b"picture")
+    with closing(SqliteCaptureIndex(layout.captures_db)) as index_:
+        path = layout.archive / "artifacts-00000.warc.gz"
+        index_.cover(path.name, path.stat().st_size)
+        layout.checksums.unlink()
+        complete(layout, index_)
+    with closing(open_store(layout)) as store, store.writing() as rows:
+        keep_checks(rows, [CheckedPage(check, "host") for check in checks], NOW)
+    run(layout, "add", "--capture", timestamp14(NOW), URL)
+    run(layout, "erase", "1", "--yes")
+
+    with closing(sqlite3.connect(layout.captures_db)) as index:
+        assert index.execute("SELECT page_id FROM qualities").fetchall() == [(checks[2].page_id,)]
+    with closing(open_store(layout)) as store, store.snapshot() as reader:
+        found = checks_of(reader, [check.page_id for check in checks])
+    assert [row.check.url for row in found] == ["https://b.example/"]
+    assert [path.name for path in layout.quality_pictures.rglob("*.webp")] == [
+        f"{checks[2].page_id}.images.shown.webp"
+    ]
+    assert verify(layout).faults == []
+    before = rows_of(layout)
+    rebuild(layout, bucket="default")
+    assert rows_of(layout) == before
+
+
+def rows_of(layout: Layout) -> list[tuple[object, ...]]:
+    """What the index has of checks."""
+    with closing(sqlite3.connect(layout.captures_db)) as index:
+        return index.execute("SELECT * FROM qualities").fetchall()
 
 
 def test_erase_waits_for_nobody_who_writes(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:

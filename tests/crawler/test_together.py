@@ -47,6 +47,13 @@ def test_each_part_is_a_command_that_knows_its_options(as_json: bool) -> None:
         assert all(option in told.output for option in given), (part, told.output)
 
 
+@pytest.mark.parametrize(("qa", "words"), [(None, ""), (True, "--qa"), (False, "--no-qa")])
+def test_who_archives_is_told_whether_to_look_at_copies(qa: bool | None, words: str) -> None:
+    """Where nothing is said, the profile decides."""
+    command = named(parts_of(replace(HOME, qa=qa), LinksSettings()))["archive"].command
+    assert [each for each in command if each.endswith("qa")] == ([words] if words else [])
+
+
 def test_addresses_of_shared_stores_stand_in_no_command_line() -> None:
     """They may hold passwords, and everybody sees command lines."""
     home = replace(HOME, database_url="postgresql://u:hidden@h/d", frontier_url="redis://:hidden@h")

@@ -33,14 +33,16 @@ from core.classes import PageClass
 from core.index_schema import CAPTURES_DDL
 from core.layout import OPEN_SUFFIX, Layout
 from core.pages import Outcome, PageInfo
+from core.quality import Check, check_record
 from core.records import ArtifactKind, RecordType, artifact_uri
 from core.replay_keys import replay_key
-from core.timestamps import timestamp14, to_milliseconds, warc_date
+from core.timestamps import parse_warc_date, timestamp14, to_milliseconds, warc_date
 from playback.decisions.level_book import LevelBook
 from playback.decisions.level_targets import target_of
 from playback.decisions.levels import Actor, Level
 from playback.decisions.store import open_decisions
 from playback.server import serve
+from proxy.index.rows import QualityRow, columns, quality_row
 
 ROOT = Path(__file__).parents[2]
 REPLAY_PYTHON = ROOT / ".venv-replay" / "bin" / "python"
@@ -59,10 +61,10 @@ def png(colour: str = "red", size: tuple[int, int] = (8, 8)) -> bytes:
 class CollectionBuilder:
     """Writes captures as the proxy and the worker do: a WARC record, then its index row."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, *, is_there: bool = False) -> None:
         self.layout = Layout(root)
-        self.layout.archive.mkdir(parents=True)
-        self.layout.databases.mkdir()
+        self.layout.archive.mkdir(parents=True, exist_ok=is_there)
+        self.layout.databases.mkdir(exist_ok=is_there)
         self._database = sqlite3.connect(self.layout.captures_db, isolation_level=None)
         self._database.execute("PRAGMA journal_mode = WAL")
         self._database.executescript(CAPTURES_DDL)
@@ -96,6 +98,33 @@ class CollectionBuilder:
                 page_id=page_id,
             )
         )  # fmt: skip
+
+    def check(self, check: Check, *, page_id: str = "of-a-check") -> None:
+        """A check of a page's copy, as the worker writes it: no capture of the page."""
+        uri = artifact_uri(ArtifactKind.PAGEINFO, check.url)
+        at = parse_warc_date(check.checked_at)
+        location, digest = self._write(
+            uri,
+            check_record(check, page_id),
+            RecordType.RESOURCE,
+            at,
+            "artifacts-00000.warc.gz",
+            False,
+            None,
+            {"Content-Type": "application/json", **_page(page_id)},
+        )
+        self.index(
+            Capture(
+                uri, "", at, RecordType.RESOURCE, "application/json", None, digest, location,
+                page_id=page_id,
+            )
+        )  # fmt: skip
+        row = quality_row(check, location)
+        marks = ", ".join("?" * len(row))
+        self._database.execute(
+            f"INSERT INTO qualities ({columns(QualityRow)}) VALUES ({marks})",
+            row,
+        )
 
     def revisit(
         self,

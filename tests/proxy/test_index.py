@@ -24,9 +24,10 @@ from core.urls import replay_key
 from proxy.builder import Original
 from proxy.index.postgres import PostgresCaptureIndex
 from proxy.index.protocol import CaptureIndex
-from proxy.index.rows import CaptureRow, PageRow, columns
+from proxy.index.rows import CaptureRow, PageRow, QualityRow, columns
 from proxy.index.sqlite import SqliteCaptureIndex
 from proxy.payloads.protocol import PayloadKey
+from tests.examples import examples
 from tests.services.postgres import PostgresServer
 
 pytestmark = pytest.mark.proxy
@@ -39,6 +40,7 @@ ORDERS = {
     "pages": f"SELECT {columns(PageRow)} FROM pages",
     "payloads": 'SELECT digest, bucket, spelled, filename, "offset", length, url, captured_ms'
     " FROM payloads",
+    "qualities": f"SELECT {columns(QualityRow)} FROM qualities",
     "files": "SELECT filename, indexed_to, size, sha256, closed_ms FROM files",
 }
 
@@ -133,6 +135,7 @@ def test_a_batch_is_there_whole_or_not_at_all(index: Index) -> None:
             index.add_page(page())
             index.cover(FILES[0], 99)
             index.add_payloads({PayloadKey(DIGESTS[0], "default"): original()})
+            index.add_qualities([QualityRow(FILES[0], 0, "one", "images", 0, 1)])
             raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
@@ -295,6 +298,20 @@ def test_lost_records_take_with_them_what_refers_to_them(index: Index) -> None:
     assert index.indexed_to(FILES[1]) == 0
 
 
+def test_a_check_is_there_once_and_goes_with_its_record(index: Index) -> None:
+    """Of its file the place tells which it is; its page stays, whatever becomes of the check."""
+    first = QualityRow(FILES[1], 50, "one", "images", 1_700_000_000_123, 1)
+    index.add_page(page())
+    index.add_qualities([first, first._replace(offset=99, level="full")])
+    index.add_qualities([first._replace(quality=2), first._replace(filename=FILES[0])])
+    assert len(contents(index)["qualities"]) == index.counts()["qualities"] == 3
+    assert first in contents(index)["qualities"]
+
+    index.forget(FILES[1], 50, 99)
+    assert [each[:2] for each in contents(index)["qualities"]] == [(FILES[1], 99), (FILES[0], 50)]
+    assert index.page_outcome("one") is Outcome.COMPLETE
+
+
 def test_whatever_a_page_says_of_itself_can_be_kept(index: Index) -> None:
     """Long addresses that do not compress, every character, the largest numbers."""
     letters = random.Random(1)
@@ -366,6 +383,15 @@ _pages = st.builds(
     outcome=st.sampled_from((Outcome.COMPLETE, Outcome.SKIPPED)),
     page_class=st.sampled_from(PageClass),
 )
+_qualities = st.builds(
+    QualityRow,
+    st.sampled_from(FILES),
+    st.integers(0, 3),
+    st.sampled_from(PAGES),
+    st.sampled_from(("images", "full")),
+    st.integers(0, 2),
+    st.integers(0, 2),
+)
 _keys = st.builds(PayloadKey, st.sampled_from(DIGESTS), st.sampled_from(("default", "other")))
 _originals = st.builds(
     original, st.sampled_from(FILES), st.integers(0, 3), st.sampled_from(DIGESTS)
@@ -375,13 +401,14 @@ _verbs = st.one_of(
     st.tuples(st.just("add_rows"), st.lists(_rows, max_size=6)),
     st.tuples(st.just("add_page"), _pages),
     st.tuples(st.just("add_payloads"), st.dictionaries(_keys, _originals, max_size=3)),
+    st.tuples(st.just("add_qualities"), st.lists(_qualities, max_size=4)),
     st.tuples(st.just("cover"), _names, st.integers(0, 3)),
     st.tuples(st.just("forget"), _names, st.integers(0, 3), st.integers(0, 4)),
     st.tuples(st.just("settle")),
 )
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(_verbs, max_size=12))
 def test_both_hold_the_same_after_any_history(
     postgres: PostgresServer, history: list[tuple[Any, ...]]
@@ -416,5 +443,5 @@ def _emptied(postgres: PostgresServer) -> str:
         _DATABASES[postgres.port] = postgres.database()
     url = _DATABASES[postgres.port]
     with closing(PostgresCaptureIndex(parse_index_url(url))) as index:
-        index._server.execute("TRUNCATE captures, pages, payloads, files")
+        index._server.execute("TRUNCATE captures, pages, payloads, qualities, files")
     return url

@@ -8,6 +8,9 @@ _COMMANDS = {
     "compare": "crawler.cli.qa.compare",
     "drift": "crawler.cli.qa.drift",
     "repair": "crawler.cli.qa.repair",
+    "ls": "crawler.cli.qa.listing",
+    "marks": "crawler.cli.qa.marks",
+    "report": "crawler.cli.qa.report",
 }
 
 command = LazyGroupWithDefault(

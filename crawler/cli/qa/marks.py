@@ -96,7 +96,7 @@ def _marks(listed: Any) -> Iterator[Mark]:
     for number, each in enumerate(listed, 1):
         try:
             yield _mark(each)
-        except (KeyError, TypeError, ValueError) as error:
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise InputError(f"Mark {number} is none: {clean(str(error))[:200]}.") from error
 
 

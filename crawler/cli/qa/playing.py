@@ -15,6 +15,7 @@ from core.pages import PageInfo
 from core.quality import LostPart
 from core.records import ArtifactKind
 from crawler.quality.checking import COMPARISON_VERSION
+from crawler.quality.holding import ROWS_OF_PAGE, HeldRow, Holding
 from crawler.quality.looking import Address
 from playback.addresses import (
     LEVEL_MODIFIERS,
@@ -29,6 +30,7 @@ from playback.database import Database, open_database
 from playback.decisions.level_book import LevelBook
 from playback.decisions.levels import DEFAULT_LEVEL, Level
 from playback.decisions.store import DecisionStore, open_decisions
+from playback.decisions.takedowns import Subject
 from playback.front.pages import COLUMNS, Page, PageStore
 from playback.front.records import Records
 from playback.full_origins import LOCAL
@@ -148,7 +150,9 @@ class CollectionPlayback:
         self._database = database
         self._origins = origins
         self._levels = LevelBook(decisions)
-        self._store = PageStore(database, Permits(decisions, database.rows, clock.now))
+        self._permits = Permits(decisions, database.rows, clock.now)
+        self._store = PageStore(database, self._permits)
+        self._holding = Holding(layout, self._rows_of, is_hidden=self.is_hidden)
         self._records = Records(layout)
 
     def page(self, page_id: str) -> "StoredPage | None":
@@ -165,8 +169,15 @@ class CollectionPlayback:
 
     def lost(self, page: PageInfo) -> Sequence[LostPart]:
         """What of the page the archive does not hold as it was captured."""
-        del page
-        return ()
+        return self._holding.check(page).lost
+
+    def is_hidden(self, url: str, digest: str) -> bool:
+        """Whether a part was taken down, or is held back: its record may be gone."""
+        permits = self._permits
+        if not permits.are_open() and permits.subject(Subject(url, "", digest)) is not None:
+            return True
+        holds = permits.holds
+        return bool(digest) and holds.any_threat() and holds.payload(digest) is not None
 
     def original(self, url: str) -> str | None:
         """The archived URL that an address of playback stands for; None when it stands for none."""
@@ -188,6 +199,10 @@ class CollectionPlayback:
                     writer.close()
         except (OSError, TimeoutError):
             return False
+
+    def _rows_of(self, page_id: str) -> list[HeldRow]:
+        rows = self._database.rows(ROWS_OF_PAGE, {"page_id": page_id})
+        return [HeldRow(**{name: row[name] for name in HeldRow._fields}) for row in rows]
 
     def _withheld(self, page: Page) -> str:
         if page.taken_down is not None:

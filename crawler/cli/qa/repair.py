@@ -3,17 +3,16 @@
 import asyncio
 import json
 from collections import Counter
-from collections.abc import Sequence
-from contextlib import closing, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import click
 
 from core.clock import SystemClock
-from core.errors import CollectionInUseError
+from core.errors import CollectionInUseError, InvariantError
 from core.layout import Layout
-from core.pages import PageInfo
 from core.settings import QualitySettings, Settings
 from crawler.cli.exits import Exit
 from crawler.cli.options import (
@@ -26,7 +25,7 @@ from crawler.cli.options import (
     shared_settings,
     workers_option,
 )
-from crawler.cli.qa.beside import checks_beside
+from crawler.cli.qa.beside import checks_beside, opened_permits
 from crawler.cli.tables import clean
 from crawler.cli.unlocking import unlocked
 from crawler.collection import read_collection
@@ -91,6 +90,18 @@ class Repaired:
         """Whether every repair that ended brought something better."""
         return set(self.ended) <= {RepairState.DONE_BETTER}
 
+    @property
+    def lines(self) -> list[str]:
+        """The same for people; nothing when nothing was done."""
+        found = []
+        if self.ended:
+            ended = ", ".join(f"{count} {state}" for state, count in sorted(self.ended.items()))
+            found.append(f"Captured again: {self.ended.total()} ({ended}).")
+        if self.left:
+            who = f": {_LEFT[self.why_left]}" if self.why_left else ""
+            found.append(f"Begun and not ended: {self.left}{who}. Then: weboid qa repair")
+        return found
+
 
 @click.command("repair")
 @click.option(
@@ -139,8 +150,8 @@ def command(
         if dry_run:
             _list(Workshop(home, store).wanted(), as_json=as_json)
             return Exit.OK
-        done = asyncio.run(Workshop(home, store).repair(teller(as_json=as_json)))
-    say(done, as_json=as_json)
+        done = asyncio.run(Workshop(home, store).repair(Teller(as_json=as_json)))
+    _say(done, as_json=as_json)
     if done.stopped:
         return Exit.STOPPED
     return Exit.OK if done.is_well else Exit.SOME_FAILED
@@ -155,22 +166,21 @@ class Workshop:
 
     def wanted(self) -> list[CheckedPage]:
         """What would be captured again."""
-        with self._frontier() as frontier:
-            return self._repairs(frontier).wanted(self._home.limit)
+        with self._repairs() as repairs:
+            return repairs.wanted(self._home.limit)
 
-    async def repair(self, tell: "Teller") -> Repaired:
+    async def repair(self, tell: Callable[[Event], None]) -> Repaired:
         """Repair what is wanted, and finish what had begun.
 
         Raises:
             WeboidError: as `crawler.running.perform`, but for a collection that is in use.
         """
         done = Repaired()
-        with self._frontier() as frontier:
-            repairs = self._repairs(frontier)
+        with self._repairs() as repairs:
             todo = [*repairs.wanted(self._home.limit), *repairs.begun()]
             if not todo:
                 return done
-            done.why_left = self._elsewhere(frontier, repairs)
+            done.why_left = self._elsewhere(repairs)
             if done.why_left:
                 await repairs.begin(self._home.limit)
         if not done.why_left:
@@ -178,19 +188,21 @@ class Workshop:
                 await self._perform(todo, done, tell)
             except CollectionInUseError:
                 done.why_left = "in use"
-                with self._frontier() as frontier:
-                    await self._repairs(frontier).begin(self._home.limit)
-        with self._frontier() as frontier:
-            done.left = len(self._repairs(frontier).begun())
+                with self._repairs() as repairs:
+                    await repairs.begin(self._home.limit)
+        with self._repairs() as repairs:
+            done.left = len(repairs.begun())
         return done
 
-    def _elsewhere(self, frontier: Frontier, repairs: Repairs) -> str:
+    def _elsewhere(self, repairs: Repairs) -> str:
         """Why the visits are left to others; empty when they are ours."""
         if self._home.settings.frontier.url:
             return "shared"
-        return "others" if frontier.unfinished(_CLOCK.now()) > repairs.waiting() else ""
+        return "others" if repairs.others_wait() else ""
 
-    async def _perform(self, todo: Sequence[CheckedPage], done: Repaired, tell: "Teller") -> None:
+    async def _perform(
+        self, todo: Sequence[CheckedPage], done: Repaired, tell: Callable[[Event], None]
+    ) -> None:
         home = self._home
         quality = replace(home.settings.quality, share=0.0, repairs=home.limit)
         run = Run(
@@ -213,34 +225,33 @@ class Workshop:
         account = await perform(run, nothing, clock=_CLOCK, started=lambda *_: None, report=report)
         done.stopped = account.stopped
 
-    def _frontier(self) -> Frontier:
-        settings = self._home.settings
-        return open_frontier(self._home.layout, settings.frontier, settings.politeness)
-
-    def _repairs(self, frontier: Frontier) -> Repairs:
-        """Repairs that others visit and finish."""
-        home = self._home
-
-        def manifest_of(page_id: str) -> PageInfo | None:
-            with closing(open_index(home.layout, home.settings.index)) as index:
-                return read_manifest(home.layout, index, page_id)
+    @contextmanager
+    def _repairs(self) -> Iterator[Repairs]:
+        """Repairs that others visit and finish, until the end of the block."""
+        home, settings = self._home, self._home.settings
 
         async def check(*_: object) -> CheckedPage:
-            raise NotImplementedError
+            raise InvariantError("Who finishes repairs is the run that visits.")
 
-        return Repairs(
-            Bench(
-                self._store,
-                frontier,
-                turns_for(home.settings),
-                manifest_of,
-                check,
-                (),
-                _CLOCK,
-                lambda _event: None,
-                home.settings.quality.repair_profile,
+        with (
+            open_frontier(home.layout, settings.frontier, settings.politeness) as frontier,
+            closing(open_index(home.layout, settings.index)) as index,
+            opened_permits(home.layout, settings.index.url, _CLOCK) as is_withheld,
+        ):
+            yield Repairs(
+                Bench(
+                    self._store,
+                    frontier,
+                    turns_for(settings),
+                    lambda page_id: read_manifest(home.layout, index, page_id),
+                    check,
+                    (),
+                    is_withheld,
+                    _CLOCK,
+                    lambda _event: None,
+                    settings.quality.repair_profile,
+                )
             )
-        )
 
 
 def _settings_of(settings: Settings, quality: QualitySettings) -> Settings:
@@ -286,22 +297,14 @@ class Teller:
         click.echo(json.dumps(facts, ensure_ascii=False) if self._as_json else clean(text))
 
 
-def teller(*, as_json: bool) -> Teller:
-    """Tells of repairs."""
-    return Teller(as_json=as_json)
-
-
-def say(done: Repaired, *, as_json: bool) -> None:
+def _say(done: Repaired, *, as_json: bool) -> None:
     """The summary."""
     if as_json:
         facts = {"event": "summary", "repaired": dict(done.ended), "left": done.left}
         click.echo(json.dumps({**facts, "why_left": done.why_left, "stopped": done.stopped}))
         return
-    ended = ", ".join(f"{count} {state}" for state, count in sorted(done.ended.items()))
-    click.echo(f"Captured again: {done.ended.total()}{f' ({ended})' if ended else ''}.")
-    if done.left:
-        who = f": {_LEFT[done.why_left]}" if done.why_left else ""
-        click.echo(f"Begun and not ended: {done.left}{who}. Then: weboid qa repair")
+    for line in done.lines or ["Nothing is to be captured again."]:
+        click.echo(line)
 
 
 def _list(rows: Sequence[CheckedPage], *, as_json: bool) -> None:

@@ -23,6 +23,7 @@ from crawler.cli.options import (
     collection_option,
     database_option,
     dedup_option,
+    frontier_option,
     json_option,
     profile_option,
     shared_settings,
@@ -31,16 +32,24 @@ from crawler.cli.params import host_name
 from crawler.cli.qa.candidates import Wanted, candidates, newest
 from crawler.cli.qa.opening import looking_browsers, opened_checkers
 from crawler.cli.qa.playing import ENGINE
+from crawler.cli.qa.repair import Household, Repaired, Teller, Workshop
 from crawler.cli.qa.shown import Show, planned
 from crawler.collection import open_collection, read_collection
 from crawler.profiles import load_profile
 from crawler.quality.checking import Checked
 from crawler.quality.keeping import keep
 from crawler.quality.recording import proxies_of, record_checks
+from crawler.quality.repairing import AT_ONCE
 from crawler.quality.running import Tally, check_pages
 from crawler.quality.sampling import Chosen, Sample, by_risk, suspected
 from crawler.stopping import Stop
-from links.books.quality import CheckedPage, already_checked, checks_of, unrecorded
+from links.books.quality import (
+    CheckedPage,
+    RepairState,
+    already_checked,
+    checks_of,
+    unrecorded,
+)
 from links.store.store import Store, open_store
 from playback.choosing import OFFERED
 from playback.database import Database, open_database
@@ -63,6 +72,7 @@ class Asked:
         seed: of the dice; None: others each time.
         fonts: copies load their own fonts.
         records: write what is found into WARCs, too.
+        repairs: capture again what is broken.
     """
 
     urls: tuple[str, ...]
@@ -73,6 +83,7 @@ class Asked:
     seed: int | None
     fonts: bool
     records: bool
+    repairs: bool
 
 
 @click.command("run")
@@ -110,10 +121,12 @@ class Asked:
 @click.option(
     "--fonts", is_flag=True, help="Copies load their own fonts, as `weboid serve --fonts`."
 )
-@click.option("--no-record", is_flag=True, help="Write no records into WARCs.")
+@click.option("--no-repair", is_flag=True, help="Capture nothing again.")
+@click.option("--no-record", is_flag=True, help="Write nothing into WARCs: no records, no repairs.")
 @click.option("--dry-run", is_flag=True, help="Say what would be checked, and why.")
 @collection_option
 @database_option
+@frontier_option
 @dedup_option
 @profile_option
 @json_option
@@ -132,10 +145,12 @@ def command(
     jobs: int,
     seed: int | None,
     fonts: bool,
+    no_repair: bool,
     no_record: bool,
     dry_run: bool,
     collection: Path,
     database_url: str,
+    frontier_url: str,
     dedup_url: str,
     profile: str,
     as_json: bool,
@@ -144,12 +159,16 @@ def command(
 
     Starts a playback of its own on this machine, opens copies in the browser, and holds each against
     what was kept when its page was captured: its picture, its text, its parts. Without a URL, a sample
-    of what was not checked yet. Ctrl-C finishes the pages begun; the same command goes on where it
-    stopped. Exit code 1: a copy is broken.
+    of what was not checked yet. What is broken is captured again, once, as `weboid qa repair` does.
+    Ctrl-C finishes the pages begun; the same command goes on where it stopped. Exit code 1: a copy is
+    broken, and there is no better one.
     """
     layout = read_collection(collection)
     settings = shared_settings(
-        load_profile(profile), database_url=database_url, dedup_url=dedup_url
+        load_profile(profile),
+        frontier_url=frontier_url,
+        database_url=database_url,
+        dedup_url=dedup_url,
     )
     if full:
         levels = (*(levels or (str(DEFAULT_LEVEL),)), str(Level.FULL))
@@ -174,6 +193,7 @@ def command(
         seed,
         fonts,
         records=not no_record,
+        repairs=not (no_repair or no_record),
     )
     with (
         closing(open_database(layout, database_url)) as database,
@@ -218,6 +238,7 @@ class _Run:
         self._asked = asked
         self.missing: list[str] = []
         self.known: list[CheckedPage] = []
+        self._broken: list[str] = []
 
     def chosen(self, level: Level) -> Iterable[Chosen]:
         """The pages to check at a level, in their order."""
@@ -247,13 +268,9 @@ class _Run:
         return list(map(suspected, pages))
 
     def total(self) -> int:
-        """How many pages will be checked at most; 0: that is not known."""
+        """How many pages will be checked at most; 0: that is not known yet."""
         asked = self._asked
-        if asked.urls:
-            return len(asked.urls) * len(asked.levels)
-        if asked.sample:
-            return asked.sample * len(asked.levels)
-        if asked.wanted.host or asked.wanted.since:
+        if asked.urls or asked.sample or asked.wanted.host or asked.wanted.since:
             return 0
         rows = self._database.rows(f"SELECT count(*) AS many FROM pages WHERE {OFFERED}", {})  # noqa: S608 constants of ours
         return int(rows[0]["many"]) * len(asked.levels) if rows else 0
@@ -271,29 +288,54 @@ class _Run:
                     unwritten = await self._record(show)
                 except WeboidError as failed:
                     unwritten, error = str(failed), failed
+            is_stopped = stop.event.is_set()
+        repaired = Repaired()
+        if self._asked.repairs and not is_stopped and error is None:
+            try:
+                repaired = await self._repair(as_json=as_json)
+            except WeboidError as failed:
+                error = failed
         for url in self.missing:
             show.say(f"{url}: there is no capture with a copy.")
         for each in self.known:
             show.say(f"{each.check.url}: checked already, {each.verdict}; --again checks it again.")
-        show.ended(tally, stopped=stop.event.is_set(), unrecorded=unwritten)
+        for line in repaired.lines:
+            show.say(line)
+        is_stopped = is_stopped or repaired.stopped
+        show.ended(tally, stopped=is_stopped, unrecorded=unwritten, repaired=dict(repaired.ended))
         if error is not None:
             raise error
-        return self._exit(tally, is_stopped=stop.event.is_set())
-
-    def _exit(self, tally: Tally, *, is_stopped: bool) -> Exit:
         if is_stopped:
             return Exit.STOPPED
-        is_broken = any(each.verdict is Verdict.BROKEN for each in self.known)
-        if tally.verdicts[Verdict.BROKEN] or self.missing or is_broken:
-            return Exit.SOME_FAILED
-        return Exit.OK
+        return Exit.SOME_FAILED if self.missing or self._stays_broken() else Exit.OK
+
+    def _stays_broken(self) -> bool:
+        """Whether a copy is broken, and no better capture of its page is known."""
+        broken = [each.check.page_id for each in self.known if each.verdict is Verdict.BROKEN]
+        with self._store.reading() as reader:
+            found = checks_of(reader, [*self._broken, *broken])
+        return any(
+            each.verdict is Verdict.BROKEN and each.repair is not RepairState.DONE_BETTER
+            for each in found
+        )
+
+    async def _repair(self, *, as_json: bool) -> Repaired:
+        """Capture again what is broken, of this run and of those before."""
+        home = Household(self._layout, self._settings, self._asked.jobs, AT_ONCE)
+        return await Workshop(home, self._store).repair(Teller(as_json=as_json))
 
     async def _check(self, show: Show, stop: Stop) -> Tally:
         """Check what is chosen; nothing is started when there is nothing."""
         asked, tally = self._asked, Tally()
+        chosen: dict[Level, Iterable[Chosen]]
         chosen = {level: self.chosen(level) for level in asked.levels}
-        if (asked.urls or asked.sample) and not any(chosen.values()):
-            return tally
+        if asked.urls or asked.sample:
+            listed = {level: list(pages) for level, pages in chosen.items()}
+            chosen = {**listed}
+            many = sum(map(len, listed.values()))
+            show.expect(many)
+            if not many:
+                return tally
         with stop.cut_short():
             async with (
                 looking_browsers(self._settings.browser, clock=_CLOCK) as lend,
@@ -323,6 +365,8 @@ class _Run:
 
     def _keep(self, checked: Checked) -> None:
         keep(self._store, self._layout.quality_pictures, checked, now=_CLOCK.now())
+        if checked.check.verdict is Verdict.BROKEN:
+            self._broken.append(checked.check.page_id)
 
     async def _record(self, show: Show) -> str:
         """Write records of what has none yet; why that was left to the next run, else nothing."""

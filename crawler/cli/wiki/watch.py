@@ -16,6 +16,7 @@ import click
 from core.clock import SystemClock
 from core.errors import ConfigError, InputError
 from core.settings import Settings
+from crawler.cli.accompany import qa_option
 from crawler.cli.exits import Exit
 from crawler.cli.links.opening import opened_registry
 from crawler.cli.options import workers_option
@@ -77,6 +78,7 @@ class Bell:
     is_flag=True,
     help="Only watch: others archive, check links and confirm what they found.",
 )
+@qa_option
 @workers_option
 @where_options
 def command(
@@ -88,6 +90,7 @@ def command(
     once: bool,
     serve: str | None,
     feed_only: bool,
+    qa: bool | None,
     workers: int,
     where: Where,
     as_json: bool,
@@ -114,6 +117,7 @@ def command(
         workers,
         None if serve is None else parse_listen(serve),
         as_json,
+        qa,
     )
     with ExitStack() as stack:
         store = stack.enter_context(

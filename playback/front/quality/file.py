@@ -85,7 +85,7 @@ class Writer:
         scripts = [path.read_text() for path in _SCRIPTS]
         page = Render("", quality_address=str, links_address=str)(
             "quality/file.html",
-            title=report.title,
+            title=words.plain(report.title),
             made_at=report.made_at,
             style=Markup(style),  # noqa: S704 our own
             policy=_policy(style, scripts),

@@ -91,8 +91,8 @@ def lost(part: LostPart) -> str:
     """Why a part of the page is missing; a reason that nobody knows here as it is."""
     name, _, detail = part.reason.partition(":")
     if name == "status":
-        return translate(noop("answers with %(status)s"), status=detail.strip())
-    return translate(_LOST[name]) if name in _LOST else part.reason
+        return translate(noop("answers with %(status)s"), status=plain(detail.strip()))
+    return translate(_LOST[name]) if name in _LOST else plain(part.reason)
 
 
 def plain(text: str) -> str:

@@ -13,7 +13,7 @@ from core.quality import Fault, LostPart, Verdict
 from render.compare.pictures import compare_pictures
 from tests.playback.conftest import NOW
 from tests.playback.quality.hall import Hall
-from tests.playback.screen import Screen
+from tests.playback.screen import Screen, open_screen
 
 _STYLE = """body{margin:0;font:17px/1.55 Georgia,serif;color:#222;background:#fff}
 header{padding:22px 48px;background:%(tint)s;color:#fff;font:700 26px sans-serif}
@@ -79,21 +79,38 @@ _OVER = (
 )
 
 
-async def fill(hall: Hall, screen: Screen, *, high: int = 900) -> list[str]:
+@dataclass(frozen=True)
+class Drawing:
+    """A page as it was captured and as its copy is shown, as PNG."""
+
+    seen: bytes
+    shown: bytes
+
+
+async def draw(high: int = 900) -> list[Drawing]:
+    """Each of `SORTS`, in a browser of its own."""
+    async with open_screen() as screen:
+        return [
+            Drawing(
+                await _drawn(screen, sort, {}, high), await _drawn(screen, sort, sort.changed, high)
+            )
+            for sort in SORTS
+        ]
+
+
+def fill(hall: Hall, drawings: list[Drawing]) -> list[str]:
     """One page of each sort, checked; their identifiers, the worst first."""
     found = []
-    for number, sort in enumerate(SORTS):
-        seen = await _drawn(screen, sort, {}, high)
-        shown = await _drawn(screen, sort, sort.changed, high)
-        heat = compare_pictures(seen, shown, heat=True).heat
-        pictures = {"seen": _webp(seen), "shown": _webp(shown)}
-        if heat is not None:
-            pictures["heat"] = _webp(heat)
+    for number, (sort, drawing) in enumerate(zip(SORTS, drawings, strict=True)):
+        heat = compare_pictures(drawing.seen, drawing.shown, heat=True).heat
+        assert heat is not None
+        kinds = {"seen": drawing.seen, "shown": drawing.shown, "heat": heat}
+        pictures = {kind: _webp(body) for kind, body in kinds.items()}
         facts: dict[str, Any] = {
             "at": NOW + timedelta(minutes=7 * number), "faults": sort.faults, "reason": sort.reason,
             "lost": sort.lost, "parts_seen": 14, "parts_shown": 14 - len(sort.lost), "text": 1.0,
             "resources": 1 - len(sort.lost) / 14, "page_class": PageClass.OK,
-            "page": {"shot": seen, "title": sort.title},
+            "page": {"shot": drawing.seen, "title": sort.title},
         }  # fmt: skip
         if sort.verdict is not Verdict.GOOD:
             facts["pictures"] = pictures

@@ -31,7 +31,6 @@ from playback.front.quality.asking import filter_values, parse_filter
 from playback.front.quality.site import Quality
 from tests.playback.conftest import NOW, decide, png
 from tests.playback.quality.hall import (
-    REVIEWER,
     STRANGER,
     TOKEN,
     Hall,
