@@ -22,6 +22,7 @@ _AROUND = tuple((y, x) for y in (-1, 0, 1) for x in (-1, 0, 1) if (y, x) != (0, 
 
 Pixels = NDArray[np.float32]
 Places = NDArray[np.intp]
+Bytes = NDArray[np.uint8]
 
 
 def picture_match(seen: bytes, shown: bytes) -> float:
@@ -31,14 +32,15 @@ def picture_match(seen: bytes, shown: bytes) -> float:
     with Image.open(io.BytesIO(shown)) as image:
         second = Image.new("RGB", first.size, (255, 255, 255))
         second.paste(image.convert("RGB"))
-    one, other = (np.asarray(each, dtype=np.int16) for each in (first, second))
-    rows, columns = np.nonzero(np.any(one != other, axis=2))
+    one, other = (np.asarray(each.convert("RGBA")) for each in (first, second))
+    rows, columns = np.nonzero(_packed(one) != _packed(other))
     if not rows.size:
         return 1.0
     far = _distances(one[rows, columns], other[rows, columns]) > _MOST_DISTANT * THRESHOLD**2
-    rows, columns = rows[far], columns[far]
-    smooth = _smoothed(one, other, rows, columns) | _smoothed(other, one, rows, columns)
-    return 1 - int((~smooth).sum()) / (first.width * first.height)
+    for drawn, beside in ((one, other), (other, one)):
+        rows, columns = rows[far], columns[far]
+        far = ~_smoothed(drawn, beside, rows, columns)
+    return 1 - int(far.sum()) / (first.width * first.height)
 
 
 def text_match(seen: str, shown: str) -> float:
@@ -65,24 +67,28 @@ def distance(one: str, other: str) -> int:
     return int(row[-1])
 
 
-def _distances(one: NDArray[np.int16], other: NDArray[np.int16]) -> Pixels:
-    red, green, blue = np.moveaxis((one - other).astype(np.float32), -1, 0)
+def _packed(image: Bytes) -> NDArray[np.uint32]:
+    """Each pixel as one number."""
+    return image.view(np.uint32)[..., 0]
+
+
+def _distances(one: Bytes, other: Bytes) -> Pixels:
+    apart = one[:, :3].astype(np.float32) - other[:, :3]
+    red, green, blue = apart.T
     y = red * 0.29889531 + green * 0.58662247 + blue * 0.11448223
     i = red * 0.59597799 - green * 0.27417610 - blue * 0.32180189
     q = red * 0.21147017 - green * 0.52261711 + blue * 0.31114694
     return np.asarray(0.5053 * y * y + 0.299 * i * i + 0.1957 * q * q, dtype=np.float32)
 
 
-def _smoothed(
-    one: NDArray[np.int16], other: NDArray[np.int16], rows: Places, columns: Places
-) -> NDArray[np.bool_]:
+def _smoothed(one: Bytes, other: Bytes, rows: Places, columns: Places) -> NDArray[np.bool_]:
     """Which of the pixels belong to a smoothed edge of `one`.
 
     Such a pixel has a darker and a brighter neighbour, at most two neighbours of its own brightness, and
     the darkest or the brightest of them lies in an even area in both pictures.
     """
-    weights = np.array([0.29889531, 0.58662247, 0.11448223], dtype=np.float32)
-    bright = np.pad(one.astype(np.float32) @ weights, 1, constant_values=np.nan)
+    weights = np.array([0.29889531, 0.58662247, 0.11448223, 0.0], dtype=np.float32)
+    bright = np.pad(one @ weights, 1, constant_values=np.nan)
     own = bright[rows + 1, columns + 1]
     around = np.stack([bright[rows + 1 + y, columns + 1 + x] for y, x in _AROUND]) - own
     equal = (around == 0).sum(axis=0) + np.isnan(around).any(axis=0)
@@ -91,22 +97,18 @@ def _smoothed(
     pick = np.arange(rows.size)
     possible = (equal <= 2) & (inside[darkest, pick] < 0) & (inside[brightest, pick] > 0)
     steps = np.array(_AROUND)
-    flat = np.zeros(rows.size, dtype=bool)
+    found = np.zeros(rows.size, dtype=bool)
     for chosen in (darkest, brightest):
-        y, x = rows + steps[chosen, 0], columns + steps[chosen, 1]
-        y, x = np.where(possible, y, 0), np.where(possible, x, 0)
-        flat |= _even(one, y, x) & _even(other, y, x)
-    found: NDArray[np.bool_] = possible & flat
+        asked = np.flatnonzero(possible & ~found)
+        y, x = rows[asked] + steps[chosen[asked], 0], columns[asked] + steps[chosen[asked], 1]
+        found[asked] = _even(one, y, x) & _even(other, y, x)
     return found
 
 
-def _even(image: NDArray[np.int16], rows: Places, columns: Places) -> NDArray[np.bool_]:
+def _even(image: Bytes, rows: Places, columns: Places) -> NDArray[np.bool_]:
     """Which pixels have at least three neighbours of the very same colour; an edge counts for one."""
-    packed = (
-        image[..., 0].astype(np.int32) << 16 | image[..., 1].astype(np.int32) << 8 | image[..., 2]
-    )
-    padded = np.pad(packed, 1, constant_values=-1)
-    own = padded[rows + 1, columns + 1]
-    around = np.stack([padded[rows + 1 + y, columns + 1 + x] for y, x in _AROUND])
-    even: NDArray[np.bool_] = (around == own).sum(axis=0) + (around < 0).any(axis=0) > 2
+    packed = np.pad(_packed(image), 1)  # no pixel is 0: all are opaque
+    own = packed[rows + 1, columns + 1]
+    around = np.stack([packed[rows + 1 + y, columns + 1 + x] for y, x in _AROUND])
+    even: NDArray[np.bool_] = (around == own).sum(axis=0) + (around == 0).any(axis=0) > 2
     return even
