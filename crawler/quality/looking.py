@@ -13,6 +13,7 @@ from core.errors import BrowserUnavailableError
 from core.pages import PageInfo, Picture, Screen
 from core.records import ArtifactKind
 from core.settings import VisitSettings
+from crawler.quality.far_frames import draw_far_frames
 from render.browser import DISPOSE_WAIT_S, Browser, BrowserContext, ProxyEndpoint
 from render.cdp import CommandError
 from render.documents import Documents
@@ -243,7 +244,10 @@ class _Looking:
             # The viewport shows all of it.
             return await steps.make("picture", picture_view(page, settings))
         whole = await steps.make("picture", picture_full_page(page, height, scale, settings))
-        return whole.data if whole is not None else None
+        if whole is None:
+            return None
+        drawn = await steps.make("frames", draw_far_frames(page, whole.data, scale))
+        return whole.data if drawn is None else drawn
 
     def _status(self) -> int | None:
         if self._page is None:

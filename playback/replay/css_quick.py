@@ -69,7 +69,7 @@ def split_rules(text: str) -> Iterator[str]:
 def plain_rule(text: str) -> tuple[str, list[Declaration]] | None:
     """The selector and declarations of a plain rule; None for whatever is not one."""
     rule = _RULE.fullmatch(text)
-    if rule is None:
+    if rule is None or _ODD.search(rule[1]):
         return None
     declarations = plain_declarations(rule[2])
     return None if declarations is None else (rule[1], declarations)

@@ -35,6 +35,7 @@ _WORDS = st.sampled_from(
 @example("p{color:red}[x{color:red}")
 @example("p{color:red};a{color:red}")
 @example("@import 'x';p{color:red}")
+@example("u+a{color:red}")
 def test_what_is_read_quickly_is_what_the_parser_reads(in_replay: Call, css: str) -> None:
     """Sheets and style attributes, however broken."""
     quick, parsed = in_replay("style_both", [css])

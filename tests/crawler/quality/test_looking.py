@@ -61,6 +61,24 @@ async def test_a_look_tells_picture_text_and_requests(
     assert asked["gone.png"].failed
 
 
+async def test_what_stands_in_frames_far_below_is_pictured(browser: Browser) -> None:
+    """A browser draws a frame of another origin only in sight; frames of copies are such."""
+    frame = "<iframe sandbox srcdoc=\"<body style='background:#f00'>\"></iframe>"
+
+    async def serve(_target: str, writer: asyncio.StreamWriter) -> None:
+        far = "<div style='height:5000px'></div>"
+        await answer(writer, f"<!DOCTYPE html><body style='margin:0'>{far}{frame}{far}{frame}")
+
+    async with listening(serve) as host:
+        found = await look(browser, of_host(host), Screen(), clock=CLOCK)
+    assert found.picture is not None
+    with Image.open(io.BytesIO(found.picture)) as image:
+        picture = image.convert("RGB")
+    red = [y for y in range(picture.height) if picture.getpixel((20, y)) == (255, 0, 0)]
+
+    assert red == [*range(5002, 5152), *range(10160, 10310)]
+
+
 async def test_the_screen_is_that_of_the_capture(browser: Browser) -> None:
     """A phone's page is laid out for a phone, sharp as its picture was, in its colours."""
 
