@@ -28,6 +28,7 @@ from core.quality import MOST_CHARACTERS
 from core.urls import fetch_key, identity_key
 from crawler.events import PageRepaired
 from crawler.frontier.base import AddResult, Frontier, ItemRecord, ItemState, Lane, NewItem
+from crawler.jobs import LOOK_S
 from crawler.quality.choosing import Choice, Side, choose
 from crawler.repairs import (
     REPAIR_ORDER,
@@ -72,6 +73,7 @@ class Bench:
         report: told how each repair ended.
         profile: laid over the settings of the visits.
         lane: where they are queued.
+        reach_s: an order has reached every worker after so long.
     """
 
     store: Store
@@ -85,6 +87,7 @@ class Bench:
     report: Callable[[PageRepaired], None]
     profile: str = REPAIR_PROFILE
     lane: Lane = Lane.STANDARD
+    reach_s: float = 2 * LOOK_S
 
 
 class Repairs:
@@ -116,13 +119,18 @@ class Repairs:
         orders = self._orders()
         rows = self.wanted(min(limit, max(0, AT_ONCE - len(self.begun()))))
         bucket = bucket_for(bench.clock.now())
-        for row in rows:
-            added = await self._begin(row, orders, bucket)
-            done = AddResult(
-                done.added + added.added,
-                done.duplicates + added.duplicates,
-                done.requeued + added.requeued,
-            )
+        ordered = [(row, await self._order(row, orders, bucket)) for row in rows]
+        if any(repair is not None for _, repair in ordered):
+            # Whoever claims one of these items has to know that it is a repair.
+            await asyncio.sleep(bench.reach_s)
+        for row, repair in ordered:
+            if repair is not None:
+                added = await self._queue(row, repair)
+                done = AddResult(
+                    done.added + added.added,
+                    done.duplicates + added.duplicates,
+                    done.requeued + added.requeued,
+                )
         return done
 
     def _orders(self) -> dict[str, Repair]:
@@ -137,41 +145,50 @@ class Repairs:
             del orders[key]
         return orders
 
-    async def _begin(self, row: CheckedPage, orders: dict[str, Repair], bucket: str) -> AddResult:
-        bench, page_id, added = self._bench, row.check.page_id, AddResult()
+    async def _order(
+        self, row: CheckedPage, orders: dict[str, Repair], bucket: str
+    ) -> Repair | None:
+        """Let the URL's next visit be a repair, unless it is one already; None when it cannot be one."""
+        bench, page_id = self._bench, row.check.page_id
         try:
             url = fetch_key(row.check.url, allow_single_label=True)
             record = bench.frontier.find(url)
         except BadUrlError:
             self._end(row, Choice(RepairState.FAILED, "No URL that could be visited."))
-            return added
+            return None
         if await asyncio.to_thread(bench.is_withheld, page_id):
             self._end(row, Choice(RepairState.FAILED, "Taken down: it is not captured again."))
-            return added
+            return None
         if record is not None and record.state is ItemState.CLAIMED:
-            return added  # it is being visited right now; the next time
-        ordered = orders.get(identity_key(url))
-        if ordered is None or _id_of(record) == ordered.item_before:
+            return None  # it is being visited right now, as ever; the next time
+        key = identity_key(url)
+        if key not in orders:
             old = await asyncio.to_thread(bench.manifest_of, page_id)
             login = old.login if old is not None else ""
-            repair = Repair(page_id, bucket, login, bench.profile, _id_of(record))
-            give_repair(bench.frontier, url, repair)
-            orders[identity_key(url)] = repair
-            added = await self._queue(url, record)
+            orders[key] = Repair(page_id, bucket, login, bench.profile, _id_of(record))
+            give_repair(bench.frontier, url, orders[key])
+        return orders[key]
+
+    async def _queue(self, row: CheckedPage, repair: Repair) -> AddResult:
+        """Queue the URL, in the job and at the place that it has, and note that the repair begins."""
+        bench, added = self._bench, AddResult()
+        url = fetch_key(row.check.url, allow_single_label=True)
+        record = bench.frontier.find(url)
+        if _id_of(record) == repair.item_before:
+            if record is not None and record.state is ItemState.CLAIMED:
+                return added  # by somebody who may not have known; the next time
+            if record is None:
+                items = await bench.turns.assign([NewItem(url, bench.lane)])
+            else:
+                was = record.item
+                items = [
+                    NewItem(url, bench.lane, was.hops, was.via, was.job, was.hops_off, was.host)
+                ]
+            added = bench.frontier.add(items, now=bench.clock.now(), again=timedelta(0))
             record = bench.frontier.find(url)
         with bench.store.writing() as rows:
-            repair_begun(rows, page_id, _id_of(record), now=bench.clock.now())
+            repair_begun(rows, row.check.page_id, _id_of(record), now=bench.clock.now())
         return added
-
-    async def _queue(self, url: str, record: ItemRecord | None) -> AddResult:
-        """Let the URL be visited once more, in the job and at the place that it has."""
-        bench = self._bench
-        if record is None:
-            items = await bench.turns.assign([NewItem(url, bench.lane)])
-        else:
-            was = record.item
-            items = [NewItem(url, bench.lane, was.hops, was.via, was.job, was.hops_off, was.host)]
-        return bench.frontier.add(items, now=bench.clock.now(), again=timedelta(0))
 
     async def finish(self) -> int:
         """Compare what was captured again with what it was to repair; how many repairs ended.

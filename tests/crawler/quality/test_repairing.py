@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from dataclasses import fields
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from core.timestamps import warc_date
 from crawler.composing import turns_for
 from crawler.events import PageRepaired
 from crawler.frontier.base import Frontier, ItemRecord, ItemState, NewItem
+from crawler.jobs import LOOK_S
 from crawler.quality.choosing import Choice
 from crawler.quality.repairing import Bench, Repairs
 from crawler.repairs import read_repairs
@@ -68,6 +70,7 @@ class Workshop:
                 self.withheld.__contains__,
                 self,
                 self.told.append,
+                reach_s=0.0,
             )
         )
 
@@ -351,6 +354,29 @@ async def test_two_who_finish_a_repair_tell_it_once(workshop: Workshop) -> None:
 
     assert len(workshop.told) == 1
     assert workshop.row(old).check.reason == "Better."
+
+
+async def test_who_claims_a_repair_has_had_the_time_to_know_it(
+    workshop: Workshop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The order is given before the item is queued, and what is claimed in between is left alone."""
+    old = workshop.captured()
+    workshop.frontier.add([NewItem(URL)], now=workshop.now(), again=timedelta(0))
+    pauses = []
+
+    async def pause(seconds: float) -> None:
+        pauses.append(seconds)
+        assert read_repairs(workshop.frontier)
+        workshop.frontier.claim(now=workshop.now(), worker="w")
+
+    monkeypatch.setattr("crawler.quality.repairing.asyncio.sleep", pause)
+
+    await workshop.repairs.begin(10)
+
+    assert pauses == [0.0]
+    assert workshop.row(old).repair is RepairState.WANTED
+    defaults: dict[str, Any] = {each.name: each.default for each in fields(Bench)}
+    assert defaults["reach_s"] >= LOOK_S
 
 
 async def test_what_is_no_web_address_cannot_be_repaired(workshop: Workshop) -> None:
