@@ -3,8 +3,8 @@
 A list begins with one column, then the verdict, and is in the order of the score: each of `WORST` has an
 index that is in this order, so that a page of it costs the same wherever it stands. What else is wanted
 of a row is looked at as it comes. Counting needs no rows: an index has all that is asked for, and of a
-host there are few. The conditions of the faults stand in the text, or no index of the
-rows that have the fault could be used.
+host there are few. The conditions of the faults stand in the text, or no index of the rows that have
+the fault could be used.
 """
 
 from typing import Any
