@@ -22,6 +22,7 @@ _BIG_BYTES = 10_000_000
 _CHANGED = 3.0  # so many times larger or smaller than the capture before
 _UNLIKELY = 2.0  # of what is less suspect than this, the passes of `by_risk` make no difference
 _SUSPECT = 4.0
+_STEEPNESS = 3  # the few that are suspect must stand out among very many that are not
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +127,7 @@ class Sample:
         chosen = suspected(page)
         self._number += 1
         # Efraimidis and Spirakis (2006): the largest of u^(1/w) are a weighted sample.
-        key = self._dice.random() ** (1 / chosen.weight)
+        key = self._dice.random() ** (1 / chosen.weight**_STEEPNESS)
         _keep(self._suspects, (key, self._number, chosen), self._size)
         if page.host != self._host:
             self._end_of_host()

@@ -5,7 +5,7 @@ after the other, so that each knows how large the one before was. However many t
 chunk of them is held.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -122,13 +122,12 @@ def _chunks(database: Database, host: str) -> Iterator[list[Any]]:
         keys = KeyRange.of_prefix(low)
     terms = (*database.by_key, "captured_ms", "page_id")
     marks = (*(f":after_{number}" for number in range(len(database.by_key))), ":ms", ":id")
-    values: Mapping[str, Any] = range_values(keys)
     beyond, after = "", dict[str, Any]()
     while True:
         rows = database.rows(
             f"SELECT {_COLUMNS} FROM pages WHERE {database.in_range}{beyond} AND {OFFERED}"  # noqa: S608 constants of ours
             f" ORDER BY {', '.join(terms)} LIMIT {_CHUNK}",
-            {**values, **after},
+            {**range_values(keys), **after},
         )
         if rows:
             yield rows
@@ -136,6 +135,8 @@ def _chunks(database: Database, host: str) -> Iterator[list[Any]]:
             return
         last = rows[-1]
         start = key_values(last["urlkey"])
+        # The range begins there, or each chunk would be looked for from the first row on.
+        keys = KeyRange(last["urlkey"], keys.high)
         # By what is indexed first: the whole key alone, or its beginning and then the whole.
         parts = (start["key"],) if len(database.by_key) == 1 else (start["key_start"], start["key"])
         after = {f"after_{number}": part for number, part in enumerate(parts)}
