@@ -21,6 +21,7 @@ from scripts.apt_sources import (
 )
 from scripts.bench import figures_of, section, with_section
 from scripts.whitespace import mended
+from tests.examples import examples
 from tests.sites.articles import articles
 from tests.sites.encodings import brotli_stored, deflated, gzipped, incompressible, raw_deflated
 from tests.sites.http1 import Answer, Connection, Out, Request, Seen, response
@@ -81,7 +82,7 @@ _REQUESTS = st.lists(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(wanted=_REQUESTS, cuts=st.lists(st.integers(0, 600), max_size=8))
 def test_requests_are_answered_in_order_however_they_are_cut(
     wanted: list[tuple[str, str]], cuts: list[int]

@@ -48,12 +48,14 @@ class Tools:
         engine: versions of what shows and compares.
         store: the registry.
         pictures: the folder for pictures of checks.
+        is_withheld: whether nothing of a capture may be shown, by its page id.
     """
 
     checkers: Mapping[str, Checker]
     engine: str
     store: Store
     pictures: Path
+    is_withheld: Callable[[str], bool]
 
 
 OpenTools = Callable[[Beside], AbstractAsyncContextManager[Tools]]
@@ -215,6 +217,7 @@ class Looks:
                 lambda page_id: read_manifest(desk.layout, desk.index, page_id),
                 inspector.check,
                 tools.checkers.keys(),
+                tools.is_withheld,
                 desk.clock,
                 desk.report,
                 self._settings.repair_profile,

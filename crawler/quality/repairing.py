@@ -15,6 +15,7 @@ Who dies after 1 or 2 finds the order and an item of another id, and goes on wit
 a second visit; who dies after 3 or 4 finds the repair begun, and 5 waits for whoever comes next.
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable, Collection
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -27,6 +28,7 @@ from core.quality import MOST_CHARACTERS
 from core.urls import fetch_key, identity_key
 from crawler.events import PageRepaired
 from crawler.frontier.base import AddResult, Frontier, ItemRecord, ItemState, Lane, NewItem
+from crawler.jobs import LOOK_S
 from crawler.quality.choosing import Choice, Side, choose
 from crawler.repairs import (
     REPAIR_ORDER,
@@ -66,10 +68,12 @@ class Bench:
         manifest_of: the manifest of a page by its id; None when it cannot be read.
         check: checks a capture at a level, and keeps what it finds.
         levels: at which it can; repairs of copies at others are left to others.
+        is_withheld: whether nothing of a capture may be shown, by its page id: it was taken down, say.
         clock: the time.
         report: told how each repair ended.
         profile: laid over the settings of the visits.
         lane: where they are queued.
+        reach_s: an order has reached every worker after so long.
     """
 
     store: Store
@@ -78,10 +82,12 @@ class Bench:
     manifest_of: Callable[[str], PageInfo | None]
     check: Callable[[PageInfo, str], Awaitable[CheckedPage]]
     levels: Collection[str]
+    is_withheld: Callable[[str], bool]
     clock: Clock
     report: Callable[[PageRepaired], None]
     profile: str = REPAIR_PROFILE
     lane: Lane = Lane.STANDARD
+    reach_s: float = 2 * LOOK_S
 
 
 class Repairs:
@@ -100,16 +106,12 @@ class Repairs:
         with self._bench.store.reading() as rows:
             return in_repair(rows, AT_ONCE)
 
-    def waiting(self) -> int:
-        """Repairs whose visits the frontier still has before it."""
-        begun = self.begun()
-        found = self._bench.frontier.find_all([each.check.url for each in begun])
-        return sum(
-            record is not None
-            and record.state in _WAITING
-            and record.item.id == each.repair_page_id
-            for record, each in zip(found, begun, strict=True)
-        )
+    def others_wait(self) -> bool:
+        """Whether the frontier has more before it than the visits of repairs."""
+        frontier = self._bench.frontier
+        found = frontier.find_all(list(read_repairs(frontier)))
+        ours = sum(record is not None and record.state in _WAITING for record in found)
+        return frontier.unfinished(self._bench.clock.now()) > ours
 
     async def begin(self, limit: int) -> AddResult:
         """Have what is wanted captured again, at most so many; what was added to the frontier."""
@@ -117,13 +119,18 @@ class Repairs:
         orders = self._orders()
         rows = self.wanted(min(limit, max(0, AT_ONCE - len(self.begun()))))
         bucket = bucket_for(bench.clock.now())
-        for row in rows:
-            added = await self._begin(row, orders, bucket)
-            done = AddResult(
-                done.added + added.added,
-                done.duplicates + added.duplicates,
-                done.requeued + added.requeued,
-            )
+        ordered = [(row, await self._order(row, orders, bucket)) for row in rows]
+        if any(repair is not None for _, repair in ordered):
+            # Whoever claims one of these items has to know that it is a repair.
+            await asyncio.sleep(bench.reach_s)
+        for row, repair in ordered:
+            if repair is not None:
+                added = await self._queue(row, repair)
+                done = AddResult(
+                    done.added + added.added,
+                    done.duplicates + added.duplicates,
+                    done.requeued + added.requeued,
+                )
         return done
 
     def _orders(self) -> dict[str, Repair]:
@@ -138,38 +145,50 @@ class Repairs:
             del orders[key]
         return orders
 
-    async def _begin(self, row: CheckedPage, orders: dict[str, Repair], bucket: str) -> AddResult:
-        bench, page_id, added = self._bench, row.check.page_id, AddResult()
+    async def _order(
+        self, row: CheckedPage, orders: dict[str, Repair], bucket: str
+    ) -> Repair | None:
+        """Let the URL's next visit be a repair, unless it is one already; None when it cannot be one."""
+        bench, page_id = self._bench, row.check.page_id
         try:
             url = fetch_key(row.check.url, allow_single_label=True)
             record = bench.frontier.find(url)
         except BadUrlError:
             self._end(row, Choice(RepairState.FAILED, "No URL that could be visited."))
-            return added
+            return None
+        if await asyncio.to_thread(bench.is_withheld, page_id):
+            self._end(row, Choice(RepairState.FAILED, "Taken down: it is not captured again."))
+            return None
         if record is not None and record.state is ItemState.CLAIMED:
-            return added  # it is being visited right now; the next time
-        ordered = orders.get(identity_key(url))
-        if ordered is None or _id_of(record) == ordered.item_before:
-            old = bench.manifest_of(page_id)
+            return None  # it is being visited right now, as ever; the next time
+        key = identity_key(url)
+        if key not in orders:
+            old = await asyncio.to_thread(bench.manifest_of, page_id)
             login = old.login if old is not None else ""
-            repair = Repair(page_id, bucket, login, bench.profile, _id_of(record))
-            give_repair(bench.frontier, url, repair)
-            orders[identity_key(url)] = repair
-            added = await self._queue(url, record)
+            orders[key] = Repair(page_id, bucket, login, bench.profile, _id_of(record))
+            give_repair(bench.frontier, url, orders[key])
+        return orders[key]
+
+    async def _queue(self, row: CheckedPage, repair: Repair) -> AddResult:
+        """Queue the URL, in the job and at the place that it has, and note that the repair begins."""
+        bench, added = self._bench, AddResult()
+        url = fetch_key(row.check.url, allow_single_label=True)
+        record = bench.frontier.find(url)
+        if _id_of(record) == repair.item_before:
+            if record is not None and record.state is ItemState.CLAIMED:
+                return added  # by somebody who may not have known; the next time
+            if record is None:
+                items = await bench.turns.assign([NewItem(url, bench.lane)])
+            else:
+                was = record.item
+                items = [
+                    NewItem(url, bench.lane, was.hops, was.via, was.job, was.hops_off, was.host)
+                ]
+            added = bench.frontier.add(items, now=bench.clock.now(), again=timedelta(0))
             record = bench.frontier.find(url)
         with bench.store.writing() as rows:
-            repair_begun(rows, page_id, _id_of(record), now=bench.clock.now())
+            repair_begun(rows, row.check.page_id, _id_of(record), now=bench.clock.now())
         return added
-
-    async def _queue(self, url: str, record: ItemRecord | None) -> AddResult:
-        """Let the URL be visited once more, in the job and at the place that it has."""
-        bench = self._bench
-        if record is None:
-            items = await bench.turns.assign([NewItem(url, bench.lane)])
-        else:
-            was = record.item
-            items = [NewItem(url, bench.lane, was.hops, was.via, was.job, was.hops_off, was.host)]
-        return bench.frontier.add(items, now=bench.clock.now(), again=timedelta(0))
 
     async def finish(self) -> int:
         """Compare what was captured again with what it was to repair; how many repairs ended.
@@ -191,13 +210,13 @@ class Repairs:
     async def _outcome(self, row: CheckedPage) -> Choice | None:
         """What came of the repair; None while nothing did."""
         bench, new_id = self._bench, row.repair_page_id
-        page = bench.manifest_of(new_id) if new_id else None
+        page = await asyncio.to_thread(bench.manifest_of, new_id) if new_id else None
         if page is None:
             return self._without_capture(row)
         if page.outcome not in _KEPT:
             return Choice(RepairState.FAILED, f"No new capture came about: {page.reason}.")
         new = await bench.check(page, row.check.level)
-        old_page = bench.manifest_of(row.check.page_id)
+        old_page = await asyncio.to_thread(bench.manifest_of, row.check.page_id)
         status = old_page.status if old_page is not None else None
         old_check = replace(row.check, verdict=row.verdict)
         choice = choose(
@@ -233,8 +252,9 @@ class Repairs:
         said = f"{row.check.reason} {choice.reason}".strip()[:MOST_CHARACTERS]
         now = bench.clock.now()
         with bench.store.writing() as rows:
+            if not repair_ended(rows, page_id, choice.state, row.repair_page_id, now=now):
+                return  # somebody else was quicker, and told it
             keep_checks(rows, [row._replace(check=replace(row.check, reason=said))], now)
-            repair_ended(rows, page_id, choice.state, row.repair_page_id, now=now)
         with suppress(BadUrlError):
             take_back_repair(bench.frontier, url)
         bench.report(

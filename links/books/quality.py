@@ -23,7 +23,6 @@ from links.books.quality_questions import (
     AHEAD,
     BY_ENGINE,
     COUNTS,
-    COUNTS_OF_LEAD,
     FORGET,
     OF_PAGES,
     OF_URLS,
@@ -204,8 +203,8 @@ def ahead(reader: Reader, wanted: Filter, place: Place, limit: int = 50) -> list
 
 def tally(reader: Reader, wanted: Filter, *, limit: int = 1 << 62) -> dict[Verdict, int]:
     """How many of what is wanted have which verdict; of each no more than the limit are counted."""
-    lead, asked = _lead(wanted), {**_asked(wanted), "most": limit}
-    statement = (COUNTS_OF_LEAD if _is_lead_alone(wanted) else COUNTS)[lead]
+    statement = COUNTS["" if wanted.host is None else "host"]
+    asked = {**_asked(wanted), "most": limit}
     return {
         VERDICTS[standing]: statement.rows(reader, {**asked, "standing": standing})[0][0]
         for standing in _standings(wanted)
@@ -269,13 +268,6 @@ def _lead(wanted: Filter) -> str:
     if wanted.page_class is not None:
         return "page_class"
     return "level" if wanted.level is not None else ""
-
-
-def _is_lead_alone(wanted: Filter) -> bool:
-    """Whether nothing is wanted but a verdict and what the list begins with."""
-    named = (wanted.host, wanted.fault, wanted.page_class, wanted.level)
-    others = wanted.below is not None or wanted.unreviewed
-    return not others and sum(each is not None for each in named) <= 1
 
 
 def _asked(wanted: Filter) -> dict[str, Any]:

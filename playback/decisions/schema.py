@@ -7,7 +7,6 @@ takedowns  `playback.decisions.takedowns`; a row is never deleted. ``changed`` i
 erasures   a row for each record whose payload was erased for a take-down.
 levels     `playback.decisions.levels`, with level_rights; rows are only ever added
 verdicts   `playback.decisions.verdicts`
-scores     `playback.decisions.scores`
 url_lists  `playback.decisions.lists`
 
 Moments are whole milliseconds since 1970 UTC.
@@ -79,15 +78,4 @@ CREATE TABLE IF NOT EXISTS level_rights (
     reason TEXT NOT NULL
 );
 """
-SCORES_DDL = """
-CREATE TABLE IF NOT EXISTS scores (
-    url TEXT NOT NULL,
-    timestamp TEXT NOT NULL,
-    level TEXT NOT NULL,
-    version BIGINT NOT NULL,
-    score DOUBLE PRECISION NOT NULL,
-    scored_ms BIGINT NOT NULL,
-    PRIMARY KEY (url, timestamp, level)
-);
-"""
-TABLES = "".join((VERSION_DDL, TAKEDOWNS_DDL, VERDICTS_DDL, LISTS_DDL, LEVELS_DDL, SCORES_DDL))
+TABLES = "".join((VERSION_DDL, TAKEDOWNS_DDL, VERDICTS_DDL, LISTS_DDL, LEVELS_DDL))

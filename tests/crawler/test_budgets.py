@@ -21,6 +21,7 @@ from crawler.patience import Patience
 from crawler.rules import Action
 from tests.crawler.frontier.conftest import NewPlace
 from tests.crawler.frontier.support import Place
+from tests.examples import examples
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 SEED = "https://a.example/"
@@ -94,7 +95,9 @@ async def work(
 
 @pytest.mark.slow
 @settings(
-    deadline=None, max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    deadline=None,
+    max_examples=examples(25),
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(st.integers(1, 12), st.integers(1, 6), st.integers(0, 2**32))
 def test_a_budget_of_pages_is_kept_exactly_by_workers_on_several_machines(

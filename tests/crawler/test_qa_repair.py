@@ -34,16 +34,15 @@ pytestmark = [
     pytest.mark.timeout(900),
 ]
 
-BACK, GONE, DOWN = (
-    f"http://{place}" for place in ("a.example/back", "a.example/gone", "d.example/x")
-)
+PLACES = ("a.example/back", "a.example/bare", "a.example/gone", "d.example/x")
+BACK, BARE, GONE, DOWN = (f"http://{place}" for place in PLACES)
 CLOCK = SystemClock()
 
 
 @pytest.fixture
 def site() -> Iterator[LinkedSite]:
-    """Three pages on two hosts."""
-    with LinkedSite(answers_of("a.example/back", "a.example/gone", "d.example/x")) as served:
+    """Four pages on two hosts."""
+    with LinkedSite(answers_of(*PLACES)) as served:
         yield served
 
 
@@ -81,9 +80,9 @@ def test_what_failed_is_captured_again_and_the_better_capture_is_offered(
     weboid: Weboid, site: LinkedSite, web: TestWeb
 ) -> None:
     """Once, and only where the site still has it; the old captures stay readable at their timestamps."""
-    assert weboid.archive(BACK, GONE, DOWN).code == 0
-    damage(weboid, ("back", "gone", "x"))
-    before = {url: offered(weboid, url) for url in (BACK, GONE, DOWN)}
+    assert weboid.archive(BACK, BARE, GONE, DOWN).code == 0
+    damage(weboid, pictures=("back", "gone", "x"), doms=("bare",))
+    before = {url: offered(weboid, url) for url in (BACK, BARE, GONE, DOWN)}
     del site.answers["a.example/gone"]
     down = f'"d.example:80" = "127.0.0.1:{site.port}"'
     text = weboid.profile.read_text()
@@ -92,9 +91,10 @@ def test_what_failed_is_captured_again_and_the_better_capture_is_offered(
 
     ran = qa(weboid, "--all")
 
-    assert ran.summary["broken"] == 3
+    assert ran.summary["broken"] == 4
     assert state_of(ran) == {
         BACK: RepairState.DONE_BETTER,
+        BARE: RepairState.DONE_BETTER,
         GONE: RepairState.DONE_NOT_BETTER,
         DOWN: RepairState.FAILED,
     }
@@ -147,7 +147,7 @@ def test_pages_that_wait_in_the_frontier_are_not_begun_by_a_repair(
 ) -> None:
     """They are another's errand: what is to be repaired waits among them, and that is told."""
     assert weboid.archive(BACK).code == 0
-    damage(weboid, ("back",))
+    damage(weboid, pictures=("back",))
     layout = Layout(weboid.collection)
     with SqliteFrontier(layout.frontier_db, politeness=PolitenessSettings()) as frontier:
         frontier.add([NewItem(GONE)], now=CLOCK.now())

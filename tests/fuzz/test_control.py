@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from proxy.frames import REQUEST_HEAD_LIMIT_BYTES, Message, pack
+from tests.examples import examples
 from tests.fuzz.conftest import Control, opening, sealing, writing
 from tests.proxy.conftest import check, records
 
@@ -26,7 +27,9 @@ FIELDS = (
 ERRORS = {"InputError", "ConfigError", "BodyTooLargeError"}
 
 quick = settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=examples(60),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 scalars = (
     st.none()

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tests.fuzz.targets import TARGETS, Target, corpus
 
 KEPT = [(name, data) for name in TARGETS for data in corpus(name)]
@@ -41,7 +42,7 @@ def test_mutations_of_what_was_kept_break_no_rule(name: str, target: Target) -> 
         st.sampled_from(PIECES) | st.binary(max_size=6),
         st.data(),
     )
-    @settings(max_examples=200, deadline=None)
+    @settings(max_examples=examples(200), deadline=None)
     def mutate(first: bytes, second: bytes, between: bytes, data: st.DataObject) -> None:
         ends = st.integers(0, len(first)), st.integers(0, len(second))
         until, since = data.draw(ends[0]), data.draw(ends[1])

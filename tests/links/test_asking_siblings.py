@@ -10,6 +10,7 @@ from links.asking.pages import apart, page_of, simhash
 from links.asking.redirects import is_root
 from links.asking.siblings import invented
 from links.findings import Verdict
+from tests.examples import examples
 from tests.links.behaviours.servers import (
     PAGE,
     Answering,
@@ -145,7 +146,7 @@ def test_what_is_invented_stands_beside_the_cited(url: str, expected: str) -> No
     assert invented(url, random.Random(1)) == expected.replace("W", word)
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(
     st.lists(
         st.sampled_from(["stone", "bridge", "river", "mill", "town", "valley", "market"]),

@@ -34,6 +34,7 @@ from links.link_search import (
 from links.locator import locate
 from links.states import State
 from links.store.store import Store
+from tests.examples import examples
 from tests.links.rows import Rows
 
 
@@ -295,7 +296,9 @@ def is_meant(pattern: tuple[str, str, str, str], url: tuple[str, str, str, str])
 
 
 @settings(
-    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=examples(40),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(
     st.lists(URLS, max_size=40, unique=True),

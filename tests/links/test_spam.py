@@ -18,6 +18,7 @@ from links.spam import ListKind, SpamList, SpamLists
 from links.spam_hits import forget_hits, hits_of, spam_on, spam_uses, write_hits
 from links.store.schema import pages
 from links.store.store import Store
+from tests.examples import examples
 from tests.links.rows import TODAY, Rows
 
 BLACK = r"""# A list
@@ -106,6 +107,7 @@ def test_a_list_of_domains_that_is_none_is_refused(content: str) -> None:
         SpamLists([SpamList("Blocked.json", ListKind.DOMAINS, content)])
 
 
+@pytest.mark.slow
 def test_a_long_list_names_its_lines() -> None:
     """Ten thousand lines in several sets: each is found by its own number."""
     content = "\n".join(f"\\bspam-{number}\\.org" for number in range(10_000))
@@ -144,7 +146,8 @@ WORDS = ("spam", "SHOP", "a", "k", "s", "[ab]", ".", r"\.", r"\/")
 SIGNS = ("", "", "?", "+", "*", "{2}", "|", "(", ")", "(?:", "(?i)", r"\b", "^", "$")
 
 
-@settings(max_examples=300, deadline=None)
+@pytest.mark.slow
+@settings(max_examples=examples(300), deadline=None)
 @given(
     st.lists(
         st.lists(

@@ -13,6 +13,7 @@ from core.errors import InvariantError
 from links.findings import Finding, How, Verdict
 from links.status import Code
 from links.timetable import ALIKE, Added, Move, Timetable, Turn
+from tests.examples import examples
 
 GAP = 6.0
 _OK = Finding(Code.FINE, Verdict.OK, How.HEAD, http=200)
@@ -461,4 +462,6 @@ class TimetableModel(RuleBasedStateMachine):
 
 
 TestTimetableModel = TimetableModel.TestCase
-TestTimetableModel.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
+TestTimetableModel.settings = settings(
+    max_examples=examples(150), stateful_step_count=40, deadline=None
+)

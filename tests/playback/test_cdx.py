@@ -25,6 +25,7 @@ from playback.decisions.takedowns import Effect, Takedown, TakedownKind
 from playback.front import cdx_query, cdx_walk
 from playback.front.cdx_query import parse_query, resume_key
 from playback.front.machines import Openness
+from tests.examples import examples
 from tests.playback.conftest import NOW, REPLAY_PYTHON, ROOT, Reply, Served, png
 
 pytestmark = pytest.mark.playback
@@ -478,7 +479,7 @@ _VALUES = st.one_of(
 )  # fmt: skip
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(150), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     st.lists(st.tuples(_WORDS, _VALUES), max_size=6), st.sampled_from(["/cdx", "/cdx/search/cdx"])
 )

@@ -18,6 +18,7 @@ from playback.decisions.levels import Level
 from playback.decisions.store import open_decisions
 from playback.decisions.takedowns import Effect, Takedown, TakedownKind
 from playback.replay.fonts import font_type
+from tests.examples import examples
 from tests.playback.conftest import (
     FRONT,
     NOW,
@@ -259,7 +260,7 @@ def test_a_directory_that_lies_is_no_fonts(wrapped: dict[str, bytes], kind: str)
     assert font_type(data.replace(b"post", b"SVG ", 1)) is None
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     st.sampled_from([b"wOF2", b"wOFF", b"OTTO", b"true", b"\0\1\0\0", b""]), st.binary(max_size=300)
 )
@@ -280,7 +281,7 @@ _CSS = st.lists(
 ).map("".join)  # fmt: skip
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(200), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(_CSS)
 def test_whatever_a_sheet_says_its_fonts_come_from_us(in_replay: Call, css: str) -> None:
     """A second filtering changes nothing, and there is no address but of our font and image routes."""

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from core.timestamps import timestamp14
 from playback.front.reader import VIEWS
+from tests.examples import examples
 from tests.playback.conftest import NOW, CollectionBuilder, Served, fetch, serving
 
 pytestmark = pytest.mark.playback
@@ -64,7 +65,9 @@ def check(served: Served, target: str, **headers: str) -> None:
 
 
 @settings(
-    suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=70, deadline=None
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+    max_examples=examples(70),
+    deadline=None,
 )
 @given(_views, _places)
 def test_no_path_is_too_odd(odd: Served, view: str, rest: str) -> None:
@@ -73,7 +76,9 @@ def test_no_path_is_too_odd(odd: Served, view: str, rest: str) -> None:
 
 
 @settings(
-    suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40, deadline=None
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+    max_examples=examples(40),
+    deadline=None,
 )
 @given(_value, _value, _value, st.sampled_from(["host:", "url:", "title:", ""]))
 def test_no_search_is_too_odd(odd: Served, words: str, before: str, where: str, kind: str) -> None:

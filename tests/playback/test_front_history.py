@@ -19,6 +19,7 @@ from playback.decisions.store import open_decisions
 from playback.decisions.takedowns import Effect, Takedown, TakedownKind
 from playback.front.calendars import Calendar, span_of
 from playback.front.pages import Moment, _Known
+from tests.examples import examples
 from tests.playback.conftest import NOW, CollectionBuilder, Served, png, serving
 
 pytestmark = pytest.mark.playback
@@ -50,7 +51,7 @@ _moments = st.lists(
 )
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(_moments, st.integers(0, 6))
 def test_a_calendar_holds_every_capture_once(moments: list[Moment], first: int) -> None:
     """Whatever day the weeks begin with: days add up to months, months to years, years to all."""

@@ -15,6 +15,7 @@ from core.layout import OPEN_SUFFIX
 from core.records import ArtifactKind
 from playback.front.pages import Place
 from playback.front.records import TEXT_LIMIT, Records
+from tests.examples import examples
 from tests.playback.conftest import CollectionBuilder
 
 URL = "https://records.example/"
@@ -94,7 +95,9 @@ def test_a_bomb_costs_its_limit_and_nothing_more(collection: CollectionBuilder) 
 
 
 @settings(
-    suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60, deadline=None
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+    max_examples=examples(60),
+    deadline=None,
 )
 @given(st.binary(max_size=400), st.integers(0, 400))
 def test_no_damage_is_shown_as_a_text(

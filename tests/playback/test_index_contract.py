@@ -41,6 +41,7 @@ from proxy.index.postgres import PostgresCaptureIndex
 from proxy.index.renewal import renewal
 from proxy.index.rows import CaptureRow, PageRow, columns
 from proxy.index.sqlite import SqliteCaptureIndex
+from tests.examples import examples
 from tests.playback.conftest import NOW, CollectionBuilder, fetch, png, serving
 from tests.services.postgres import PostgresServer
 
@@ -133,6 +134,21 @@ def test_an_index_that_is_not_there_yet_is_empty(both: Both) -> None:
     make().add_captures([capture()])
 
     assert list(CaptureIndex(database).captures(URLS[0], NOW)) == [capture()]
+
+
+def test_an_index_of_an_older_version_is_an_error(both: Both) -> None:
+    """It is not taken for an empty one: the reader is told to come back, the log what to run."""
+    make, database = both
+    writer = make()
+    writer.add_page(page("one"))
+    if isinstance(writer, PostgresCaptureIndex):
+        writer._server.execute("DROP TABLE qualities")
+    else:
+        writer._db.execute("DROP TABLE qualities")
+        writer._db.execute("PRAGMA user_version = 3")
+
+    with pytest.raises(TransientError, match="weboid index rebuild"):
+        searched(database, "")
 
 
 def test_the_very_url_comes_first_and_then_the_nearest(both: Both) -> None:
@@ -430,7 +446,7 @@ _pages = st.lists(
 )
 
 
-@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(50), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(_captures, _pages, st.sampled_from(URLS), st.integers(-70, 70))
 def test_both_answer_the_same(
     postgres: PostgresServer,

@@ -23,6 +23,7 @@ from playback.choosing import BEST_FIRST, EXACT_FIRST, OFFERED, WITHHELD, twin_o
 from playback.database import KeptSqliteDatabase, key_values
 from playback.front.pages import PageStore
 from playback.replay.index import CaptureIndex, FoundPage
+from tests.examples import examples
 from tests.playback.conftest import NOW
 
 URL = "https://a.example/page"
@@ -104,7 +105,7 @@ _rows = st.lists(
 )
 
 
-@settings(deadline=None, max_examples=20)
+@settings(deadline=None, max_examples=examples(20))
 @given(
     _rows,
     st.sampled_from([URL, "http://a.example/page"]),
@@ -149,7 +150,7 @@ def test_the_best_are_those_that_sorting_all_would_give(
             assert [row["page_id"] for row in found] == [row["page_id"] for row in everything]
 
 
-@settings(deadline=None, max_examples=20)
+@settings(deadline=None, max_examples=examples(20))
 @given(_rows, st.integers(-4_000, 4_000), st.booleans())
 def test_the_front_finds_what_sorting_all_would_give(
     tmp_path_factory: pytest.TempPathFactory,
@@ -213,6 +214,7 @@ def many(count: int, page_class: PageClass = PageClass.OK) -> tuple[list[Any], l
     return pages, captures
 
 
+@pytest.mark.slow
 def test_a_url_captured_often_is_found_as_fast_as_another(tmp_path: Path) -> None:
     """Fifty times as many captures take at most twice the steps, whatever is asked."""
     steps: list[dict[str, int]] = []

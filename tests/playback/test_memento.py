@@ -22,6 +22,7 @@ from playback.decisions.takedowns import Effect, Takedown, TakedownKind
 from playback.front import timemaps
 from playback.front.memento import accepted_moment
 from playback.link_format import link_header
+from tests.examples import examples
 from tests.playback.conftest import NOW, Reply, Served, fetch
 
 pytestmark = pytest.mark.playback
@@ -448,7 +449,7 @@ def test_a_memento_client_knows_what_is_what(served: Served, site: str) -> None:
     assert not MementoClient.is_memento(f"{served.front}/timegate/{site}/")
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(st.text(st.characters(min_codepoint=33, max_codepoint=126), max_size=30))
 @example("%00")
 @example("%2e%2e/..//")

@@ -27,6 +27,7 @@ from playback.mementos import Mementos, Visit, _values
 from playback.postgres import PostgresDatabase
 from proxy.index.postgres import PostgresCaptureIndex
 from proxy.index.sqlite import SqliteCaptureIndex
+from tests.examples import examples
 from tests.playback.conftest import NOW
 from tests.services.postgres import PostgresServer
 
@@ -127,7 +128,7 @@ _ranges = st.one_of(
 )
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(25), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(_rows, _ranges, st.booleans(), st.integers(1, 7))
 def test_rows_come_in_order_however_they_are_asked_for(
     both: Both, rows: list[tuple[int, int]], asked: Any, descending: bool, limit: int
@@ -203,7 +204,7 @@ _pages = st.lists(
 )
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(25), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(_pages, st.integers(0, 3), st.integers(-7, 7))
 def test_mementos_are_the_same_in_both_and_agree_with_a_model(
     both: Both, visits: list[Any], place: int, second: int

@@ -23,6 +23,7 @@ from crawler.cli import weboid
 from playback.database import KeptSqliteDatabase
 from playback.outback import CAPTURES_INDEX, OutbackCdx, cdx_line, parse_cdx, parse_outback_url
 from playback.replay.index import CaptureIndex
+from tests.examples import examples
 from tests.playback.conftest import NOW, CollectionBuilder, png, running_replay
 from tests.services.outback import NAMES, Outback, running_outback
 
@@ -228,7 +229,7 @@ _far = st.lists(
 )
 
 
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=examples(25))
 @given(
     _far, st.sampled_from(["https://a.example/page", "http://a.example/page"]), st.integers(-70, 70)
 )

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from core.timestamps import timestamp14
 from playback.front.machines import Indexing, Openness
+from tests.examples import examples
 from tests.playback.conftest import NOW, CollectionBuilder, Served, fetch, serving
 
 pytestmark = pytest.mark.playback
@@ -41,7 +42,7 @@ _dates = st.one_of(
 )
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(_dates, st.sampled_from(FRONT_ROUTES + REPLAY_ROUTES), st.sampled_from(("x", "never")))
 @example("00010101000000", "/page/{}/{}", "x")
 @example("00000101000000", "/latest/{}/{}", "x")

@@ -13,6 +13,7 @@ from core.errors import PermanentError
 from playback.replay.http import RefusedError, parse_head
 from playback.replay.ranges import UnsatisfiableRangeError, wanted_range
 from playback.replay.records import LONGEST_HEAD, Record, dechunked, read_record
+from tests.examples import examples
 
 BODY = b"\r\n\r\nWARC/1.1 a body may say anything \x00\xff"
 HTTP = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nX-Folded: a\r\n  b\r\nno colon\r\n\r\n"
@@ -59,7 +60,7 @@ def test_a_record_is_its_fields_and_its_content(kind: str, is_packed: bool) -> N
         assert record.http is None
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(body=st.binary(max_size=3_000), repeat=st.integers(1, 400), level=st.sampled_from([0, 1, 9]))
 def test_any_body_comes_back_byte_for_byte(body: bytes, repeat: int, level: int) -> None:
     """However it was packed, whatever its size is to our blocks."""
@@ -164,7 +165,7 @@ def test_a_body_of_a_million_tiny_chunks_is_refused() -> None:
         list(dechunked(blocks_of(b"1\r\na\r\n" * 1_000_000, 65_536)))
 
 
-@settings(max_examples=400)
+@settings(max_examples=examples(400))
 @given(st.binary(max_size=300))
 def test_a_head_of_any_bytes_is_a_request_or_refused(data: bytes) -> None:
     """Never anything else, whatever a client sends."""

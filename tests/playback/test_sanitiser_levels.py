@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from playback.decisions.levels import Level
 from playback.replay.allowed import allowed
+from tests.examples import examples
 from tests.playback.conftest import NOW, Archived
 from tests.playback.test_sanitiser import VECTORS
 
@@ -135,7 +136,7 @@ _SOUP = st.lists(
 
 
 @each_level
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(150), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(_SOUP)
 @example("<a href=x><table><a href=x>")
 @example("<a><p><a><table><tr><td><a><p><table><a><p>")

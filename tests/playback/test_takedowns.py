@@ -23,6 +23,7 @@ from playback.decisions.takedowns import (
     key_of,
     within,
 )
+from tests.examples import examples
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 HEX = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
@@ -238,7 +239,7 @@ _ALL_URLS = [
 ]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(_takedowns(), st.sampled_from(("", "urn:view:", "urn:other:")), st.sampled_from(_DIGESTS))
 def test_the_answer_is_that_of_a_look_at_every_one(
     takedowns: list[Takedown], urn: str, digest: str
@@ -260,6 +261,7 @@ def test_the_answer_is_that_of_a_look_at_every_one(
     assert (len(held), held.on(subjects[0], NOW), held.state_of_digests) == (0, None, "")
 
 
+@pytest.mark.slow
 def test_a_hundred_thousand_take_downs_cost_a_question_nothing() -> None:
     """The number of calls stays that of a handful."""
     subject = Subject("https://deep.a.example/p/q/r?x=1", _TIMES[0], f"sha256:{HEX}")

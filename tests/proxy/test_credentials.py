@@ -16,6 +16,7 @@ from hypothesis import settings as budget
 
 from proxy.client import Credentials
 from proxy.visits import Visits
+from tests.examples import examples
 from tests.proxy.conftest import Browser, Origin, Proxy, check, records
 
 pytestmark = pytest.mark.proxy
@@ -148,7 +149,7 @@ async def test_guessing_gets_nothing_and_disturbs_nobody(proxy: Proxy, origin: O
     assert process.num_fds() <= before + 12  # the visit's own connections may still be idle
 
 
-@budget(max_examples=300, deadline=None)
+@budget(max_examples=examples(300), deadline=None)
 @given(strategies.binary(max_size=200) | strategies.none())
 def test_no_bytes_are_a_key_by_chance(authorization: bytes | None) -> None:
     """Whatever is not the header of an open visit is nobody's."""

@@ -24,6 +24,7 @@ from proxy.frames import pack
 from proxy.handshake import HELLO, NONCE_BYTES, Secret
 from proxy.ledger import Kept
 from proxy.running import Running, TcpControl, running
+from tests.examples import examples
 from tests.proxy.conftest import Browser, check
 
 pytestmark = pytest.mark.proxy
@@ -126,7 +127,7 @@ async def test_a_proxy_that_hangs_is_given_up(monkeypatch: pytest.MonkeyPatch) -
 
 @given(data=st.binary(max_size=200))
 @settings(
-    max_examples=40,
+    max_examples=examples(40),
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )

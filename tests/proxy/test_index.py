@@ -27,6 +27,7 @@ from proxy.index.protocol import CaptureIndex
 from proxy.index.rows import CaptureRow, PageRow, QualityRow, columns
 from proxy.index.sqlite import SqliteCaptureIndex
 from proxy.payloads.protocol import PayloadKey
+from tests.examples import examples
 from tests.services.postgres import PostgresServer
 
 pytestmark = pytest.mark.proxy
@@ -407,7 +408,7 @@ _verbs = st.one_of(
 )
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(_verbs, max_size=12))
 def test_both_hold_the_same_after_any_history(
     postgres: PostgresServer, history: list[tuple[Any, ...]]

@@ -27,6 +27,7 @@ from proxy.index.sqlite import SqliteCaptureIndex
 from proxy.payloads.protocol import Claim, PayloadKey
 from proxy.payloads.redis import RedisPayloads
 from proxy.payloads.sqlite import SqlitePayloads
+from tests.examples import examples
 from tests.services.redis_server import RedisServer
 
 pytestmark = pytest.mark.proxy
@@ -448,5 +449,6 @@ def test_no_history_makes_two_originals_or_a_digest_of_nothing(
         members: dict[str, Any] = {"make": staticmethod(make), "reset": staticmethod(reset)}
         machine = type("Histories", (Histories,), members)
         run_state_machine_as_test(
-            machine, settings=settings(max_examples=60, stateful_step_count=30, deadline=None)
+            machine,
+            settings=settings(max_examples=examples(60), stateful_step_count=30, deadline=None),
         )

@@ -24,6 +24,7 @@ from proxy.egress import Egress
 from proxy.pool import IDLE_S, Pool
 from proxy.upstream import Upstream
 from proxy.ways_out import ConnectError
+from tests.examples import examples
 
 ORIGIN = ("origin.example", 80, False)
 
@@ -263,12 +264,12 @@ class Lending(RuleBasedStateMachine):
 def test_the_count_is_right_whatever_happens() -> None:
     """A place that leaked would shut a host out for ever."""
     run_state_machine_as_test(
-        Lending, settings=settings(max_examples=40, stateful_step_count=20, deadline=None)
+        Lending, settings=settings(max_examples=examples(40), stateful_step_count=20, deadline=None)
     )
 
 
 @given(limit=st.integers(1, 4), clients=st.integers(2, 10))
-@settings(max_examples=10, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(10), deadline=None, suppress_health_check=list(HealthCheck))
 def test_a_host_never_has_more_connections_than_the_limit(limit: int, clients: int) -> None:
     """Counted by the server, with many clients that take turns; all are served."""
     server = CountingServer()

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from core.errors import BrowserUnavailableError
 from render.cdp import CdpConnection, CommandError
+from tests.examples import examples
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -119,7 +120,7 @@ async def test_events_that_nobody_reads_are_not_decoded(peer: Peer) -> None:
     assert heard == ["Page.loadEventFired"]
 
 
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(40), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     texts=st.lists(st.text(max_size=60), min_size=1, max_size=8),
     cuts=st.lists(st.integers(0, 400), max_size=12),

@@ -13,8 +13,9 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from core.clock import SystemClock
+from core.errors import InputError
 from core.layout import Layout
-from core.quality import Verdict
+from core.quality import Verdict, picture_name
 from core.timestamps import warc_date
 from crawler.cli.exits import Exit
 from crawler.cli.options import collection_option, database_option, json_option, profile_option
@@ -170,7 +171,9 @@ def check(
         looking = _looking(layout, database_url, profile, header, jobs, bar.told)
         whole, looked = asyncio.run(look_after(looking, baseline, pages))
     found = worst_first(looked)
-    baseline.report.write_text(report_of(baseline, header, engine, found), encoding="utf-8")
+    baseline.report.write_text(
+        report_of(baseline, header, engine, found), encoding="utf-8", errors="replace"
+    )
     _tell(found, baseline, header, engine, as_json=as_json)
     if not whole:
         return Exit.STOPPED
@@ -262,8 +265,17 @@ def _drawn(
         closing(open_database(layout, database_url)) as database,
         closing(open_store(layout, database_url)) as store,
     ):
-        strata.add_all(candidates(database, store, wanted))
+        strata.add_all(filter(_has_plain_id, candidates(database, store, wanted)))
     return strata.drawn()
+
+
+def _has_plain_id(page: Candidate) -> bool:
+    """Whether files may be called by the page's id: an index may be poisoned."""
+    try:
+        picture_name(page.page_id, str(DEFAULT_LEVEL), "seen")
+    except InputError:
+        return False
+    return True
 
 
 def _looking(

@@ -140,6 +140,8 @@ async def _looked(
     keep: Callable[[int, Checked], None],
 ) -> bool:
     """Look at the pages of each turn; a later turn may get its pages from an earlier one's looks."""
+    if not any(turns):
+        return True  # nothing is started for nothing
     with Stop(lambda: None) as stop:
         with stop.cut_short():
             async with (
@@ -175,4 +177,6 @@ def _shown_of(checked: Checked) -> Shown:
 
 
 def _is_better(found: Regression, first: Regression) -> bool:
-    return found.course is Course.UNCHANGED or found.likeness > first.likeness
+    order = list(Course)
+    one, other = order.index(found.course), order.index(first.course)
+    return one > other or (one == other and found.likeness > first.likeness)

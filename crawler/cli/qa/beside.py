@@ -1,9 +1,16 @@
 """What looks beside a run are had with: a playback and a browser of their own, and the registry."""
 
 import uuid
-from collections.abc import AsyncIterator, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, closing
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import (
+    AbstractAsyncContextManager,
+    asynccontextmanager,
+    closing,
+    contextmanager,
+)
 
+from core.clock import Clock
+from core.layout import Layout
 from core.settings import QualitySettings
 from crawler.cli.qa.opening import looking_browsers, opened_checkers
 from crawler.cli.qa.playing import ENGINE
@@ -11,7 +18,11 @@ from crawler.companion import Beside, Companion
 from crawler.quality.beside import ChecksBeside
 from crawler.quality.looks import Tools
 from links.store.store import open_store
+from playback.database import open_database
 from playback.decisions.levels import DEFAULT_LEVEL, Level
+from playback.decisions.store import open_decisions
+from playback.front.pages import COLUMNS, PageStore
+from playback.permits import Permits
 
 
 def checks_beside(
@@ -34,10 +45,36 @@ async def opened_tools(desk: Beside, levels: Sequence[Level]) -> AsyncIterator[T
         TransientError: the registry does not answer.
     """
     url = desk.settings.index.url
-    with closing(open_store(desk.layout, url)) as store:
+    with (
+        closing(open_store(desk.layout, url)) as store,
+        opened_permits(desk.layout, url, desk.clock) as is_withheld,
+    ):
         async with (
             looking_browsers(desk.settings.browser, clock=desk.clock) as lend,
             opened_checkers(desk.layout, url, levels, lend, clock=desk.clock) as checkers,
         ):
             by_name = {str(level): checker for level, checker in checkers.items()}
-            yield Tools(by_name, ENGINE, store, desk.layout.quality_pictures)
+            yield Tools(by_name, ENGINE, store, desk.layout.quality_pictures, is_withheld)
+
+
+@contextmanager
+def opened_permits(
+    layout: Layout, database_url: str, clock: Clock
+) -> Iterator[Callable[[str], bool]]:
+    """Says whether nothing of a capture may be shown: it was taken down or erased. Until the block ends.
+
+    Raises:
+        TransientError: index or decisions cannot be read.
+    """
+    with (
+        closing(open_database(layout, database_url)) as database,
+        closing(open_decisions(layout, database_url)) as decisions,
+    ):
+        pages = PageStore(database, Permits(decisions, database.rows, clock.now))
+
+        def is_withheld(page_id: str) -> bool:
+            query = f"SELECT {COLUMNS} FROM pages WHERE page_id = :page_id"  # noqa: S608 constants of ours
+            found = pages.pages_of(database.rows(query, {"page_id": page_id}))
+            return not found or found[0].taken_down is not None
+
+        yield is_withheld

@@ -19,7 +19,6 @@ from crawler.cli.options import (
     collection_option,
     database_option,
     dedup_option,
-    frontier_option,
     json_option,
     profile_option,
     shared_settings,
@@ -81,7 +80,6 @@ class Compared:
     help="Write the picture that shows where both differ.",
 )
 @collection_option
-@frontier_option
 @database_option
 @dedup_option
 @profile_option
@@ -95,7 +93,6 @@ def command(
     out: Path | None,
     heat: Path | None,
     collection: Path,
-    frontier_url: str,
     database_url: str,
     dedup_url: str,
     profile: str,
@@ -113,19 +110,19 @@ def command(
     layout = read_collection(collection)
     settings = shared_settings(
         load_profile(profile),
-        frontier_url=frontier_url,
         database_url=database_url,
         dedup_url=dedup_url,
     )
     url = fetch_key(url)
     with opened_sights(layout, database_url) as sights:
         then = _older(sights, url, first)
+        now = _newer(sights, url, second)
         if live:
             _capture(url, collection, settings)
-        now = sights.at(url, second) if second else sights.newest(url)
+            now = sights.latest(url)
         if now is None or now.page_id == then.page_id:
             raise UnavailableError(
-                f"There is one capture of {url}: --live makes another to compare it with."
+                f"There is no other capture of {url} to compare that one with: --live makes one."
             )
         older, newer = sorted((then, now), key=lambda page: page.captured_at)
         compared = compare(sights, older, newer, heat=heat is not None or out is not None)
@@ -153,6 +150,10 @@ def _older(sights: Sights, url: str, moment: str) -> Page:
     return page
 
 
+def _newer(sights: Sights, url: str, moment: str) -> Page | None:
+    return sights.at(url, moment) if moment else sights.newest(url)
+
+
 def _capture(url: str, root: Path, settings: Settings) -> None:
     """Visit the page once more; what fails is an answer, too, and is not tried again."""
     once = replace(settings, frontier=replace(settings.frontier, attempts=1))
@@ -173,7 +174,7 @@ def _write(compared: Compared, out: Path | None, heat: Path | None) -> None:
             raise PermanentError("There is no heat map: a picture is missing or damaged.")
         heat.write_bytes(drawn)
     if out is not None:
-        out.write_text(page_of(compared), encoding="utf-8")
+        out.write_text(page_of(compared), encoding="utf-8", errors="replace")
 
 
 def page_of(compared: Compared) -> str:

@@ -3,17 +3,16 @@
 import asyncio
 import json
 from collections import Counter
-from collections.abc import Callable, Sequence
-from contextlib import closing, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import click
 
 from core.clock import SystemClock
-from core.errors import CollectionInUseError
+from core.errors import CollectionInUseError, InvariantError
 from core.layout import Layout
-from core.pages import PageInfo
 from core.settings import QualitySettings, Settings
 from crawler.cli.exits import Exit
 from crawler.cli.options import (
@@ -26,7 +25,7 @@ from crawler.cli.options import (
     shared_settings,
     workers_option,
 )
-from crawler.cli.qa.beside import checks_beside
+from crawler.cli.qa.beside import checks_beside, opened_permits
 from crawler.cli.tables import clean
 from crawler.cli.unlocking import unlocked
 from crawler.collection import read_collection
@@ -167,8 +166,8 @@ class Workshop:
 
     def wanted(self) -> list[CheckedPage]:
         """What would be captured again."""
-        with self._frontier() as frontier:
-            return self._repairs(frontier).wanted(self._home.limit)
+        with self._repairs() as repairs:
+            return repairs.wanted(self._home.limit)
 
     async def repair(self, tell: Callable[[Event], None]) -> Repaired:
         """Repair what is wanted, and finish what had begun.
@@ -177,12 +176,11 @@ class Workshop:
             WeboidError: as `crawler.running.perform`, but for a collection that is in use.
         """
         done = Repaired()
-        with self._frontier() as frontier:
-            repairs = self._repairs(frontier)
+        with self._repairs() as repairs:
             todo = [*repairs.wanted(self._home.limit), *repairs.begun()]
             if not todo:
                 return done
-            done.why_left = self._elsewhere(frontier, repairs)
+            done.why_left = self._elsewhere(repairs)
             if done.why_left:
                 await repairs.begin(self._home.limit)
         if not done.why_left:
@@ -190,17 +188,17 @@ class Workshop:
                 await self._perform(todo, done, tell)
             except CollectionInUseError:
                 done.why_left = "in use"
-                with self._frontier() as frontier:
-                    await self._repairs(frontier).begin(self._home.limit)
-        with self._frontier() as frontier:
-            done.left = len(self._repairs(frontier).begun())
+                with self._repairs() as repairs:
+                    await repairs.begin(self._home.limit)
+        with self._repairs() as repairs:
+            done.left = len(repairs.begun())
         return done
 
-    def _elsewhere(self, frontier: Frontier, repairs: Repairs) -> str:
+    def _elsewhere(self, repairs: Repairs) -> str:
         """Why the visits are left to others; empty when they are ours."""
         if self._home.settings.frontier.url:
             return "shared"
-        return "others" if frontier.unfinished(_CLOCK.now()) > repairs.waiting() else ""
+        return "others" if repairs.others_wait() else ""
 
     async def _perform(
         self, todo: Sequence[CheckedPage], done: Repaired, tell: Callable[[Event], None]
@@ -227,34 +225,33 @@ class Workshop:
         account = await perform(run, nothing, clock=_CLOCK, started=lambda *_: None, report=report)
         done.stopped = account.stopped
 
-    def _frontier(self) -> Frontier:
-        settings = self._home.settings
-        return open_frontier(self._home.layout, settings.frontier, settings.politeness)
-
-    def _repairs(self, frontier: Frontier) -> Repairs:
-        """Repairs that others visit and finish."""
-        home = self._home
-
-        def manifest_of(page_id: str) -> PageInfo | None:
-            with closing(open_index(home.layout, home.settings.index)) as index:
-                return read_manifest(home.layout, index, page_id)
+    @contextmanager
+    def _repairs(self) -> Iterator[Repairs]:
+        """Repairs that others visit and finish, until the end of the block."""
+        home, settings = self._home, self._home.settings
 
         async def check(*_: object) -> CheckedPage:
-            raise NotImplementedError
+            raise InvariantError("Who finishes repairs is the run that visits.")
 
-        return Repairs(
-            Bench(
-                self._store,
-                frontier,
-                turns_for(home.settings),
-                manifest_of,
-                check,
-                (),
-                _CLOCK,
-                lambda _event: None,
-                home.settings.quality.repair_profile,
+        with (
+            open_frontier(home.layout, settings.frontier, settings.politeness) as frontier,
+            closing(open_index(home.layout, settings.index)) as index,
+            opened_permits(home.layout, settings.index.url, _CLOCK) as is_withheld,
+        ):
+            yield Repairs(
+                Bench(
+                    self._store,
+                    frontier,
+                    turns_for(settings),
+                    lambda page_id: read_manifest(home.layout, index, page_id),
+                    check,
+                    (),
+                    is_withheld,
+                    _CLOCK,
+                    lambda _event: None,
+                    settings.quality.repair_profile,
+                )
             )
-        )
 
 
 def _settings_of(settings: Settings, quality: QualitySettings) -> Settings:

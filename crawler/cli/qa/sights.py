@@ -70,6 +70,11 @@ class Sights:
         good = (each for each in pages if each.is_good and each.outcome not in _FAILED)
         return next((each for each in good if each.taken_down is None), None)
 
+    def latest(self, url: str) -> Page | None:
+        """The newest capture, whatever it says; None without any that may be shown."""
+        pages = self.store.captures(url, limit=1)
+        return next((each for each in pages if each.taken_down is None), None)
+
     def newest(self, url: str) -> Page | None:
         """The newest capture that says something of the page; else the newest; None without any."""
         pages = [

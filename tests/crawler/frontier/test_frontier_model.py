@@ -37,6 +37,7 @@ from tests.crawler.frontier.model import (
     up,
 )
 from tests.crawler.frontier.support import Place
+from tests.examples import examples
 
 urls = st.sampled_from(URLS)
 hosts = st.sampled_from(HOSTS)
@@ -609,7 +610,7 @@ def test_no_sequence_of_verbs_breaks_the_books(new_place: Callable[[], Place]) -
     run_state_machine_as_test(
         machine,
         settings=settings(
-            max_examples=80,
+            max_examples=examples(80),
             stateful_step_count=60,
             deadline=None,
             suppress_health_check=list(HealthCheck),

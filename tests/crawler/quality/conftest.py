@@ -1,17 +1,20 @@
 """A browser that looks at copies, a real playback of a small collection, and servers that misbehave."""
 
 import asyncio
+import io
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest_asyncio
+from PIL import Image, ImageDraw
 
 from core.clock import SystemClock
 from core.settings import BrowserSettings
 from crawler.quality.checking import LendBrowser
 from render.browser import Browser
 from render.executable import find_browser
-from tests.playback.conftest import archived, collection, full, site  # noqa: F401 fixtures
+from tests.playback.conftest import CollectionBuilder, archived, collection, full, site  # noqa: F401 fixtures
 
 Serve = Callable[[str, asyncio.StreamWriter], Awaitable[None]]
 
@@ -26,6 +29,30 @@ async def browser() -> AsyncIterator[Browser]:
         clock=SystemClock(),
     ) as launched:
         yield launched
+
+
+def drawing(columns: int = 6, size: tuple[int, int] = (1280, 800)) -> bytes:
+    """A picture with something to see on it: columns of boxes in several colours, as a PNG."""
+    image = Image.new("RGB", size, "white")
+    draw = ImageDraw.Draw(image)
+    colours = ("navy", "darkred", "darkgreen", "orange", "purple")
+    for column in range(columns):
+        for row in range(size[1] // 100):
+            left, top = 30 + column * 200, 20 + row * 100
+            draw.rectangle((left, top, left + 150, top + 60), fill=colours[(column + row) % 5])
+            draw.line((left, top + 70, left + 120 + 7 * row, top + 70), fill="black", width=4)
+    with io.BytesIO() as buffer:
+        image.save(buffer, "PNG")
+        return buffer.getvalue()
+
+
+def drawn_page(builder: CollectionBuilder, url: str, *, is_there: bool = True, **more: Any) -> str:
+    """A page that shows the drawing, and was seen so; its identifier. Or its copy has lost it."""
+    picture = f"{url}drawing.png"
+    if is_there:
+        builder.response(picture, drawing(), mime="image/png")
+    html = f"<!DOCTYPE html><body style='margin:0'><img src='{picture}' style='display:block'>"
+    return builder.page(url, html, shot=drawing(), **more)
 
 
 @asynccontextmanager

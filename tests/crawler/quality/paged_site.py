@@ -38,12 +38,20 @@ def page_named(name: str) -> Answer:
     return file(text.encode(), "text/html")
 
 
-def damage(weboid: Weboid, names: Iterable[str]) -> None:
-    """Take the pictures of these pages out of the archive, and make the index anew."""
-    wanted = tuple(f"/{name}.png" for name in names)
-    gone = Planted("gone", lambda held: held.kind == "response" and held.uri.endswith(wanted))
-    took = plant(Layout(weboid.collection), [gone])
-    assert len(took["gone"]) == len(wanted)
+def damage(weboid: Weboid, *, pictures: Iterable[str] = (), doms: Iterable[str] = ()) -> None:
+    """Take pictures out of the archive, and what is in the DOM of pages; make the index anew."""
+    lost = tuple(f"/{name}.png" for name in pictures)
+    empty = tuple(f"/{name}" for name in doms)
+    faults = [
+        Planted("lost", lambda held: held.kind == "response" and held.uri.endswith(lost or ("?",))),
+        Planted(
+            "empty",
+            lambda held: held.uri.startswith("urn:dom:") and held.uri.endswith(empty or ("?",)),
+            lambda _held: b"<!DOCTYPE html><html><body></body></html>",
+        ),
+    ]
+    took = plant(Layout(weboid.collection), faults)
+    assert sum(map(len, took.values())) == len(lost) + len(empty)
     rebuilt = weboid.run("index", "rebuild")
     assert rebuilt.code == 0, rebuilt.err
 

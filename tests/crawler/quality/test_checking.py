@@ -30,7 +30,7 @@ from playback.decisions.store import open_decisions
 from playback.decisions.takedowns import Effect, Takedown, TakedownKind
 from render.browser import Browser
 from render.executable import find_browser
-from tests.crawler.quality.conftest import lending
+from tests.crawler.quality.conftest import drawing, drawn_page, lending
 from tests.playback.conftest import (  # noqa: F401 fixtures
     NOW,
     CollectionBuilder,
@@ -173,7 +173,7 @@ async def test_nothing_of_what_was_taken_down_is_looked_at_or_kept(
 ) -> None:
     """Also what an earlier check had kept goes."""
     url = f"{site}/"
-    page_id = full.builder.page(url, STYLE.format("red", ""), shot=png("green", SIZE))
+    page_id = drawn_page(full.builder, url, is_there=False)
     before = await check(full, browser, url, page_id)
     with closing(open_store(full.builder.layout, "")) as store:
         keep(store, tmp_path, before, now=CLOCK.now())
@@ -200,14 +200,12 @@ async def test_the_pictures_of_a_page_go_when_it_is_good_again(
 ) -> None:
     """Its row stays, and says so."""
     url = f"{site}/"
-    page_id = full.builder.page(
-        url, STYLE.format(f"url({site}/late.png)", ""), shot=png("red", SIZE)
-    )
+    page_id = drawn_page(full.builder, url, is_there=False)
     with closing(open_store(full.builder.layout, "")) as store:
         broken = await check(full, browser, url, page_id)
         keep(store, tmp_path, broken, now=CLOCK.now())
         kept = {path.name for path in tmp_path.rglob("*.webp")}
-        full.builder.response(f"{site}/late.png", png("red", (64, 64)), mime="image/png")
+        full.builder.response(f"{site}/drawing.png", drawing(), mime="image/png")
         good = await check(full, browser, url, page_id)
         keep(store, tmp_path, good, now=CLOCK.now())
         with store.reading() as reader:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from dataclasses import fields
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,8 @@ from core.timestamps import warc_date
 from crawler.composing import turns_for
 from crawler.events import PageRepaired
 from crawler.frontier.base import Frontier, ItemRecord, ItemState, NewItem
+from crawler.jobs import LOOK_S
+from crawler.quality.choosing import Choice
 from crawler.quality.repairing import Bench, Repairs
 from crawler.repairs import read_repairs
 from links.books.quality import (
@@ -44,6 +47,7 @@ class Workshop:
     Attributes:
         shown: the verdict and score that a check of a capture finds, by page id.
         told: how repairs ended.
+        withheld: ids of captures of which nothing may be shown.
     """
 
     def __init__(self, frontier: Frontier, store: Store) -> None:
@@ -52,6 +56,7 @@ class Workshop:
         self.manifests: dict[str, PageInfo] = {}
         self.shown: dict[str, tuple[Verdict, float]] = {}
         self.told: list[PageRepaired] = []
+        self.withheld: set[str] = set()
         self.checks = 0
         self._seconds = 0.0
         self.repairs = Repairs(
@@ -62,8 +67,10 @@ class Workshop:
                 self.manifests.get,
                 self.check,
                 {"images"},
+                self.withheld.__contains__,
                 self,
                 self.told.append,
+                reach_s=0.0,
             )
         )
 
@@ -165,7 +172,7 @@ async def test_what_is_broken_is_captured_again_and_the_better_one_is_known(
     assert (workshop.item().item.hops, workshop.item().item.via) == (2, "https://a.example/")
     (order,) = read_repairs(workshop.frontier).values()
     assert (order.page_id, order.bucket.startswith("repair-")) == (old, True)
-    assert workshop.repairs.waiting() == 1
+    assert not workshop.repairs.others_wait()
 
     new = workshop.visit()
     assert await workshop.repairs.finish() == 1
@@ -310,6 +317,66 @@ async def test_a_page_that_is_being_visited_is_left_to_the_next_run(workshop: Wo
 
     assert workshop.row(old).repair is RepairState.WANTED
     assert read_repairs(workshop.frontier) == {}
+
+
+async def test_what_was_taken_down_is_not_captured_again(workshop: Workshop) -> None:
+    """Whoever had it taken down does not want another one."""
+    old = workshop.captured()
+    workshop.withheld.add(old)
+
+    await workshop.repairs.begin(10)
+
+    assert workshop.row(old).repair is RepairState.FAILED
+    assert workshop.item().state is ItemState.DONE
+
+
+async def test_what_others_wait_for_is_told_from_repairs(workshop: Workshop) -> None:
+    """Whoever repairs is not to begin a crawl that somebody stopped."""
+    workshop.captured()
+    await workshop.repairs.begin(10)
+    assert not workshop.repairs.others_wait()
+
+    workshop.frontier.add([NewItem(f"{URL}/other")], now=workshop.now())
+
+    assert workshop.repairs.others_wait()
+
+
+async def test_two_who_finish_a_repair_tell_it_once(workshop: Workshop) -> None:
+    """A run that stays and a command may meet at it."""
+    old = workshop.captured()
+    await workshop.repairs.begin(10)
+    workshop.visit()
+    (begun,) = workshop.repairs.begun()
+    choice = Choice(RepairState.DONE_BETTER, "Better.")
+
+    workshop.repairs._end(begun, choice)
+    workshop.repairs._end(begun, choice)
+
+    assert len(workshop.told) == 1
+    assert workshop.row(old).check.reason == "Better."
+
+
+async def test_who_claims_a_repair_has_had_the_time_to_know_it(
+    workshop: Workshop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The order is given before the item is queued, and what is claimed in between is left alone."""
+    old = workshop.captured()
+    workshop.frontier.add([NewItem(URL)], now=workshop.now(), again=timedelta(0))
+    pauses = []
+
+    async def pause(seconds: float) -> None:
+        pauses.append(seconds)
+        assert read_repairs(workshop.frontier)
+        workshop.frontier.claim(now=workshop.now(), worker="w")
+
+    monkeypatch.setattr("crawler.quality.repairing.asyncio.sleep", pause)
+
+    await workshop.repairs.begin(10)
+
+    assert pauses == [0.0]
+    assert workshop.row(old).repair is RepairState.WANTED
+    defaults: dict[str, Any] = {each.name: each.default for each in fields(Bench)}
+    assert defaults["reach_s"] >= LOOK_S
 
 
 async def test_what_is_no_web_address_cannot_be_repaired(workshop: Workshop) -> None:

@@ -40,6 +40,7 @@ from links.books.edits import (
 )
 from links.states import State
 from links.store.store import Store, open_store
+from tests.examples import examples
 from tests.links.rows import TODAY, Rows
 
 WIKI = 1
@@ -316,5 +317,7 @@ class BookMachine(RuleBasedStateMachine):
         assert held == wanted
 
 
-BookMachine.TestCase.settings = settings(max_examples=8, stateful_step_count=20, deadline=None)
+BookMachine.TestCase.settings = settings(
+    max_examples=examples(8), stateful_step_count=20, deadline=None
+)
 TestBook = BookMachine.TestCase

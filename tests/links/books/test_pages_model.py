@@ -27,6 +27,7 @@ from links.books.wikis import ensure_wiki, parse_wiki
 from links.sorting import sort_link
 from links.store.schema import hosts, metadata, refs, urls
 from links.store.store import Store, open_store
+from tests.examples import examples
 
 KEEP = 10
 PAGE_IDS = st.integers(1, 4)
@@ -235,7 +236,7 @@ def test_pages_are_what_a_model_says() -> None:
             run_state_machine_as_test(
                 Books,
                 settings=settings(
-                    max_examples=25,
+                    max_examples=examples(25),
                     stateful_step_count=15,
                     deadline=None,
                     suppress_health_check=list(HealthCheck),

@@ -20,6 +20,7 @@ from links.locator import key_of, locate
 from links.states import State
 from links.store.schema import hosts, urls
 from links.store.store import Store
+from tests.examples import examples
 
 
 @pytest.mark.parametrize("length", [10, 8_192, 60_000])
@@ -159,7 +160,7 @@ PATHS = st.text(st.characters(min_codepoint=33, max_codepoint=0x2FFF, exclude_ca
 
 
 @settings(
-    max_examples=60,
+    max_examples=examples(60),
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )

@@ -15,6 +15,7 @@ from links.states import State
 from playback.front.readers import Readers, parse_networks
 from playback.front.registry.access import Access
 from playback.front.registry.forms import STAMP_S, Stamps
+from tests.examples import examples
 from tests.playback.registry.shelf import DEAD, FINE, Front, Given, Shelf, open_front
 
 HERE, THERE = ip_address("198.51.100.7"), ip_address("203.0.113.9")
@@ -318,7 +319,7 @@ VALUES = st.one_of(
 
 
 @settings(
-    max_examples=150,
+    max_examples=examples(150),
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )

@@ -15,6 +15,7 @@ from links.store.store import open_store
 from playback.front.registry.access import Access
 from playback.front.registry.openapi import description
 from playback.front.registry.throttle import Rate, Rates
+from tests.examples import examples
 from tests.playback.registry.shelf import Given, Shelf, open_front
 
 pytestmark = pytest.mark.slow  # servers of its own: seconds, not milliseconds
@@ -74,7 +75,7 @@ def test_the_application_does_as_described(
     """Whatever is asked, as described or not: codes, types, headers and bodies are those named."""
 
     @settings(
-        max_examples=25, derandomize=True, deadline=None, database=None,
+        max_examples=examples(25), derandomize=True, deadline=None, database=None,
         phases=(Phase.explicit, Phase.generate), suppress_health_check=list(HealthCheck),
     )  # fmt: skip
     @given(case=described[path][method.upper()].as_strategy(generation_mode=mode))

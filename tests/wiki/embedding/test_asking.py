@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from core.clock import SystemClock
 from core.errors import ConfigError
+from tests.examples import examples
 from tests.wiki.embedding.front import Front, answer_of
 from wiki.embedding.answers import Answer, read_answers
 from wiki.embedding.asking import HttpLookup, Manner, batches
@@ -229,7 +230,7 @@ JSON = st.recursive(
 )
 
 
-@settings(deadline=None, max_examples=120)
+@settings(deadline=None, max_examples=examples(120))
 @given(JSON)
 def test_whatever_a_front_says_is_read(document: Any) -> None:
     """And nothing but answers to what was asked comes of it."""

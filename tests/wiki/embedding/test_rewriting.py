@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tests.wiki.embedding.garbage import GARBAGE
 from wiki.embedding.addresses import Surroundings
 from wiki.embedding.answers import Answer, Show
@@ -290,7 +291,7 @@ PAGES = st.lists(st.one_of(st.sampled_from(GARBAGE), st.binary(max_size=6)), max
 )
 
 
-@settings(deadline=None, max_examples=250)
+@settings(deadline=None, max_examples=examples(250))
 @given(PAGES, st.sampled_from(Show), st.sampled_from(("copy", "queued", "none")))
 def test_nothing_but_insertions_is_made(data: bytes, show: Show, kind: str) -> None:
     """Without what was inserted the page is as it was, whatever it is."""
@@ -313,7 +314,7 @@ def _is_within(data: bytes, made: bytes) -> bool:
     return True
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=examples(150))
 @given(PAGES, st.sampled_from((Show.ALWAYS, Show.NEVER)))
 def test_marking_twice_changes_nothing(data: bytes, show: Show) -> None:
     """Links that are marked are seen to be."""
@@ -322,7 +323,7 @@ def test_marking_twice_changes_nothing(data: bytes, show: Show) -> None:
     assert mark(made, show) == made
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=examples(100))
 @given(PAGES)
 def test_taking_marks_back_leaves_pages_alone_that_have_none(data: bytes) -> None:
     """Only what has the exact form of an insertion is one."""

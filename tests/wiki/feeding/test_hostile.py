@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from links.books.feeds import feeds_of
 from links.store.store import Store
+from tests.examples import examples
 from tests.wiki.feeding.conftest import opened
 from tests.wiki.feeding.model import FACTS
 from tests.wiki.feeding.test_rounds import Modelled
@@ -82,9 +83,12 @@ def _follow(store: Store, hostile: list[WikiPage]) -> Modelled:
     return fed
 
 
+@pytest.mark.slow
 @given(st.lists(PAGES, min_size=1, max_size=3))
 @settings(
-    max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=examples(10),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 def test_no_page_keeps_another_from_being_read(
     tmp_path_factory: pytest.TempPathFactory, hostile: list[WikiPage]

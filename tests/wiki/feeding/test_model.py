@@ -22,6 +22,7 @@ from links.books.urls import urls_by_id
 from links.books.wikis import change_wiki, ensure_wiki, parse_wiki
 from links.store.schema import metadata, pages, refs, wanted
 from links.store.store import Store, open_store
+from tests.examples import examples
 from tests.wiki.feeding.conftest import Keeping, Ticking
 from tests.wiki.feeding.model import START, ModelWiki
 from wiki.feeding.criteria import criteria_of
@@ -225,7 +226,7 @@ def test_the_registry_ends_as_the_wiki_is() -> None:
         try:
             run_state_machine_as_test(
                 Feeding,
-                settings=settings(max_examples=25, stateful_step_count=20, deadline=None),
+                settings=settings(max_examples=examples(25), stateful_step_count=20, deadline=None),
             )
         finally:
             store.close()

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tests.wiki.wikitext.reading import read
 from tests.wiki.wikitext.writing_pages import garbage, pages
 from wiki.wikitext.citations import Citation, Span, Way
@@ -16,7 +17,7 @@ from wiki.wikitext.structure import Kind, Node, parse
 
 
 @given(st.one_of(pages, garbage))
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=examples(300))
 def test_what_is_read_stands_where_it_is_said_to(text: str) -> None:
     """Whatever the text: spans lie within each other and the text, and hold what they are said to."""
     for citation in read(text):
@@ -24,7 +25,7 @@ def test_what_is_read_stands_where_it_is_said_to(text: str) -> None:
 
 
 @given(st.one_of(pages, garbage), st.sampled_from(["en", "de"]))
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=examples(100))
 def test_reading_is_the_same_each_time_and_in_the_order_of_the_text(
     text: str, language: str
 ) -> None:
@@ -36,14 +37,14 @@ def test_reading_is_the_same_each_time_and_in_the_order_of_the_text(
 
 
 @given(st.one_of(pages, garbage))
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=examples(150))
 def test_the_tree_covers_the_text_in_order(text: str) -> None:
     """Nodes lie within what they belong to, and do not overlap."""
     cover(parse(text).children, 0, len(text))
 
 
 @given(pages)
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=examples(100))
 def test_a_text_is_read_the_same_behind_another(text: str) -> None:
     """Behind a paragraph that leaves nothing open, all that moves are the places."""
     before = "A [[b]] <ref>c</ref> {{d|e=f}}.\n\n"

@@ -5,6 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from mwparserfromhell.nodes import ExternalLink, Template
 
+from tests.examples import examples
 from tests.wiki.wikitext.reading import read
 from wiki.wikitext.citations import Way
 from wiki.wikitext.structure import Kind, Node, parse
@@ -41,7 +42,7 @@ _PAGES = st.lists(_PIECES, max_size=8).map("\n".join)
 
 
 @given(_PAGES)
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=examples(100))
 def test_both_see_the_same_templates_with_the_same_parameters(text: str) -> None:
     """Names, and values byte for byte."""
     theirs = sorted(
@@ -52,7 +53,7 @@ def test_both_see_the_same_templates_with_the_same_parameters(text: str) -> None
 
 
 @given(_PAGES)
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=examples(100))
 def test_both_see_the_same_links_in_brackets(text: str) -> None:
     """With their titles."""
     theirs = sorted(

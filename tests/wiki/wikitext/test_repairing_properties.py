@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from core.errors import BadUrlError
 from core.urls import identity_key
+from tests.examples import examples
 from tests.sites.articles import articles
 from tests.sites.docs import library
 from tests.wiki.wikitext.mending import OPTIONS, STAMP, address, read
@@ -196,7 +197,7 @@ def hold_once(text: str, rules: Rules, drawn: Drawn) -> Repaired:
     return done
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=examples(200))
 @given(PAGE, REMEDIES, st.sampled_from(["en", "de"]))
 def test_nothing_else_changes(text: str, drawn: Drawn, language: str) -> None:
     """Outside of what is told every byte stays, and the links are the same, in their order (B13).
@@ -206,7 +207,7 @@ def test_nothing_else_changes(text: str, drawn: Drawn, language: str) -> None:
     hold(text, rules_for(language), drawn)
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=examples(200))
 @given(LINES, REMEDIES, st.sampled_from(["en", "de"]))
 def test_once_is_enough(text: str, drawn: Drawn, language: str) -> None:
     """Repairing what is repaired changes nothing (B15)."""

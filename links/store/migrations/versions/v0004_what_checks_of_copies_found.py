@@ -56,7 +56,7 @@ def upgrade() -> None:
     op.create_index(
         "link_quality_blank",
         "link_quality",
-        ["standing", "score", "page_id", "level"],
+        [sa.text("(faults & 2)"), "standing", "score", "page_id", "level"],
         unique=False,
         sqlite_where=sa.text("(faults & 2) <> 0"),
         postgresql_where=sa.text("(faults & 2) <> 0"),
@@ -70,7 +70,7 @@ def upgrade() -> None:
     op.create_index(
         "link_quality_covered",
         "link_quality",
-        ["standing", "score", "page_id", "level"],
+        [sa.text("(faults & 32)"), "standing", "score", "page_id", "level"],
         unique=False,
         sqlite_where=sa.text("(faults & 32) <> 0"),
         postgresql_where=sa.text("(faults & 32) <> 0"),
@@ -78,7 +78,7 @@ def upgrade() -> None:
     op.create_index(
         "link_quality_damaged",
         "link_quality",
-        ["standing", "score", "page_id", "level"],
+        [sa.text("(faults & 256)"), "standing", "score", "page_id", "level"],
         unique=False,
         sqlite_where=sa.text("(faults & 256) <> 0"),
         postgresql_where=sa.text("(faults & 256) <> 0"),
@@ -92,7 +92,7 @@ def upgrade() -> None:
     op.create_index(
         "link_quality_layout",
         "link_quality",
-        ["standing", "score", "page_id", "level"],
+        [sa.text("(faults & 8)"), "standing", "score", "page_id", "level"],
         unique=False,
         sqlite_where=sa.text("(faults & 8) <> 0"),
         postgresql_where=sa.text("(faults & 8) <> 0"),
@@ -106,7 +106,7 @@ def upgrade() -> None:
     op.create_index(
         "link_quality_lost",
         "link_quality",
-        ["standing", "score", "page_id", "level"],
+        [sa.text("(faults & 4)"), "standing", "score", "page_id", "level"],
         unique=False,
         sqlite_where=sa.text("(faults & 4) <> 0"),
         postgresql_where=sa.text("(faults & 4) <> 0"),
@@ -114,7 +114,7 @@ def upgrade() -> None:
     op.create_index(
         "link_quality_not_shown",
         "link_quality",
-        ["standing", "score", "page_id", "level"],
+        [sa.text("(faults & 1)"), "standing", "score", "page_id", "level"],
         unique=False,
         sqlite_where=sa.text("(faults & 1) <> 0"),
         postgresql_where=sa.text("(faults & 1) <> 0"),
@@ -122,7 +122,7 @@ def upgrade() -> None:
     op.create_index(
         "link_quality_other",
         "link_quality",
-        ["standing", "score", "page_id", "level"],
+        [sa.text("(faults & 16)"), "standing", "score", "page_id", "level"],
         unique=False,
         sqlite_where=sa.text("(faults & 16) <> 0"),
         postgresql_where=sa.text("(faults & 16) <> 0"),
@@ -146,15 +146,21 @@ def upgrade() -> None:
     op.create_index(
         "link_quality_resources",
         "link_quality",
-        ["standing", "score", "page_id", "level"],
+        [sa.text("(faults & 128)"), "standing", "score", "page_id", "level"],
         unique=False,
         sqlite_where=sa.text("(faults & 128) <> 0"),
         postgresql_where=sa.text("(faults & 128) <> 0"),
     )
     op.create_index(
+        "link_quality_tally",
+        "link_quality",
+        ["standing", "page_class", "level", "faults", "review", "score"],
+        unique=False,
+    )
+    op.create_index(
         "link_quality_text",
         "link_quality",
-        ["standing", "score", "page_id", "level"],
+        [sa.text("(faults & 64)"), "standing", "score", "page_id", "level"],
         unique=False,
         sqlite_where=sa.text("(faults & 64) <> 0"),
         postgresql_where=sa.text("(faults & 64) <> 0"),

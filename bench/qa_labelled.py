@@ -1,0 +1,233 @@
+"""Which labelled pairs are called broken: ours, by pictures alone and with texts, beside pixels alone.
+
+The pairs are those of `tests/labelled`: pages of made and of real sites, changed in the real browser, of
+some forty kinds, each with its rule. A page that is doubtful counts as not broken. The baseline
+(`bench.pixel_only`) is what browsertrix scores; it is given the bound that suits the whole set best, and
+browsertrix's own besides. Cross-validated means: the bounds of our rules are fitted anew on all sites
+but some, and hold for those that were left out.
+"""
+
+import sys
+from pathlib import Path
+
+if not __package__:  # run as a file: its folder must not hide our packages
+    sys.path[0] = str(Path(__file__).resolve().parents[1])
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, fields, replace
+from itertools import islice
+
+from bench import report
+from bench.pixel_only import MODERATE, SEVERE, picture_match, text_match
+from core.quality import Verdict
+from render.compare.judging import BOUNDS, Bounds, judge
+from render.compare.pictures import PictureComparison, compare_pictures
+from render.compare.texts import TextComparison, compare_texts
+from tests.labelled.kinds import RULES, Kind
+from tests.labelled.pairs import Pair, read_pairs
+
+FOLDS = 5
+_FACTORS = (0.6, 0.8, 1.0, 1.25, 1.6)  # of each bound, when bounds are fitted anew
+_IN_A_HURRY = 5  # every so many-th pair is compared
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """A pair's figures; `pixels` and `letters` are the baseline's."""
+
+    site: str
+    kind: Kind
+    broken: bool
+    picture: PictureComparison
+    text: TextComparison
+    pixels: float
+    letters: float
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """How often broken was said and meant."""
+
+    rightly: int
+    wrongly: int
+    missed: int
+
+    @property
+    def precision(self) -> float:
+        """Share of those called broken that are."""
+        called = self.rightly + self.wrongly
+        return self.rightly / called if called else 1.0
+
+    @property
+    def recall(self) -> float:
+        """Share of those that are broken that are called so."""
+        broken = self.rightly + self.missed
+        return self.rightly / broken if broken else 1.0
+
+    @property
+    def middle(self) -> float:
+        """The harmonic mean of both."""
+        return 2 * self.rightly / max(2 * self.rightly + self.wrongly + self.missed, 1)
+
+
+def compare(pairs: Iterable[Pair]) -> tuple[list[Compared], float]:
+    """The figures of all, and CPU seconds that ours took."""
+    found, spent = [], 0.0
+    for pair in pairs:
+        began = time.process_time()
+        picture = compare_pictures(pair.seen, pair.shown)
+        text = compare_texts(pair.seen_text, pair.shown_text)
+        spent += time.process_time() - began
+        pixels = picture_match(pair.seen, pair.shown)
+        letters = text_match(pair.seen_text, pair.shown_text)
+        found.append(Compared(pair.site, pair.kind, pair.broken, picture, text, pixels, letters))
+    return found, spent
+
+
+def count(rows: Iterable[Compared], called: Callable[[Compared], bool]) -> Found:
+    """Hold what is called broken against what is."""
+    tally = Counter((called(row), row.broken) for row in rows)
+    return Found(tally[True, True], tally[True, False], tally[False, True])
+
+
+def by_pictures(bounds: Bounds = BOUNDS) -> Callable[[Compared], bool]:
+    """Ours, by pictures alone."""
+    return lambda row: judge(row.picture, bounds=bounds).verdict is Verdict.BROKEN
+
+
+def by_both(bounds: Bounds = BOUNDS) -> Callable[[Compared], bool]:
+    """Ours, by pictures and texts."""
+    return lambda row: judge(row.picture, row.text, bounds=bounds).verdict is Verdict.BROKEN
+
+
+def by_pixels(least: float) -> Callable[[Compared], bool]:
+    """The baseline, by pictures alone."""
+    return lambda row: row.pixels < least
+
+
+def by_pixels_and_letters(least: float, least_letters: float) -> Callable[[Compared], bool]:
+    """The baseline, by both."""
+    return lambda row: row.pixels < least or row.letters < least_letters
+
+
+def fitted(
+    rows: Sequence[Compared], called: Callable[[Bounds], Callable[[Compared], bool]]
+) -> Bounds:
+    """Bounds that suit the rows best, found from far too strict ones, a bound at a time."""
+    best = Bounds(**{each.name: getattr(BOUNDS, each.name) * 0.5 for each in fields(Bounds)})
+    best = replace(best, kept=BOUNDS.kept, parts=BOUNDS.parts, doubt=BOUNDS.doubt)
+    for _ in range(2):
+        for name in ("lost", "changed", "harm", "wall", "emptied"):
+            tried = [replace(best, **{name: getattr(BOUNDS, name) * factor}) for factor in _FACTORS]
+            scored = [(count(rows, called(each)).middle, each) for each in tried]
+            most = max(score for score, _ in scored)
+            fitting = [each for score, each in scored if score == most]
+            best = fitting[len(fitting) // 2]  # in the middle of the gap
+    return best
+
+
+def held_out(
+    rows: Sequence[Compared], called: Callable[[Bounds], Callable[[Compared], bool]]
+) -> Found:
+    """What bounds fitted on other sites say of each site."""
+    sites = sorted({row.site for row in rows})
+    tally: Counter[tuple[bool, bool]] = Counter()
+    for fold in range(FOLDS):
+        left_out = set(sites[fold::FOLDS])
+        bounds = fitted([row for row in rows if row.site not in left_out], called)
+        decide = called(bounds)
+        tally.update((decide(row), row.broken) for row in rows if row.site in left_out)
+    return Found(tally[True, True], tally[True, False], tally[False, True])
+
+
+def best_pixels(rows: Sequence[Compared]) -> tuple[float, Found]:
+    """The bound that suits the baseline best on the very pairs that it is measured on."""
+    bounds = sorted({row.pixels for row in rows} | {1.01})
+    scored = [(each, count(rows, by_pixels(each))) for each in bounds]
+    return max(scored, key=lambda each: each[1].middle)
+
+
+def best_pixels_and_letters(rows: Sequence[Compared]) -> tuple[float, float, Found]:
+    """The same with texts: of both bounds every two-hundredth part is tried."""
+    steps = [step / 50 for step in range(51)] + [0.99, 0.995, 0.999]
+    scored = [
+        (one, other, count(rows, by_pixels_and_letters(one, other)))
+        for one in steps
+        for other in steps
+    ]
+    return max(scored, key=lambda each: each[2].middle)
+
+
+def by_kind(rows: Sequence[Compared], pixels: float) -> list[tuple[str, ...]]:
+    """A row a kind: how often it was called broken, by whom."""
+    table: list[tuple[str, ...]] = [
+        ("kind", "label", "pairs", "ours, pictures", "with texts", "pixel-only")
+    ]
+    for kind in Kind:
+        some = [row for row in rows if row.kind is kind]
+        if some:
+            called = (by_pictures(), by_both(), by_pixels(pixels))
+            counts = [str(sum(map(decide, some))) for decide in called]
+            label = "broken" if RULES[kind].broken else "fine"
+            table.append((str(kind), label, str(len(some)), *counts))
+    return table
+
+
+def figures(*, quick: bool) -> dict[str, float]:
+    """Compare, and hold against the labels; tables are printed."""
+    pairs = read_pairs()
+    rows, spent = compare(islice(pairs, 0, None, _IN_A_HURRY) if quick else pairs)
+    pictures, both = count(rows, by_pictures()), count(rows, by_both())
+    pictures_out, both_out = held_out(rows, by_pictures), held_out(rows, by_both)
+    pixels, pixels_best = best_pixels(rows)
+    one, other, letters_best = best_pixels_and_letters(rows)
+    broken = sum(row.broken for row in rows)
+    sites = len({row.site for row in rows})
+    print(f"{len(rows)} pairs of {sites} sites, {broken} broken; called broken:\n")
+    report.table(by_kind(rows, pixels))
+    print()
+    lines = {
+        "ours, pictures alone": pictures,
+        "ours, pictures and texts": both,
+        "ours, pictures, sites held out": pictures_out,
+        "ours, both, sites held out": both_out,
+        f"pixel-only, its best bound {pixels:.3f}": pixels_best,
+        f"pixel-only below {SEVERE}": count(rows, by_pixels(SEVERE)),
+        f"pixel-only below {MODERATE}": count(rows, by_pixels(MODERATE)),
+        f"pixels and edit distance, best {one:.2f}, {other:.2f}": letters_best,
+    }
+    head = ("judge", "precision", "recall", "rightly", "wrongly", "missed")
+    report.table(
+        [head]
+        + [
+            (
+                name,
+                f"{f.precision:.3f}",
+                f"{f.recall:.3f}",
+                *map(str, (f.rightly, f.wrongly, f.missed)),
+            )
+            for name, f in lines.items()
+        ]
+    )
+    return {
+        "precision": both.precision,
+        "recall": both.recall,
+        "pictures_precision": pictures.precision,
+        "pictures_recall": pictures.recall,
+        "held_out_precision": both_out.precision,
+        "held_out_recall": both_out.recall,
+        "pictures_held_out_precision": pictures_out.precision,
+        "pictures_held_out_recall": pictures_out.recall,
+        "pixel_precision": pixels_best.precision,
+        "pixel_recall": pixels_best.recall,
+        "pixel_text_precision": letters_best.precision,
+        "pixel_text_recall": letters_best.recall,
+        "labelled_pairs": float(len(rows)),
+        "labelled_ms": spent / len(rows) * 1_000,
+    }
+
+
+if __name__ == "__main__":
+    report.figures("qa_labelled", figures(quick=report.arguments(__doc__ or "").quick))

@@ -1,0 +1,18 @@
+"""How many examples a property is tried with: all of them in the suite, few in `make check`."""
+
+from hypothesis import settings
+
+BRIEF = "brief"
+_BRIEF_EXAMPLES = 10
+
+
+def register() -> None:
+    """Make known the profile that `make check` names: the same properties, fewer examples each."""
+    settings.register_profile(BRIEF, settings.get_profile("default"), max_examples=_BRIEF_EXAMPLES)
+
+
+def examples(count: int) -> int:
+    """The number for ``@settings(max_examples=…)``: `count`, or few when the profile says so."""
+    if settings.get_current_profile_name() == BRIEF:
+        return min(count, _BRIEF_EXAMPLES)
+    return count

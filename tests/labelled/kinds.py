@@ -1,0 +1,117 @@
+"""What may be between a page as it was seen and as it is shown, and whether that is broken.
+
+The one question: would somebody who opens the copy, to read what is cited there, be shown what the
+visitor saw? What a site changes from one visit to the next by itself is no fault of the copy; what
+carries the page's matter and is gone, hidden or another is.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Kind(StrEnum):
+    """What happened to the page in between."""
+
+    IDENTICAL = "identical"
+    BANNER = "banner"
+    STRIP = "strip"
+    LINE = "line"
+    NUDGED = "nudged"
+    WIDER = "wider"
+    ADS = "ads"
+    ADS_GONE = "ads-gone"
+    CAROUSEL = "carousel"
+    DATES = "dates"
+    RECOMMENDED = "recommended"
+    REENCODED = "reencoded"
+    FRAME = "frame"
+    RASTERISED = "rasterised"
+    ICON = "icon"
+    GLYPHS = "glyphs"
+    LONGER = "longer"
+    HOVERED = "hovered"
+    AVATAR = "avatar"
+    HERO = "hero"
+    HERO_GONE = "hero-gone"
+    IMAGES = "images"
+    IMAGES_GONE = "images-gone"
+    HALF_GALLERY = "half-gallery"
+    UNSTYLED = "unstyled"
+    LAYOUT = "layout"
+    BLANK = "blank"
+    SENTENCE = "sentence"
+    SHELL = "shell"
+    CHALLENGE = "challenge"
+    OTHER_PAGE = "other-page"
+    OTHER_SITE = "other-site"
+    NOT_FOUND = "not-found"
+    LANGUAGE = "language"
+    CONSENT = "consent"
+    CONSENT_PAGE = "consent-page"
+    LETTER = "letter"
+    LOGIN = "login"
+    PAYWALL = "paywall"
+    CUT = "cut"
+    MOJIBAKE = "mojibake"
+    UNSEEN_TEXT = "unseen-text"
+    CANVAS = "canvas"
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """How a kind is judged: broken or not, and why, as a sentence."""
+
+    broken: bool
+    why: str
+
+
+_GOOD = {
+    Kind.IDENTICAL: "Nothing differs.",
+    Kind.BANNER: "A banner of 40 to 120 px stands above the page; all of the page is below it.",
+    Kind.STRIP: "A strip of less than a sixth of the window lies at its lower edge.",
+    Kind.LINE: "A line of text more, and what follows stands lower.",
+    Kind.NUDGED: "All is there, a few pixels lower or further right.",
+    Kind.WIDER: "The page is some pixels narrower, as by a scroll bar; lines may break elsewhere.",
+    Kind.ADS: "Other advertisements in the same places.",
+    Kind.ADS_GONE: "No advertisement comes; their places are empty.",
+    Kind.CAROUSEL: "The carousel shows another of its slides.",
+    Kind.DATES: "Dates and counters have gone on.",
+    Kind.RECOMMENDED: "Other pages are recommended at the side.",
+    Kind.REENCODED: "Pictures were packed again, with the loss that comes of it.",
+    Kind.FRAME: "A film or an animation is at another moment.",
+    Kind.RASTERISED: "Letters are drawn with other edges, at the same places.",
+    Kind.ICON: "A sign of some 24 px does not come.",
+    Kind.GLYPHS: "Signs that a font would have brought are empty boxes.",
+    Kind.LONGER: "More of the same follows at the end.",
+    Kind.HOVERED: "The pointer or the caret is elsewhere: a link is underlined, a field framed.",
+    Kind.AVATAR: "Portraits of those who write are missing; what they wrote is there.",
+}
+_BROKEN = {
+    Kind.HERO: "The picture that the page is about does not come; its place is empty.",
+    Kind.HERO_GONE: "The same, and its place has closed.",
+    Kind.IMAGES: "No photograph of the page comes; their places are empty.",
+    Kind.IMAGES_GONE: "The same, and their places have closed.",
+    Kind.HALF_GALLERY: "Every second picture of a gallery is missing.",
+    Kind.UNSTYLED: "No style sheet comes.",
+    Kind.LAYOUT: "The style sheet that places things is missing; colours are there.",
+    Kind.BLANK: "Nothing but the ground.",
+    Kind.SENTENCE: "An error's sentence or two on a ground of one colour.",
+    Kind.SHELL: "Head and foot of the site are there; what the page is there for never came.",
+    Kind.CHALLENGE: "A check for robots stands where the page was.",
+    Kind.OTHER_PAGE: "Another page of the same site, in the same design.",
+    Kind.OTHER_SITE: "A page of another site.",
+    Kind.NOT_FOUND: "The site's own page for what it has not.",
+    Kind.LANGUAGE: "The same page in another language.",
+    Kind.CONSENT: "A question for consent lies over the dimmed page.",
+    Kind.CONSENT_PAGE: "A question for consent stands instead of the page.",
+    Kind.LETTER: "An invitation to a newsletter lies over the middle of the page.",
+    Kind.LOGIN: "A form to log in stands where the page's matter was.",
+    Kind.PAYWALL: "After the first lines a box asks for money.",
+    Kind.CUT: "The second half of the page is missing.",
+    Kind.MOJIBAKE: "Letters that are not of the Latin alphabet are others: it was decoded wrongly.",
+    Kind.UNSEEN_TEXT: "Text is not drawn, as while a font never comes.",
+    Kind.CANVAS: "What was drawn on the canvas is not there: the map, the document.",
+}
+RULES = {kind: Rule(broken=False, why=why) for kind, why in _GOOD.items()} | {
+    kind: Rule(broken=True, why=why) for kind, why in _BROKEN.items()
+}
