@@ -539,3 +539,15 @@ def test_a_hundred_thousand_results_are_listed_by_place(hall: Hall, front: Front
     assert "100,000" in first.text
     assert f"/quality/{count // 2 - 1:032x}/images" in one.text
     assert f"/quality/{count // 2 + 1:032x}/images" in one.text
+
+
+def test_without_a_setting_nobody_is_a_reviewer(hall: Hall) -> None:
+    """An empty word is no token, whichever way it is said."""
+    page_id = hall.check(f"{SITE}/p")
+    root = hall.builder.layout.root.parent
+    with open_front(root, Given(hall.store), quality=Quality(hall.builder.layout)) as front:
+        for said in ("Bearer ", "Bearer", "Basic eDo=", "Basic Og==", ""):
+            answer = front.get(f"/quality/{page_id}/images", Authorization=said)
+            assert "data-marks" not in answer.text
+            assert "weboid serve --reviewers" in answer.text
+            assert front.get("/quality/sign-in", Authorization=said).status_code == 403
