@@ -145,7 +145,7 @@ def _score(text: str) -> float | None:
     if _SCORE.fullmatch(text):
         value = float(text[:-1]) / 100 if text.endswith("%") else float(text)
     if value > 1:
-        raise InputError(noop("A score is a number from 0 to 1, or a share like 85%."))
+        raise InputError(noop("A score is a number from 0 to 1, or so many per cent."))
     return value
 
 

@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+import sqlite3
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
@@ -9,12 +10,15 @@ from pathlib import Path
 from typing import Any
 
 from PIL import Image, ImageDraw
+from sqlalchemy import insert
 
 from core.classes import PageClass
 from core.quality import Check, Fault, Verdict, picture_name
-from core.timestamps import warc_date
+from core.replay_keys import replay_key
+from core.timestamps import milliseconds, timestamp14, warc_date
 from links.books.quality import CheckedPage, checks_of, keep_checks
-from links.locator import locate
+from links.locator import key_of, locate
+from links.store.schema import quality
 from links.store.store import Store, open_store
 from playback.front.quality.rights import Reviewers
 from playback.front.quality.site import Quality
@@ -107,8 +111,35 @@ def open_hall(root: Path) -> Iterator[Hall]:
 def open_desk(hall: Hall, **more: Any) -> Iterator[Front]:
     """The front that shows it, called without a socket, to a reviewer."""
     networks = parse_networks([REVIEWER])
-    quality = Quality(hall.builder.layout, Reviewers(networks=networks, token=TOKEN))
+    shown = Quality(hall.builder.layout, Reviewers(networks=networks, token=TOKEN))
     root = hall.builder.layout.root.parent
     more = {"peer": REVIEWER, **more}
-    with open_front(root, Given(hall.store), quality=quality, **more) as front:
+    with open_front(root, Given(hall.store), quality=shown, **more) as front:
         yield front
+
+
+def fill_up(hall: Hall, count: int) -> None:
+    """So many pages and their checks, written as rows at once; the score is the number's share."""
+    at_ms = milliseconds(NOW)
+    numbers = range(count)
+    url = "https://host{}.example/{:06}".format
+    with hall.store.writing() as connection:
+        rows = [
+            {
+                "page_id": f"{n:032x}", "level": "images", "url": url(n % 97, n), "page_class": "ok",
+                "url_key": key_of(url(n % 97, n)), "host": f"host{n % 97}.example", "captured_ms": at_ms,
+                "checked_ms": at_ms, "engine": "e1", "verdict": 0, "standing": 0, "score": n / count,
+                "changed_ms": at_ms,
+            }
+            for n in numbers
+        ]  # fmt: skip
+        connection.execute(insert(quality), rows)
+    with contextlib.closing(sqlite3.connect(hall.builder.layout.captures_db)) as index, index:
+        index.executemany(
+            "INSERT INTO pages VALUES (?,?,?,?,?,?,'complete','',200,'text/html','',3,1,1.5,'ok',0.9,'')",
+            (
+                (f"{n:032x}", address, replay_key(address), timestamp14(NOW), at_ms, address)
+                for n in numbers
+                for address in [url(n % 97, n)]
+            ),
+        )

@@ -34,6 +34,7 @@ from tests.playback.quality.hall import (
     STRANGER,
     TOKEN,
     Hall,
+    fill_up,
     open_desk,
     open_hall,
     webp,
@@ -517,3 +518,36 @@ def test_it_is_said_in_german(hall: Hall, front: Front) -> None:
     assert "Güte der Kopien" in page
     assert 'href="/de/quality/' in page
     assert json.dumps("x")
+
+
+@pytest.mark.slow
+def test_a_hundred_thousand_results_are_listed_by_place(hall: Hall, front: Front) -> None:
+    """The middle and the end are as near as the beginning; a host's are found among all."""
+    count = 100_000
+    fill_up(hall, count)
+    first = front.get("/quality")
+    middle = front.get(f"/quality?after=0:0.5:{count // 2:032x}:images")
+    last = front.get(f"/quality?after=0:0.99998:{count - 2:032x}:images")
+    of_host = front.get("/quality?host=host5.example")
+    one = front.get(f"/quality/{count // 2:032x}/images")
+
+    assert urls(first)[0].endswith("/000000")
+    assert [url[-6:] for url in urls(middle)] == [f"{n:06}" for n in range(50_001, 50_051)]
+    assert [url[-6:] for url in urls(last)] == ["099999"]
+    assert 'rel="next"' not in last.text
+    assert [int(url[-6:]) for url in urls(of_host)] == list(range(5, 5 + 50 * 97, 97))
+    assert "100,000" in first.text
+    assert f"/quality/{count // 2 - 1:032x}/images" in one.text
+    assert f"/quality/{count // 2 + 1:032x}/images" in one.text
+
+
+def test_without_a_setting_nobody_is_a_reviewer(hall: Hall) -> None:
+    """An empty word is no token, whichever way it is said."""
+    page_id = hall.check(f"{SITE}/p")
+    root = hall.builder.layout.root.parent
+    with open_front(root, Given(hall.store), quality=Quality(hall.builder.layout)) as front:
+        for said in ("Bearer ", "Bearer", "Basic eDo=", "Basic Og==", ""):
+            answer = front.get(f"/quality/{page_id}/images", Authorization=said)
+            assert "data-marks" not in answer.text
+            assert "weboid serve --reviewers" in answer.text
+            assert front.get("/quality/sign-in", Authorization=said).status_code == 403
