@@ -41,7 +41,7 @@ check:  ## everything that needs neither browser nor network: style, types, cont
 	@.venv/bin/mypy .
 	@.venv/bin/lint-imports
 	@.venv/bin/codespell $(SOURCES) docs Makefile
-	@$(PYTHON) -m pytest -q $(SIDE_BY_SIDE) -m "$(FAST)"
+	@$(PYTHON) -m pytest -q $(SIDE_BY_SIDE) -m "$(FAST)" --hypothesis-profile brief
 
 format:  ## put the code in order
 	@scripts/setup dev

@@ -13,13 +13,14 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 from core.errors import TransientError
-from core.index_schema import KEY_CHARACTERS
+from core.index_schema import KEY_CHARACTERS, SCHEMA_VERSION
 from core.index_url import parse_index_url
 from core.layout import Layout
 
 _BUSY_TIMEOUT_S = 2.0
 _MOST_IDLE = 4
 _Identity = tuple[int, int] | None
+OTHER_VERSION = f"is of another version than {SCHEMA_VERSION}: run `weboid index rebuild`."
 INDEX_URL = "WEBOID_DATABASE"  # the environment variable that tells replay the index
 
 
@@ -257,12 +258,16 @@ def _open(path: Path, *, one_thread: bool = True) -> sqlite3.Connection | None:
         tables = connection.execute(
             "SELECT count(*) FROM sqlite_master WHERE name IN ('captures', 'pages')"
         ).fetchone()[0]
+        (version,) = connection.execute("PRAGMA user_version").fetchone()
     except sqlite3.Error as error:
         connection.close()
         raise TransientError(f"The captures index cannot be read: {error}.") from error
     if tables != 2:  # its writer has created the file, not yet the schema
         connection.close()
         return None
+    if version not in (0, SCHEMA_VERSION):
+        connection.close()
+        raise TransientError(f"The captures index {OTHER_VERSION}")
     return connection
 
 

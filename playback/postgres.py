@@ -22,7 +22,7 @@ from psycopg.rows import dict_row
 from core.errors import TransientError
 from core.index_schema import KEY_CHARACTERS
 from core.index_url import IndexAddress
-from playback.database import ASKED
+from playback.database import ASKED, OTHER_VERSION
 
 MOST_CONNECTIONS = 16
 ANSWER_LIMIT_S = 10.0
@@ -36,6 +36,8 @@ _OPTIONS = {
     "tcp_user_timeout": "10000",
 }
 _SESSION = f"-c default_transaction_read_only=on -c statement_timeout={ANSWER_LIMIT_S:.0f}s"
+# A table is missing among those that are there.
+_IS_OLDER = "SELECT 1 WHERE to_regclass('pages') IS NOT NULL AND to_regclass('qualities') IS NULL"
 _NAMES = re.compile(r"'[^']*'|:([a-z_]\w*)")
 _Connection = psycopg.Connection[dict[str, Any]]
 
@@ -133,6 +135,11 @@ class PostgresDatabase:
         try:
             found = connection.execute(translated(query), storable(values)).fetchall()
         except errors.UndefinedTable:
+            if connection.execute(_IS_OLDER).fetchall():
+                connection.close()
+                raise TransientError(
+                    f"The captures index at {self._address} {OTHER_VERSION}"
+                ) from None
             found = []  # its writers have not come yet
         except BaseException:
             connection.close()

@@ -15,6 +15,7 @@ _COMMANDS = {
     "archive": "crawler.cli.archive",
     "cache": "crawler.cli.cache",
     "crawl": "crawler.cli.crawl",
+    "diff": "crawler.cli.diff",
     "doctor": "crawler.cli.doctor",
     "embed": "crawler.cli.embed.group",
     "enqueue": "crawler.cli.enqueue",

@@ -225,11 +225,18 @@ class Checker:
         parts = None
         if kept.manifest is not None:
             parts = compare_resources(
-                map(part_seen, kept.manifest.resources),
+                self._parts_seen(kept.manifest),
                 self._parts_shown(seen),
                 level=self._playback.level,
             )
         return picture, text, parts
+
+    def _parts_seen(self, manifest: PageInfo) -> list[Part]:
+        """What the page asked for, but for what was taken down since: that is not missed."""
+        is_hidden = self._playback.is_hidden
+        return [
+            part_seen(each) for each in manifest.resources if not is_hidden(each.url, each.digest)
+        ]
 
     def _parts_shown(self, seen: Look) -> list[Part]:
         """What the copy asked for, by the URLs of the page."""

@@ -205,7 +205,8 @@ def _wanted(page: PageInfo, rows: Iterable[HeldRow]) -> Iterator[_Wanted]:
     }
     for kind in page.artifacts:
         with suppress(ValueError):  # of a version that knows more kinds
-            yield _Wanted(there.get(ArtifactKind(kind), f"urn:{kind}:{page.url}"))
+            made = ArtifactKind(kind)
+            yield _Wanted(there.get(made, f"urn:{kind}:{page.url}"))
     kept = [each for each in page.resources if each.kept in _KEPT]
     rank = {kind: place for place, kind in enumerate(_FIRST)}
     kept.sort(key=lambda each: rank.get(each.resource_type, len(_FIRST)))

@@ -71,6 +71,14 @@ class Playback(Protocol):
         """
         ...
 
+    def is_hidden(self, url: str, digest: str) -> bool:
+        """Whether a part was taken down, or is held back. From any thread.
+
+        Raises:
+            TransientError: the decisions cannot be read.
+        """
+        ...
+
     def original(self, url: str) -> str | None:
         """The archived URL that an address of playback stands for; None when it stands for none."""
         ...

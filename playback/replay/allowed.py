@@ -11,7 +11,7 @@ from types import MappingProxyType
 from playback.decisions.levels import Level
 
 # Part of every ETag, cache key and score: raise it when any rule of the sanitiser changes.
-SANITISER_VERSION = 4
+SANITISER_VERSION = 5
 
 Attributes = Mapping[str, frozenset[str]]
 
@@ -88,16 +88,18 @@ _HTML_ATTRIBUTES: Attributes = {
         "class id title lang dir style align valign bgcolor color width height hidden role"
     ),
     "a": _words("href name"),
-    "button": _words("value"),
+    # Names of controls are what style sheets find them by; nothing is ever sent under them.
+    "button": _words("value name"),
     "col": _words("span"),
     "colgroup": _words("span"),
     "data": _words("value"),
     "del": _words("datetime"),
     "details": _words("open name"),
     "dialog": _words("open"),
+    "fieldset": _words("name"),
     "font": _words("face size"),
     "hr": _words("size noshade"),
-    "input": _words("value checked placeholder size"),
+    "input": _words("value checked placeholder size name"),
     "ins": _words("datetime"),
     "label": _words("for"),
     "li": _words("value type"),
@@ -106,10 +108,10 @@ _HTML_ATTRIBUTES: Attributes = {
     "optgroup": _words("label"),
     "option": _words("selected label"),
     "progress": _words("value max"),
-    "select": _words("size multiple"),
+    "select": _words("size multiple name"),
     "table": _words("border cellpadding cellspacing rules frame summary"),
     "td": _CELL,
-    "textarea": _words("rows cols placeholder"),
+    "textarea": _words("rows cols placeholder name"),
     "th": _CELL | {"scope"},
     "time": _words("datetime"),
     "ul": _words("type"),

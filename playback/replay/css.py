@@ -15,6 +15,7 @@ import tinycss2
 from tinycss2.ast import AtKeywordToken, FunctionBlock, ParseError, URLToken
 from tinycss2.bytes import decode_stylesheet_bytes
 
+from playback.replay.css_controls import rewrite_states
 from playback.replay.css_fonts import write_font_face
 from playback.replay.css_quick import URL, Declaration, plain_declarations, plain_rule, split_rules
 from playback.replay.css_tokens import (
@@ -75,6 +76,7 @@ _FUNCTIONS = frozenset(
 # Rules that hold rules; what stands before their block is passed on, since it can fetch nothing.
 _GROUP_RULES = frozenset({"media", "supports", "layer", "container", "keyframes", "scope"})
 _VENDOR = re.compile(r"^-(?:webkit|moz|ms|o)-")
+_OF_LAYERS = {"ident", "literal", "whitespace", "comment"}  # names, full stops, commas
 _IMAGE_SET = {"image-set", "-webkit-image-set"}
 # Rules of descriptors, none of which may name a URL.
 _DESCRIPTORS = {
@@ -112,7 +114,7 @@ def filter_style(text: str, rewriter: Rewriter) -> str:
         else:
             parse()
             block = _write_plain(plain[1], rewriter)
-            written.append(f"{plain[0]}{{{block}}}" if block else "")
+            written.append(f"{rewrite_states(plain[0])}{{{block}}}" if block else "")
     parse()
     return "\n".join(rules for rules in written if rules)
 
@@ -167,8 +169,9 @@ def _write_rule(rule: Any, rewriter: Rewriter, depth: int) -> str:
     if keyword and _VENDOR.sub("", keyword) not in _GROUP_RULES:
         return ""
     block = _write_block(rule.content, rewriter, depth)
-    name = f"@{keyword}" if keyword else ""
-    return f"{name}{serialise(rule.prelude)}{{{block}}}" if block else ""
+    prelude = serialise(rule.prelude)
+    before = f"@{keyword}{prelude}" if keyword else rewrite_states(prelude)
+    return f"{before}{{{block}}}" if block else ""
 
 
 def _is_unfit(tokens: Iterable[Any], depth: int) -> bool:
@@ -207,7 +210,9 @@ def _write_plain_rule(rule: Any, keyword: str, rewriter: Rewriter) -> str:
         return write_font_face(rule, rewriter) if rewriter.has_fonts else ""
     if rule.content is not None:
         return _write_descriptors(rule, keyword)
-    return f"@layer{serialise(rule.prelude)};" if keyword == "layer" else ""
+    if keyword != "layer" or any(token.type not in _OF_LAYERS for token in rule.prelude):
+        return ""
+    return f"@layer{serialise(rule.prelude)};"
 
 
 def _write_descriptors(rule: Any, keyword: str) -> str:

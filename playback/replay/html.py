@@ -17,6 +17,7 @@ from playback.decisions.levels import DEFAULT_LEVEL, Level
 from playback.replay.allowed import BLOCKS, GONE, Allowed, allowed
 from playback.replay.allowed import SANITISER_VERSION as SANITISER_VERSION
 from playback.replay.css import filter_declarations, filter_style, safe_media
+from playback.replay.css_controls import WAS_DISABLED
 from playback.replay.picturing import picture_address
 from playback.replay.rewriting import Rewriter
 from playback.replay.scan import Attributes, Frame, Scan, Sheet, scan_document
@@ -54,7 +55,7 @@ _NO_IMAGES = (
 # In a layer, so that any rule of the page wins: disabled controls keep their colours.
 _BASE_STYLE = (
     "@layer weboid{:disabled{color:fieldtext;opacity:1}button:disabled{color:buttontext}"
-    "input:disabled,textarea:disabled{background-color:field}img{overflow:hidden}}"
+    "input:disabled,textarea:disabled{background-color:field}img{overflow:clip}}"
 )
 
 
@@ -145,6 +146,8 @@ class _Kept:
             return made
         if name == "data-weboid-host":  # by which rules of a shadow tree find it
             return value if value.isdecimal() else None
+        if name == WAS_DISABLED:
+            return ""
         return None if name.startswith("data-weboid-") else value
 
     def _judge(self, name: str, value: str) -> str | None:

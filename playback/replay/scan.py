@@ -13,12 +13,13 @@ from hashlib import sha256
 from html import escape, unescape
 from urllib.parse import unquote
 
+from playback.replay.css_controls import CONTROLS, WAS_DISABLED
 from playback.replay.drawings import Drawings, words_of
 from playback.replay.rewriting import Rewriter
 
 _TAG = re.compile(
     r"<(?:(!--)|(/?)(html|head|body|title|style|link|base|meta|script|textarea|noscript|template"
-    r"|img|video|a|area|iframe|frame|object|embed|input|math|svg|form)(?=[\s/>]))",
+    r"|img|video|a|area|iframe|frame|object|embed|input|button|select|fieldset|math|svg|form)(?=[\s/>]))",
     re.IGNORECASE,
 )
 _ATTRIBUTE = re.compile(
@@ -133,7 +134,7 @@ class _Scanner:
             return self._end_tag(tag, name)
         attributes, end = _attributes(self._text, tag.end())
         if name in _RAW_TEXT_ENDS:
-            return self._raw_text(name, attributes, tag.start(), end)
+            return self._raw_text(name, attributes, end)
         if name in {"html", "body"}:
             mine = self._scan.html_attributes if name == "html" else self._scan.body_attributes
             for key, value in attributes.items():
@@ -190,7 +191,7 @@ class _Scanner:
         """True inside a template that is no shadow tree: nothing in it is seen."""
         return not all(self._templates)
 
-    def _raw_text(self, name: str, attributes: Attributes, start: int, end: int) -> int:
+    def _raw_text(self, name: str, attributes: Attributes, end: int) -> int:
         if name == "noscript" and not self._was_scripted:
             return end  # only its tags go
         closing = _RAW_TEXT_ENDS[name].search(self._text, end)
@@ -202,7 +203,7 @@ class _Scanner:
         elif name == "style":
             self._add_sheet(Sheet(attributes.get("media", ""), text=inside))
         elif name == "textarea":
-            self._parts.append(self._text[start:close_end])
+            self._parts.append(_control(name, attributes) + self._text[end:close_end])
         return close_end
 
     def _head_element(self, name: str, attributes: Attributes) -> None:
@@ -232,6 +233,9 @@ class _Scanner:
     def _body_element(self, name: str, attributes: Attributes) -> str:
         if name == "form":
             return _start_tag(_STAND_INS[name], attributes)
+        if name in CONTROLS:
+            is_image = name == "input" and attributes.get("type", "").strip().lower() == "image"
+            return self._image(attributes) if is_image else _control(name, attributes)
         if name in {"a", "area"}:
             stays = self._rewriter.fragment(attributes.get("href", "")) is not None
             attributes["target"] = "_self" if stays else "_top"
@@ -240,9 +244,6 @@ class _Scanner:
             loaded = attributes.get("data-weboid-src") or attributes.get("src")
             attributes["src"] = loaded or _first_candidate(attributes.get("srcset", ""))
             return self._image(attributes)
-        if name == "input":
-            is_image = attributes.get("type", "").strip().lower() == "image"
-            return self._image(attributes) if is_image else _start_tag("input", attributes)
         if name in {"iframe", "frame", "object", "embed"}:
             return self._embedded(name, attributes)
         # A video stands as its poster; the element itself goes with all that is in it.
@@ -297,6 +298,11 @@ def _attributes(text: str, at: int) -> tuple[Attributes, int]:
             value = match[2] or match[3] or match[4] or ""
             found.setdefault(match[1].lower(), unescape(value) if "&" in value else value)
     return found, text.find(">", at) + 1 or len(text)
+
+
+def _control(name: str, attributes: Attributes) -> str:
+    """A control, which bears in the copy whether it was disabled then."""
+    return _start_tag(name, attributes | ({WAS_DISABLED: ""} if "disabled" in attributes else {}))
 
 
 def _start_tag(name: str, attributes: Attributes) -> str:

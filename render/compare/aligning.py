@@ -17,6 +17,7 @@ from render.compare.paths import Places, find_moves
 from render.compare.sheets import TILE_PX, Floats, Rows, Sheet
 
 STRIP_TILES = 10
+_MOST_PARTS = 500  # of a strip that are put in order; with more there is none
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +29,6 @@ class Alignment:
         free: for each strip and row of the shown picture, whether no row of the seen one claims it.
         bounds: left edges of the strips in pixels, and the right edge of the last.
         moved: share of the rows that stand elsewhere.
-        in_place: every row stands where it stood.
     """
 
     rows: Places
@@ -36,7 +36,6 @@ class Alignment:
     bounds: tuple[int, ...]
 
     moved: float
-    in_place: bool
 
 
 def align(seen: Sheet, shown: Sheet) -> Alignment:
@@ -64,7 +63,30 @@ def _claimed(moves: Places, fits: Floats, height: int) -> Places:
     owner = np.full(height, -1, np.int32)
     owner[rows[order]] = order
     rows[(rows >= 0) & (owner[rows] != own)] = -1
-    return rows
+    return _ordered(rows)
+
+
+def _ordered(rows: Places) -> Places:
+    """The rows without those that would change the order: what is kept is the most that can be."""
+    parts = _runs(rows)
+    if len(parts) > _MOST_PARTS:
+        return rows
+    sources = np.array([source for _, _, source in parts])
+    lengths = np.array([end - first for first, end, _ in parts])
+    most = lengths.copy()
+    before = np.full(len(parts), -1)
+    for at in range(1, len(parts)):
+        fits = np.where(sources[:at] + lengths[:at] <= sources[at], most[:at], 0)
+        best = int(fits.argmax())
+        if fits[best]:
+            most[at], before[at] = most[at] + fits[best], best
+    kept = np.full_like(rows, -1)
+    at = int(most.argmax()) if parts else -1
+    while at >= 0:
+        first, end, _ = parts[at]
+        kept[first:end] = rows[first:end]
+        at = int(before[at])
+    return kept
 
 
 def _settled(rows: Places, height: int, edges: tuple[int, ...]) -> Alignment:
@@ -80,7 +102,7 @@ def _settled(rows: Places, height: int, edges: tuple[int, ...]) -> Alignment:
             free[strip, start : start + count] = False
     elsewhere = rows != np.arange(rows.shape[1], dtype=np.int32)
     moved = float((elsewhere & (rows >= 0)).mean())
-    return Alignment(rows, free, edges, moved, in_place=not elsewhere.any())
+    return Alignment(rows, free, edges, moved)
 
 
 def _gaps(rows: Places) -> list[tuple[int, int]]:
@@ -92,13 +114,15 @@ def _gaps(rows: Places) -> list[tuple[int, int]]:
 
 def aligned(shown: Sheet, alignment: Alignment, first: int, end: int) -> Rows:
     """What is shown for some rows of the seen picture; ground where there is nothing for them."""
-    if alignment.in_place and end <= min(alignment.rows.shape[1], shown.height):
-        return shown.rows.part(first, end)
+    places = alignment.rows[:, first:end]
+    start = int(places[0, 0]) if places.size else -1
+    together = np.arange(start, start + end - first)
+    if start >= 0 and places.shape[1] == len(together) and (places == together).all():
+        return shown.rows.part(start, start + len(together))
     made = shown.rows.blank(end - first, shown.ground)
-    for strip, every in enumerate(alignment.rows):
-        left, right = alignment.bounds[strip], alignment.bounds[strip + 1]
-        part = slice(left, right)
-        for begin, stop, source in _runs(every[first:end]):
+    for strip, rows in enumerate(places):
+        part = slice(alignment.bounds[strip], alignment.bounds[strip + 1])
+        for begin, stop, source in _runs(rows):
             there = slice(source, source + stop - begin)
             made.grey[begin:stop, part] = shown.rows.grey[there, part]
             made.pixels[begin:stop, part] = shown.rows.pixels[there, part]

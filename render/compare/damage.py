@@ -25,6 +25,7 @@ _FEW_MISSED = 0.02  # share of a tile's pixels: a cursor, an edge
 _MANY_MISSED = 0.12
 _UNLIKE, _LIKE = 0.40, 0.75  # structural similarity: below nothing is alike, above it is noise
 _UNLIKE_BESIDE, _LIKE_BESIDE = 0.60, 0.85  # of many places tried one fits a little
+_BETTER = 0.05
 _FLAT_NEAR, _FLAT_FAR = 10, 40  # of 255: between colours of flat tiles
 _DIMMED_FOLLOWS = 0.9
 _DIMMED_SPREAD = 0.85
@@ -69,7 +70,9 @@ def judge_tiles(tiles: Tiles, seen: Sheet, shown: Sheet, beside: Floats | None =
     weight_seen, weight_shown = (_weights(drawn[at], filled[at]) for at in (0, 1))
     likeness = _likeness(tiles, drawn)
     if beside is not None:
-        likeness = np.maximum(likeness, _ramp(beside, _UNLIKE_BESIDE, _LIKE_BESIDE))
+        # Where brightness fits in place, it is the colour that does not, and it would not be looked at.
+        found = np.where(beside > tiles.alike + _BETTER, beside, -1)
+        likeness = np.maximum(likeness, _ramp(found, _UNLIKE_BESIDE, _LIKE_BESIDE))
     dimmed = _dimmed(tiles, drawn) & (likeness < 1)
     likeness[dimmed] = np.minimum(likeness[dimmed], _DIMMED_LIKE)
     there = drawn[0] | filled[0], drawn[1] | filled[1]

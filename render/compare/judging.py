@@ -7,7 +7,7 @@ and those that are not is widest: docs/decisions/025-what-counts-as-broken.md.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from core.quality import Fault, Verdict
@@ -56,8 +56,9 @@ _EMPTY, _DRAWN = 0.8, 0.3  # of the tiles of a place that was emptied
 _LEAST_PLACE = 0.02  # of a screen: a smaller place is an icon
 _EDGE_STRIP = 0.18  # of a screen: a strip at an edge is not higher
 _FEWEST_WORDS = 12  # to say anything of a text
-_DOUBTFUL_KEPT = 0.85
-_DOUBTFUL_PARTS = 0.9
+# Another slide of a carousel: so much of the harm is in one place, of at most so many screens.
+_WORDS_OF_PAGE, _ALL_KEPT, _ALONE, _SLIDE = 40, 0.97, 0.8, 0.5
+_NOT_QUITE = 0.99  # of a bound
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +127,8 @@ def judge(
     if not compared:
         return Judgement(Verdict.UNCHECKED, None, (), "Nothing could be compared.")
     findings = list(_findings(picture, text, resources, bounds))
+    if picture is not None and text is not None and _is_slide(picture, text):
+        findings = [_doubted(each) for each in findings]
     broken = [each for each in findings if each.weight >= 1]
     told = broken or [each for each in findings if each.weight >= bounds.doubt]
     told.sort(key=lambda each: -each.weight)
@@ -184,6 +187,28 @@ def _of_picture(picture: Pictured, bounds: Bounds) -> Iterator[_Finding]:
         said = "A place is" if len(places) == 1 else f"{len(places)} places are"
         words = f"{said} empty where something was; the largest is {_box(largest)}."
         yield _Finding(Fault.LOST, _weight(area, bounds.emptied), words)
+
+
+def _is_slide(picture: Pictured, text: TextComparison) -> bool:
+    """Whether all that differs is one place with another picture in it, and every word is there.
+
+    So it is with a carousel or a film; pictures alone cannot tell it from another page.
+    """
+    if text.words_seen < _WORDS_OF_PAGE or text.kept < _ALL_KEPT or picture.blank:
+        return False
+    most = max(picture.regions, key=lambda each: each.share, default=None)
+    return (
+        most is not None
+        and most.kind is Kind.CHANGED
+        and most.empty < _EMPTY / 2
+        and most.share >= _ALONE * (picture.lost + picture.changed)
+        and _area(most) <= _SLIDE * _screen(picture.size_seen)
+    )
+
+
+def _doubted(finding: _Finding) -> _Finding:
+    of_picture = finding.fault in (Fault.OTHER, Fault.LAYOUT, Fault.LOST)
+    return replace(finding, weight=min(finding.weight, _NOT_QUITE)) if of_picture else finding
 
 
 def _other(picture: Pictured) -> Fault:

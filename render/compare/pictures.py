@@ -16,6 +16,7 @@ from render.compare.damage import (
     ADDED_WEIGHT,
     CHANGED,
     DIMMED,
+    DRAWN,
     LOST,
     Damage,
     added_weight,
@@ -26,12 +27,13 @@ from render.compare.heat import draw_heat
 from render.compare.judging import judge
 from render.compare.opening import open_picture
 from render.compare.regions import Region, find_regions
-from render.compare.sheets import Floats, Rows
+from render.compare.sheets import Floats, Rows, Sheet
 from render.compare.shifts import found_beside
 from render.compare.tiles import Tiles, measure
 
 _FULL_INK = 40  # of 255: the spread of a tile's brightness where it is full of text
 _BLANK_INK = 6  # tiles full of text: less is no page
+_SOME_INK = 0.2  # of the ink that was seen: with more no page is blank
 _NEAR_BLANK = 0.04  # of the ink that was seen
 
 
@@ -97,7 +99,7 @@ def compare_pictures(seen: bytes, shown: bytes, *, heat: bool = False) -> Pictur
     damage = judge_tiles(tiles, one, other, beside)
     found = find_regions(damage, tiles)
     put_in = added_weight(other, alignment)
-    blank, seen_blank = _blanks(tiles, put_in)
+    blank, seen_blank = _blanks(tiles, other)
     weight_seen = float(damage.weight_seen.sum())
     found_so_far = PictureComparison(
         score=round(_score(damage, put_in), 4),
@@ -129,11 +131,10 @@ def _score(damage: Damage, put_in: float) -> float:
 
 def _structure(tiles: Tiles, beside: Floats, damage: Damage) -> float:
     drawn = (damage.weight_seen == 1) | (damage.weight_shown == 1)
-    return (
-        float(np.maximum(np.maximum(tiles.alike, beside), damage.alike)[drawn].mean())
-        if drawn.any()
-        else 1.0
-    )
+    if not drawn.any():
+        return 1.0
+    best = np.maximum(np.maximum(tiles.alike, beside), damage.alike)
+    return float(best[drawn].mean())
 
 
 def _added(damage: Damage, put_in: float) -> float:
@@ -147,18 +148,22 @@ def _same(tiles: Tiles) -> float:
     return 1 - float(np.maximum(tiles.missed, tiles.hued).mean())
 
 
-def _blanks(tiles: Tiles, put_in: float) -> tuple[bool, bool]:
+def _blanks(tiles: Tiles, shown: Sheet) -> tuple[bool, bool]:
     """Whether the shown picture is blank where the seen one is not, and whether the seen one is."""
     ink_seen = _ink(tiles.spread_seen, tiles.range_seen)
-    ink_shown = _ink(tiles.spread_shown, tiles.range_shown) + put_in
-    seen_blank = ink_seen < _BLANK_INK
-    empty = ink_shown < _BLANK_INK or ink_shown < _NEAR_BLANK * ink_seen
-    return empty and not seen_blank, seen_blank
+    if ink_seen < _BLANK_INK:
+        return False, True
+    little = max(_BLANK_INK, _NEAR_BLANK * ink_seen)
+    if _ink(tiles.spread_shown, tiles.range_shown) >= max(little, _SOME_INK * ink_seen):
+        return False, False
+    # What was put in is not among the tiles, and a line may be cut by them: count its own.
+    own = measure(shown.rows, shown.rows.part)
+    return _ink(own.spread_shown, own.range_shown) < little, False
 
 
 def _ink(spread: Floats, span: Floats) -> float:
     """How many tiles full of text are drawn; one line across or down the page is none."""
-    drawn = span >= 24
+    drawn = span >= DRAWN
     if not drawn.any(axis=0).any() or min(drawn.any(axis=1).sum(), drawn.any(axis=0).sum()) <= 1:
         return 0.0
     return float(np.minimum(spread[drawn] / _FULL_INK, 1).sum())

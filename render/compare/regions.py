@@ -36,7 +36,7 @@ class Region:
         h: how high it is.
         kind: what became of most of it.
         share: of what is drawn in the seen picture, what is damaged here.
-        drawn: share of its tiles in which something is drawn in the seen picture.
+        drawn: share of its tiles in which something is drawn in the seen picture, or filled and now ground.
         empty: share of its tiles that are flat and of one colour in the shown one.
     """
 
@@ -87,7 +87,9 @@ def find_regions(damage: Damage, tiles: Tiles) -> Regions:
     harm = damage.weight_seen[damaged] * (1 - damage.alike[damaged])
     shares = np.bincount(own, harm, count) / max(float(damage.weight_seen.sum()), 1.0)
     boxes = tuple(
-        _region(edges[at], tallies[at], float(shares[at]), tiles, covered=bool(covering[at]))
+        _region(
+            edges[at], tallies[at], float(shares[at]), tiles, damage, covered=bool(covering[at])
+        )
         for at in order.tolist()
     )
     covered = damaged & np.concatenate(([False], covering))[labels]
@@ -95,12 +97,19 @@ def find_regions(damage: Damage, tiles: Tiles) -> Regions:
 
 
 def _region(
-    edges: NDArray[np.intp], tally: NDArray[np.intp], share: float, tiles: Tiles, *, covered: bool
+    edges: NDArray[np.intp],
+    tally: NDArray[np.intp],
+    share: float,
+    tiles: Tiles,
+    damage: Damage,
+    *,
+    covered: bool,
 ) -> Region:
     first, end, left, right = (int(each) for each in edges)
     kinds = {LOST: Kind.LOST, CHANGED: Kind.CHANGED, ADDED: Kind.ADDED, DIMMED: Kind.COVERED}
     most = max(kinds, key=lambda kind: tally[kind])
     box = slice(first, end), slice(left, right)
+    unfilled = (damage.weight_seen[box] > 0) & (damage.weight_shown[box] == 0)
     return Region(
         left * TILE_PX,
         first * TILE_PX,
@@ -108,7 +117,7 @@ def _region(
         (end - first) * TILE_PX,
         Kind.COVERED if covered else kinds[most],
         round(share, 4),
-        round(float((tiles.range_seen[box] >= DRAWN).mean()), 2),
+        round(float(((tiles.range_seen[box] >= DRAWN) | unfilled).mean()), 2),
         round(_empty(tiles.range_shown[box], tiles.colour_shown[box]), 2),
     )
 

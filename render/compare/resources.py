@@ -71,9 +71,11 @@ class Part:
 def part_seen(resource: PageResource) -> Part:
     """A request of a page's manifest; what was not kept has failed."""
     kept = resource.kept in _KEPT
+    is_transform = resource.resource_type == "Stylesheet" and "xml" in resource.mime
     return Part(
         resource.url,
-        resource.resource_type,
+        # XSLT makes a page once; what it made is what is shown.
+        "XSLT" if is_transform else resource.resource_type,
         resource.status,
         "" if kept else resource.reason or resource.kept,
         resource.wire_bytes,

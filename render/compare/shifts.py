@@ -12,13 +12,14 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
-from render.compare.damage import ADDED, FINE, Damage
+from render.compare.damage import ADDED, Damage
 from render.compare.sheets import TILE_PX, Flags, Floats, Grey, Rows, chunks
 from render.compare.tiles import similarity
 
 SIDEWAYS_PX = 8
 UPRIGHT_PX = 2
 _EVERY = 4  # rows of a tile that are looked at together, first
+_ALIKE = 0.9  # tiles that are more alike need not be looked for
 _SAMPLE = 256  # tiles
 _WORTH = 0.08  # share of the sample that must be found for the rest to be looked for
 _FOUND = 0.75  # structural similarity
@@ -29,7 +30,7 @@ _Place = NDArray[np.intp]
 
 def found_beside(seen: Rows, shown: Shown, damage: Damage) -> Floats:
     """Structural similarity of damaged tiles to what is beside their place; -1 where nobody looked."""
-    wanted = damage.kinds != FINE
+    wanted = damage.alike < _ALIKE
     wanted &= (damage.weight_seen == 1) | (damage.kinds == ADDED)
     count = int(wanted.sum())
     best = np.full(wanted.shape, -1, np.float32)

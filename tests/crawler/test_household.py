@@ -42,6 +42,7 @@ async def test_what_parts_say_is_passed_on_with_their_names() -> None:
     assert ear.heard == [Said("a", "one"), Said("a", "here")]
 
 
+@pytest.mark.slow
 async def test_a_part_that_dies_is_started_again() -> None:
     """It is told why, and the others do not notice."""
     ear = Ear(4)

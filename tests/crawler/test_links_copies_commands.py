@@ -19,6 +19,8 @@ from links.states import State
 from links.store.schema import copies, urls
 from links.store.store import open_store
 
+pytestmark = pytest.mark.slow
+
 A, B = "http://a.test/", "http://b.test/"
 W = "https://web.archive.org/web/20130115102033/http://a.test/"
 Links = Callable[..., tuple[int, str, str]]

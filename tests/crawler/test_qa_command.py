@@ -1,14 +1,22 @@
 """`weboid qa`, run on a small collection with its real playback in a real browser."""
 
+import fcntl
 import io
 import json
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
 from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
 from PIL import Image
 
+from core.errors import UnavailableError
 from core.quality import Verdict, picture_name
 from crawler.cli.qa.group import command as qa
 from links.books.quality import checks_of
@@ -42,7 +50,7 @@ def test_a_copy_that_lost_its_look_is_broken_and_the_others_are_not(
     good = drawn_page(made, "https://good.example/")
     bad = drawn_page(made, "https://bad.example/", is_there=False)
 
-    ran, lines = run(made, "--no-record")
+    ran, lines = run(made, "--no-record", "--no-repair")
 
     found = {each["url"]: each["verdict"] for each in lines if each["event"] == "check"}
     assert found == {"https://good.example/": "good", "https://bad.example/": "broken"}
@@ -57,3 +65,99 @@ def test_a_copy_that_lost_its_look_is_broken_and_the_others_are_not(
         with Image.open(io.BytesIO(path.read_bytes())) as image:
             assert (image.format, image.size) == ("WEBP", (1280, 800))
         assert not (made.layout.quality_pictures / picture_name(good, "images", kind)).exists()
+
+
+def checked(lines: list[dict[str, Any]]) -> dict[str, str]:
+    """The verdicts by URL."""
+    return {each["url"]: each["verdict"] for each in lines if each["event"] == "check"}
+
+
+def test_what_was_checked_is_not_checked_again(made: CollectionBuilder) -> None:
+    """Unless it is asked for; a page that is new is, and a dry run says what would be, and why."""
+    for name in ("one", "two"):
+        drawn_page(made, f"https://{name}.example/")
+    plain = ("--no-record", "--no-repair")
+    _, first = run(made, *plain)
+    drawn_page(made, "https://new.example/")
+
+    _, planned = run(made, "--dry-run")
+    _, second = run(made, *plain)
+    ran, third = run(made, *plain)
+    _, again = run(made, *plain, "--again", "https://two.example/")
+
+    assert set(checked(first)) == {"https://one.example/", "https://two.example/"}
+    assert [(each["url"], each["why"]) for each in planned] == [
+        ("https://new.example/", ["host: never checked"])
+    ]
+    assert set(checked(second)) == {"https://new.example/"}
+    assert (checked(third), third[-1]["checked"], ran.return_value) == ({}, 0, 0)
+    assert set(checked(again)) == {"https://two.example/"}
+
+
+def test_records_are_written_when_nobody_else_writes(made: CollectionBuilder) -> None:
+    """Until then the registry has what was found, and the command ends well all the same."""
+    page_id = drawn_page(made, "https://one.example/")
+    database = sqlite3.connect(made.layout.captures_db)
+    with closing(database), made.layout.lock.open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        ran, before = run(made, "--no-repair")
+        fcntl.flock(lock, fcntl.LOCK_UN)
+        unwritten = database.execute("SELECT count(*) FROM qualities").fetchone()
+        _, after = run(made, "--no-repair")
+        written = database.execute("SELECT page_id FROM qualities").fetchall()
+        pages = database.execute("SELECT count(*) FROM pages").fetchone()
+
+    assert (ran.return_value, before[-1]["unrecorded"], unwritten) == (0, "in use", (0,))
+    assert (after[-1]["checked"], after[-1]["unrecorded"]) == (0, "")
+    assert written == [(page_id,)]
+    assert pages == (1,), "a record of a check is no page"
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT], ids=["killed", "Ctrl-C"])
+def test_a_run_that_is_cut_short_loses_nothing(
+    made: CollectionBuilder, number: signal.Signals
+) -> None:
+    """What was told is in the registry; the same command does the rest."""
+    urls = {f"https://h{each}.example/" for each in range(8)}
+    page_ids = [drawn_page(made, url) for url in urls]
+    arguments = ["qa", "--json", "--no-record", "--no-repair", "--jobs=1"]
+    command = [sys.executable, "-m", "crawler.cli", *arguments]
+    with subprocess.Popen(
+        [*command, "--collection", str(made.layout.root)],
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    ) as process:
+        assert process.stdout is not None
+        told = [json.loads(process.stdout.readline())]
+        if number is signal.SIGINT:
+            process.send_signal(number)  # its parts mind themselves
+        else:
+            os.killpg(process.pid, number)
+        told += [json.loads(line) for line in process.stdout if line.endswith("}\n")]
+    with closing(open_store(made.layout, "")) as store, store.reading() as reader:
+        kept = {each.check.url for each in checks_of(reader, page_ids)}
+    _, rest = run(made, "--no-record", "--no-repair")
+
+    assert process.returncode == (-9 if number is signal.SIGKILL else 6)
+    assert set(checked(told)) <= kept < urls
+    assert set(checked(rest)) == urls - kept, "the rest, and nothing twice"
+
+
+def test_an_empty_collection_is_soon_checked(made: CollectionBuilder, tmp_path: Path) -> None:
+    """And without one the user is told what to do."""
+    ran, lines = run(made)
+
+    assert (ran.return_value, lines[-1]["checked"]) == (0, 0)
+    with pytest.raises(UnavailableError, match="There is no collection"):
+        CliRunner().invoke(
+            qa, ["--collection", str(tmp_path / "none")], standalone_mode=False,
+            catch_exceptions=False,
+        )  # fmt: skip
+
+
+def test_a_url_without_a_copy_is_told(made: CollectionBuilder) -> None:
+    """Exit code 1: what was asked for could not be checked."""
+    ran, lines = run(made, "https://never.example/")
+
+    assert (ran.return_value, lines[-1]["checked"]) == (1, 0)

@@ -55,6 +55,7 @@ def test_serve_shows_a_registry_that_is_begun_meanwhile(own: Weboid) -> None:
     assert process.returncode == 0, err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("option", "value", "said"),
     [

@@ -123,6 +123,7 @@ def test_what_is_hostile_or_no_sitemap_is_said(body: str, problem: str) -> None:
     assert len(found.pages) <= 1
 
 
+@pytest.mark.slow
 def test_a_bomb_is_not_unpacked() -> None:
     """50 MB of spaces in 50 kB; and one that would be longer than any sitemap."""
     bomb = gzip.compress(b"<urlset>" + b" " * (BYTES_LIMIT - 100), 9)

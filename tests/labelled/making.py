@@ -233,12 +233,11 @@ def real(web: TestWeb) -> list[Material]:
     """The suite's real sites, a few pages of each."""
     by_host = {
         "wiki": [u for u in web.urls.real_pages if hosts.WIKI in u and "/wiki/" in u],
-        "manuals": [u for u in web.urls.real_pages if hosts.DOCS in u and u.endswith(".html")],
         "applications": [u for u in web.urls.real_pages if hosts.SPA in u],
     }
     chosen = [Material(name, tuple(urls[:2])) for name, urls in by_host.items()]
-    docs = by_host["manuals"]
-    chosen += [Material(f"manual-{i}", tuple(docs[i * 8 : i * 8 + 2])) for i in (1, 2)]
+    docs = [u for u in web.urls.real_pages if hosts.DOCS in u and u.endswith(".html")]
+    chosen += [Material(f"manual-{i}", tuple(docs[i * 8 : i * 8 + 2])) for i in (1,)]
     return chosen
 
 

@@ -50,7 +50,7 @@ async (kind, n, said) => {
     "hero-gone": () => { const found = all("img.hero"); fail(found, true); return found.length > 0; },
     images: () => { const found = photos(); fail(found); return found.length > 1; },
     "images-gone": () => { const found = photos(); fail(found, true); return found.length > 1; },
-    "half-gallery": () => { const found = photos(); fail(found.filter((_, i) => i % 2 === n % 2)); return found.length > 7 && found.reduce((sum, each) => sum + area(each), 0) > area(body) / 6; },
+    "half-gallery": () => { const found = photos(); fail(found.filter((_, i) => i % 2 === n % 2)); return found.length > 7 && !document.querySelector(".film"); },
     unstyled: () => { const found = all("link[rel~=stylesheet], style"); found.forEach((each) => each.remove()); document.adoptedStyleSheets = []; return found.length > 0 && area(body) > 0 && body.className !== "bare"; },
     layout: () => { const found = all("style.layout"); found.forEach((each) => each.remove()); return found.length > 0 && !!document.querySelector("style.colours").textContent; },
     blank: () => { const ground = getComputedStyle(document.documentElement).backgroundColor; put(body, ""); document.documentElement.style.cssText = `min-height:100vh;background:${n % 2 ? "#fff" : ground}`; if (n % 2) all("style, link").forEach((each) => each.remove()); },

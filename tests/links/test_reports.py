@@ -343,6 +343,7 @@ def racing(
     return race
 
 
+@pytest.mark.slow
 def test_two_processes_share_a_reporters_minute(
     racing: Callable[[int, list[range]], list[int]],
 ) -> None:
@@ -350,6 +351,7 @@ def test_two_processes_share_a_reporters_minute(
     assert sum(racing(1000, [range(20), range(20)])) == 20
 
 
+@pytest.mark.slow
 def test_two_processes_share_the_days_number(
     racing: Callable[[int, list[range]], list[int]],
 ) -> None:

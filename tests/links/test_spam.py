@@ -107,6 +107,7 @@ def test_a_list_of_domains_that_is_none_is_refused(content: str) -> None:
         SpamLists([SpamList("Blocked.json", ListKind.DOMAINS, content)])
 
 
+@pytest.mark.slow
 def test_a_long_list_names_its_lines() -> None:
     """Ten thousand lines in several sets: each is found by its own number."""
     content = "\n".join(f"\\bspam-{number}\\.org" for number in range(10_000))
@@ -145,6 +146,7 @@ WORDS = ("spam", "SHOP", "a", "k", "s", "[ab]", ".", r"\.", r"\/")
 SIGNS = ("", "", "?", "+", "*", "{2}", "|", "(", ")", "(?:", "(?i)", r"\b", "^", "$")
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(300), deadline=None)
 @given(
     st.lists(

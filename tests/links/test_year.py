@@ -6,6 +6,8 @@ from bench.links_web import DAYS, Link, web
 from bench.links_year import GAP_S, LIMIT_DAYS, Tally, year
 from links.presets import DEFAULT, IABOT
 
+pytestmark = pytest.mark.slow
+
 _LINKS = 1500
 
 

@@ -26,6 +26,9 @@ class _Standing(Rewriter):
     def image(self, value: str) -> str | None:
         return value if value.startswith("/c/") else super().image(value)
 
+    def sheet(self, value: str) -> str | None:
+        return value if value.startswith("/c/") else super().sheet(value)
+
     def font(self, value: str) -> str | None:
         return value if value.startswith("/c/") else super().font(value)
 

@@ -136,6 +136,21 @@ def test_an_index_that_is_not_there_yet_is_empty(both: Both) -> None:
     assert list(CaptureIndex(database).captures(URLS[0], NOW)) == [capture()]
 
 
+def test_an_index_of_an_older_version_is_an_error(both: Both) -> None:
+    """It is not taken for an empty one: the reader is told to come back, the log what to run."""
+    make, database = both
+    writer = make()
+    writer.add_page(page("one"))
+    if isinstance(writer, PostgresCaptureIndex):
+        writer._server.execute("DROP TABLE qualities")
+    else:
+        writer._db.execute("DROP TABLE qualities")
+        writer._db.execute("PRAGMA user_version = 3")
+
+    with pytest.raises(TransientError, match="weboid index rebuild"):
+        searched(database, "")
+
+
 def test_the_very_url_comes_first_and_then_the_nearest(both: Both) -> None:
     """Equals by replay key follow; URLs that share only their first characters do not."""
     make, database = both

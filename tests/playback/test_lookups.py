@@ -214,6 +214,7 @@ def many(count: int, page_class: PageClass = PageClass.OK) -> tuple[list[Any], l
     return pages, captures
 
 
+@pytest.mark.slow
 def test_a_url_captured_often_is_found_as_fast_as_another(tmp_path: Path) -> None:
     """Fifty times as many captures take at most twice the steps, whatever is asked."""
     steps: list[dict[str, int]] = []

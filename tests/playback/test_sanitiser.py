@@ -263,10 +263,31 @@ def test_forms_are_shown_and_do_nothing(in_replay: Call) -> None:
     )  # fmt: skip
 
     assert text == (
-        '<input value="v" disabled=""><input disabled=""><button disabled="">go</button>'
+        '<input name="q" value="v" disabled=""><input disabled=""><button disabled="">go</button>'
         '<select disabled=""><option selected="">a</option></select>'
         '<textarea disabled="">t</textarea>'
     )
+
+
+def test_controls_look_as_they_did_though_none_can_be_used(in_replay: Call) -> None:
+    """Rules for what is disabled hold for what was disabled then, however they are written."""
+    text = in_replay(
+        "document",
+        ["<style>button:disabled{color:red}\nb>c:not( :enabled ){color:lime}"
+         "select[disabled],.a\\:disabled{color:blue}</style>"
+         "<button disabled>was</button><button>was not</button>"
+         "<select DISABLED></select><fieldset disabled=''></fieldset><input disabled=disabled>"
+         "<textarea disabled name=t>t</textarea><p disabled data-weboid-disabled=x>"],
+    )  # fmt: skip
+
+    assert "button[data-weboid-disabled]{color:red;}" in text
+    assert "select[data-weboid-disabled],.a\\:disabled{color:blue;}" in text
+    assert ":enabled" not in text.replace("\\:", "")
+    marked = [tag for tag in re.findall(r"<\w+ [^>]*>", text) if " data-weboid-disabled" in tag]
+    assert [tag.split()[0] for tag in marked[:5]] == [
+        "<button", "<select", "<fieldset", "<input", "<textarea"
+    ]  # fmt: skip
+    assert text.count(' disabled=""') == 6
 
 
 def test_shadow_trees_stand_open_and_videos_as_their_posters(in_replay: Call) -> None:

@@ -261,6 +261,7 @@ def test_the_answer_is_that_of_a_look_at_every_one(
     assert (len(held), held.on(subjects[0], NOW), held.state_of_digests) == (0, None, "")
 
 
+@pytest.mark.slow
 def test_a_hundred_thousand_take_downs_cost_a_question_nothing() -> None:
     """The number of calls stays that of a handful."""
     subject = Subject("https://deep.a.example/p/q/r?x=1", _TIMES[0], f"sha256:{HEX}")

@@ -348,6 +348,7 @@ def test_an_ip_literal_is_verified_but_not_named(
     assert origin.names == [None]
 
 
+@pytest.mark.slow
 def test_the_hello_offers_a_browsers_ciphers_in_a_browsers_order(
     way: Callable[..., Upstream],
 ) -> None:

@@ -152,7 +152,7 @@ class CollectionPlayback:
         self._levels = LevelBook(decisions)
         self._permits = Permits(decisions, database.rows, clock.now)
         self._store = PageStore(database, self._permits)
-        self._holding = Holding(layout, self._rows_of, is_hidden=self._is_hidden)
+        self._holding = Holding(layout, self._rows_of, is_hidden=self.is_hidden)
         self._records = Records(layout)
 
     def page(self, page_id: str) -> "StoredPage | None":
@@ -170,6 +170,14 @@ class CollectionPlayback:
     def lost(self, page: PageInfo) -> Sequence[LostPart]:
         """What of the page the archive does not hold as it was captured."""
         return self._holding.check(page).lost
+
+    def is_hidden(self, url: str, digest: str) -> bool:
+        """Whether a part was taken down, or is held back: its record may be gone."""
+        permits = self._permits
+        if not permits.are_open() and permits.subject(Subject(url, "", digest)) is not None:
+            return True
+        holds = permits.holds
+        return bool(digest) and holds.any_threat() and holds.payload(digest) is not None
 
     def original(self, url: str) -> str | None:
         """The archived URL that an address of playback stands for; None when it stands for none."""
@@ -195,12 +203,6 @@ class CollectionPlayback:
     def _rows_of(self, page_id: str) -> list[HeldRow]:
         rows = self._database.rows(ROWS_OF_PAGE, {"page_id": page_id})
         return [HeldRow(**{name: row[name] for name in HeldRow._fields}) for row in rows]
-
-    def _is_hidden(self, url: str, digest: str) -> bool:
-        """Whether a part was taken down, or is held back: its record may be gone."""
-        if self._permits.subject(Subject(url, "", digest)) is not None:
-            return True
-        return bool(digest) and self._permits.holds.payload(digest) is not None
 
     def _withheld(self, page: Page) -> str:
         if page.taken_down is not None:

@@ -268,13 +268,9 @@ class _Run:
         return list(map(suspected, pages))
 
     def total(self) -> int:
-        """How many pages will be checked at most; 0: that is not known."""
+        """How many pages will be checked at most; 0: that is not known yet."""
         asked = self._asked
-        if asked.urls:
-            return len(asked.urls) * len(asked.levels)
-        if asked.sample:
-            return asked.sample * len(asked.levels)
-        if asked.wanted.host or asked.wanted.since:
+        if asked.urls or asked.sample or asked.wanted.host or asked.wanted.since:
             return 0
         rows = self._database.rows(f"SELECT count(*) AS many FROM pages WHERE {OFFERED}", {})  # noqa: S608 constants of ours
         return int(rows[0]["many"]) * len(asked.levels) if rows else 0
@@ -331,9 +327,15 @@ class _Run:
     async def _check(self, show: Show, stop: Stop) -> Tally:
         """Check what is chosen; nothing is started when there is nothing."""
         asked, tally = self._asked, Tally()
+        chosen: dict[Level, Iterable[Chosen]]
         chosen = {level: self.chosen(level) for level in asked.levels}
-        if (asked.urls or asked.sample) and not any(chosen.values()):
-            return tally
+        if asked.urls or asked.sample:
+            listed = {level: list(pages) for level, pages in chosen.items()}
+            chosen = {**listed}
+            many = sum(map(len, listed.values()))
+            show.expect(many)
+            if not many:
+                return tally
         with stop.cut_short():
             async with (
                 looking_browsers(self._settings.browser, clock=_CLOCK) as lend,

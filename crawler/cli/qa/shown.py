@@ -62,6 +62,10 @@ class Show:
     def __exit__(self, *_: object) -> None:
         self._progress.stop()
 
+    def expect(self, total: int) -> None:
+        """So many pages will be checked."""
+        self._progress.update(self._task, total=total)
+
     def checked(self, checked: Checked, tally: Tally) -> None:
         """A page was checked."""
         check = checked.check

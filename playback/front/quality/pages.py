@@ -37,7 +37,7 @@ from playback.front.quality.asking import (
     verdict_name,
 )
 from playback.front.quality.pictures import MEDIA_TYPE, Picture, Pictures
-from playback.front.quality.results import MOST_COUNTED, Result, Results
+from playback.front.quality.results import MOST_COUNTED, MOST_COUNTED_OF_SOME, Result, Results
 from playback.front.quality.rights import CHALLENGE, Gate
 from playback.front.registry.desk import NoRegistryError
 from playback.front.registry.people import BusyError
@@ -103,6 +103,7 @@ class QualityPages:
                 question,
                 results=found.results,
                 totals=totals,
+                most_counted=MOST_COUNTED_OF_SOME if question.filters else MOST_COUNTED,
                 is_first=question.after is None,
                 more=self._address(question.filters, further) if further else "",
             )
@@ -259,7 +260,7 @@ class QualityPages:
 
     def _list(self, question: Question | None, code: int = 200, **values: Any) -> Response:
         nothing: dict[str, Any] = {
-            "results": (), "totals": None, "is_first": True, "more": "", "error": "",
+            "results": (), "totals": None, "most_counted": 0, "is_first": True, "more": "", "error": "",
         }  # fmt: skip
         return self._render(
             "quality/list.html",
@@ -308,7 +309,6 @@ class QualityPages:
             {**scripted_headers(self._means.replay_origin), **(headers or {})},
             words=words,
             verdict_name=verdict_name,
-            most_counted=MOST_COUNTED,
             result_address=self._result_address,
             list_address=self._address,
             **values,

@@ -34,6 +34,7 @@ from playback.front.registry.desk import NoRegistryError
 from playback.front.registry.source import Source
 
 MOST_COUNTED = 1_000_000  # of each verdict
+MOST_COUNTED_OF_SOME = 100_000  # where a filter has to look at each
 _AT_ONCE = 200  # rows held against the index in one question
 _MANY = 1_000  # where all are wanted
 _ROUNDS = 20  # for one part of a list; then it is short, and goes on
@@ -167,7 +168,8 @@ class Results:
         if wanted != _EVERYTHING and not by_reviewer and not self._store.are_open():
             return None
         with self.registry().snapshot() as reader:
-            return tally(reader, wanted, limit=MOST_COUNTED)
+            most = MOST_COUNTED if wanted == _EVERYTHING else MOST_COUNTED_OF_SOME
+            return tally(reader, wanted, limit=most)
 
     def _shown(self, rows: Sequence[CheckedPage]) -> list[Result]:
         """Those of the rows that may be shown, in their order."""

@@ -7,6 +7,7 @@ on pages of its own, and one command is run, while the sites are up.
 import io
 import re
 import shutil
+from collections import Counter
 from collections.abc import Iterable
 from contextlib import closing
 from dataclasses import dataclass
@@ -35,9 +36,10 @@ pytestmark = [
     pytest.mark.timeout(1200),
 ]
 DOCS, WIKI = "https://docs.test-web.example", "http://wiki.test-web.example"
+APPS = "https://spa.test-web.example"
 # Each fault's page, and three that no fault touches.
 SHEET_GONE = f"{DOCS}/policy/ch-customized-programs.html"
-SHEET_EMPTY = f"{DOCS}/reference/ch02.en.html"
+SHEET_EMPTY = f"{APPS}/swagger/index.html?url=/specifications/jupyter-server.yaml&docExpansion=list"
 DOM_EMPTY = f"{DOCS}/handbook/sect.ipv6.html"
 DOM_CUT = f"{DOCS}/developers/pkgs.html"
 DOM_OTHER = f"{DOCS}/handbook/sect.syslog.html"
@@ -116,11 +118,14 @@ def pictured(
         for each in held(kept.layout.archive)
         if each.kind == "response" and each.mime in ("image/png", "image/jpeg")
     }
-    for url, page in sorted(kept.manifests().items()):
+    manifests = sorted(kept.manifests().items())
+    users = Counter(url for _, page in manifests for url in {each.url for each in page.resources})
+    for url, page in manifests:
         if not url.startswith(prefix) or url in without:
             continue
         for part in page.resources:
-            if part.resource_type == "Image" and sizes.get(part.url, 0) >= least:
+            is_own = part.resource_type == "Image" and users[part.url] == 1
+            if is_own and sizes.get(part.url, 0) >= least:
                 return url, part.url
     raise AssertionError(f"no page below {prefix} has a picture of {least} bytes")
 
@@ -200,15 +205,15 @@ def faults(kept: Kept) -> tuple[dict[str, str], list[Planted]]:
             each.kind == "response" and each.mime == "text/css" and each.uri.startswith(folder)
         )
 
-    def is_response(url: str) -> Any:
-        return lambda each: each.kind == "response" and each.uri == url
+    def ends_with(path: str) -> Any:
+        return lambda each: each.kind == "response" and each.uri.endswith(path)
 
     error = b"<html><head></head><body><h1>503 Service Unavailable</h1></body></html>"
     return pages, [
         Planted("sheet gone", sheet_of(SHEET_GONE)),
-        Planted("sheet emptied", sheet_of(SHEET_EMPTY), lambda _: b""),
-        Planted("picture swapped", is_response(swapped), other_picture),
-        Planted("picture gone", is_response(gone)),
+        Planted("sheet emptied", ends_with("/swagger-ui.css"), lambda _: b""),
+        Planted("picture swapped", ends_with(swapped), other_picture),
+        Planted("picture gone", ends_with(gone)),
         dom_of(DOM_EMPTY, lambda _: b"<html><head></head><body></body></html>", "DOM emptied"),
         dom_of(DOM_CUT, lambda each: each.payload[: len(each.payload) // 3], "DOM cut"),
         dom_of(DOM_OTHER, lambda _: knoppix, "DOM of another page"),
@@ -219,7 +224,7 @@ def faults(kept: Kept) -> tuple[dict[str, str], list[Planted]]:
             "document gone",
             lambda each: each.uri in (ALL_GONE, f"urn:dom:{ALL_GONE}"),
         ),
-        Planted("file swapped", is_response(FILE_SWAPPED), lambda _: b"%PDF-1.4\nanother\n%%EOF\n"),
+        Planted("file swapped", ends_with("/fhs-3.0.pdf"), lambda _: b"%PDF-1.4\nanother\n%%EOF\n"),
     ]
 
 

@@ -152,6 +152,17 @@ async def press(screen: Screen, key: str) -> None:
         )
 
 
+async def keep(screen: Screen, page_id: str) -> None:
+    """Keep one result, side by side, as a picture of the documentation, when one is asked for."""
+    if folder := os.environ.get("WEBOID_PICTURES"):
+        await screen.value(f"location.hash = '#{page_id}/images'")
+        await until(screen, "document.querySelector('[data-one-url]').textContent.includes('museum')")
+        await press(screen, "s")
+        picture = Image.open(io.BytesIO(await screen.picture())).convert("RGB")
+        picture = picture.quantize(256, Image.Quantize.MAXCOVERAGE)
+        picture.save(Path(folder, "quality-file.png"), optimize=True)
+
+
 async def until(screen: Screen, expression: str) -> None:
     """Wait until something is true in the page."""
     await screen.value(f"""new Promise(done => {{
@@ -230,15 +241,15 @@ async def test_the_file_is_read_and_marked_by_keys(
     """The slider has its pictures; marks are told, kept, and come out as `weboid qa marks` reads them."""
     path, ids = drawn
     await opened(screen, path, size=(1200, 900))
-    if folder := os.environ.get("WEBOID_PICTURES"):
-        picture = Image.open(io.BytesIO(await screen.picture()))
-        picture.quantize(128).save(Path(folder, "quality-file.png"), optimize=True)
     await press(screen, "j")
     await screen.value("document.activeElement.click()")
     await until(screen, "!document.querySelector('[data-view-one]').hidden")
     pictures = await screen.value(
         "[...document.querySelectorAll('.pane img[src]')].every(i => i.src.startsWith('data:image/webp'))"
     )
+    await keep(screen, ids[2])
+    await screen.value(f"location.hash = '#{ids[0]}/images'")
+    await until(screen, "document.querySelector('[data-one-url]').textContent.includes('seafarers')")
     await press(screen, "b")
     await press(screen, "r")
     said = await screen.value(SAYS)

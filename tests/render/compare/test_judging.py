@@ -130,6 +130,16 @@ def test_a_strip_at_an_edge_of_the_screen_is_no_loss(y: int) -> None:
     assert found.verdict is Verdict.GOOD
 
 
+def test_another_slide_is_doubtful_when_every_word_is_there() -> None:
+    """A place with another picture is a carousel's; without the words nobody can say, and it is broken."""
+    slide = Region(60, 160, 1152, 300, Kind.CHANGED, share=0.4, drawn=1.0, empty=0.1)
+    picture = replace(FINE, score=0.5, changed=0.42, regions=(slide,))
+
+    assert judge(picture, SAME_WORDS).verdict is Verdict.DOUBTFUL
+    assert judge(picture).verdict is Verdict.BROKEN
+    assert judge(picture, replace(SAME_WORDS, kept=0.5)).verdict is Verdict.BROKEN
+
+
 def test_doubt_begins_before_a_bound() -> None:
     """Between good and broken a person should look."""
     near = BOUNDS.lost * (1 + BOUNDS.doubt) / 2

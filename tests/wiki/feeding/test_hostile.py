@@ -83,6 +83,7 @@ def _follow(store: Store, hostile: list[WikiPage]) -> Modelled:
     return fed
 
 
+@pytest.mark.slow
 @given(st.lists(PAGES, min_size=1, max_size=3))
 @settings(
     max_examples=examples(10),

@@ -1,0 +1,205 @@
+"""Whole checks a minute: pages of real sites, archived once and then looked at and compared.
+
+What counts is everything that `weboid qa` does with a page: what was kept is read, every part is held
+against its digest, the copy is opened, pictured and read, all of it is compared, and the row is written.
+Starting browser and playback is not in it. The first look at a copy has it made safe; the second finds it
+in playback's cache, as a reader does who comes later.
+
+CPU seconds a page are told by who spends them, so that the figure means something on a machine that does
+other things meanwhile: two cores give 120 of them a minute.
+"""
+
+import sys
+from pathlib import Path
+
+if not __package__:  # run as a file: its folder must not hide our packages
+    sys.path[0] = str(Path(__file__).resolve().parents[1])
+
+import asyncio
+import os
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+
+import psutil
+
+from bench import report
+from core.clock import SystemClock
+from core.layout import Layout
+from core.pages import Outcome
+from core.quality import Verdict
+from core.settings import EgressSettings, PolitenessSettings, ProxySettings, Settings
+from crawler.archiving import Order, archive
+from crawler.cli.qa.candidates import Wanted, candidates
+from crawler.cli.qa.opening import looking_browsers, opened_checkers
+from crawler.cli.qa.playing import ENGINE
+from crawler.quality.checking import Checked
+from crawler.quality.keeping import keep
+from crawler.quality.running import Tally, check_pages
+from crawler.quality.sampling import suspected
+from links.store.store import Store, open_store
+from playback.database import open_database
+from playback.decisions.levels import DEFAULT_LEVEL
+from tests.sites.web import TestWeb
+
+CLOCK = SystemClock()
+JOBS = 1 + (os.cpu_count() or 1)
+CORES = 2
+ROLES = ("checker", "browser", "playback")
+_QUICK_PAGES = 6
+
+
+@dataclass(slots=True)
+class Round:
+    """What checking all pages once took.
+
+    Attributes:
+        tally: verdicts and time.
+        cpu: CPU seconds by role.
+        steps: seconds by step, summed over the pages; those at the same time count each.
+    """
+
+    tally: Tally = field(default_factory=Tally)
+    cpu: dict[str, float] = field(default_factory=dict)
+    steps: dict[str, float] = field(default_factory=dict)
+
+
+def figures(*, quick: bool) -> dict[str, float]:
+    """All figures; a table of them is printed."""
+    with TestWeb.start(real=True) as web, tempfile.TemporaryDirectory() as folder:
+        urls = web.urls.real_pages
+        if quick:
+            urls = urls[:: max(1, len(urls) // _QUICK_PAGES)][:_QUICK_PAGES]
+        layout = Layout(Path(folder) / "collection")
+        asyncio.run(_archived(urls, web, layout))
+        rounds = asyncio.run(_checked(layout, rounds=2))
+    _tell(rounds)
+    return _figures(rounds)
+
+
+async def _archived(urls: Sequence[str], web: TestWeb, layout: Layout) -> None:
+    settings = Settings(
+        egress=EgressSettings(allow=("127.0.0.0/8",), resolve=web.resolve, ca_file=web.ca_file),
+        proxy=ProxySettings(disk_reserve_bytes=0),
+        politeness=PolitenessSettings(min_delay_s=0.0, max_delay_s=0.0, visits_per_host=JOBS),
+    )
+    done = await archive(
+        Order(urls, layout.root, settings, JOBS),
+        clock=CLOCK,
+        started=lambda _added, _left: None,
+        report=lambda _event: None,
+    )
+    assert done.outcomes[Outcome.COMPLETE] == len(urls), done
+
+
+async def _checked(layout: Layout, *, rounds: int) -> list[Round]:
+    found = []
+    async with (
+        looking_browsers(Settings().browser, clock=CLOCK) as lend,
+        opened_checkers(layout, "", (DEFAULT_LEVEL,), lend, clock=CLOCK) as checkers,
+    ):
+        with (
+            closing(open_database(layout, "")) as database,
+            closing(open_store(layout, "")) as store,
+        ):
+            wanted = Wanted(str(DEFAULT_LEVEL), ENGINE, again=True)
+            pages = list(map(suspected, candidates(database, store, wanted)))
+            for _ in range(rounds):
+                taken = Round()
+                before = _used()
+                await check_pages(
+                    pages,
+                    checkers[DEFAULT_LEVEL],
+                    jobs=JOBS,
+                    clock=CLOCK,
+                    keep=_keeper(store, layout, taken),
+                    tally=taken.tally,
+                )
+                now = _used()
+                taken.cpu = {role: now[role] - before[role] for role in ROLES}
+                found.append(taken)
+    return found
+
+
+def _keeper(store: Store, layout: Layout, taken: Round) -> Callable[[Checked], None]:
+    """Keeps what a check found, and counts its steps."""
+
+    def kept(checked: Checked) -> None:
+        began = time.perf_counter()
+        keep(store, layout.quality_pictures, checked, now=CLOCK.now())
+        for step, spent_s in (*checked.timings.items(), ("keep", time.perf_counter() - began)):
+            taken.steps[step] = taken.steps.get(step, 0.0) + spent_s
+
+    return kept
+
+
+def _used() -> Mapping[str, float]:
+    """CPU seconds so far: of this process, of its browsers, of its playback."""
+    seconds = dict.fromkeys(ROLES, 0.0)
+    seconds["checker"] = time.process_time()
+    roles: dict[int, str] = {}
+    for child in psutil.Process().children(recursive=True):
+        try:
+            role = roles.get(child.ppid()) or _role(" ".join(child.cmdline()))
+            spent = child.cpu_times()
+        except psutil.Error:
+            continue  # it ended meanwhile, and is in its parent's sum
+        if role:
+            roles[child.pid] = role
+            ended = spent.children_user + spent.children_system
+            seconds[role] += spent.user + spent.system + ended
+    return seconds
+
+
+def _role(command: str) -> str:
+    if "playback.replay" in command:
+        return "playback"
+    return "browser" if "--user-data-dir" in command else ""
+
+
+def _figures(rounds: Sequence[Round]) -> dict[str, float]:
+    found = {}
+    for name, taken in zip(("checks", "checks_again"), rounds, strict=True):
+        pages = taken.tally.done
+        found[f"{name}_per_minute"] = taken.tally.per_minute
+        found[f"{name}_cpu_s"] = sum(taken.cpu.values()) / pages
+        found[f"{name}_per_minute_by_cpu"] = 60 * CORES * pages / sum(taken.cpu.values())
+    found["good_share"] = rounds[0].tally.verdicts[Verdict.GOOD] / rounds[0].tally.done
+    return found
+
+
+def _tell(rounds: Sequence[Round]) -> None:
+    said = _figures(rounds)
+    first, again = rounds
+    pages = first.tally.done
+    rows: list[tuple[str, ...]] = [
+        (f"{pages} pages of real sites, {JOBS} at a time", "first look", "again", "target"),
+        (
+            "checked a minute, by the clock",
+            f"{said['checks_per_minute']:.0f}",
+            f"{said['checks_again_per_minute']:.0f}",
+            "60",
+        ),
+        (
+            f"… as {CORES} cores would that do nothing else",
+            f"{said['checks_per_minute_by_cpu']:.0f}",
+            f"{said['checks_again_per_minute_by_cpu']:.0f}",
+            "60",
+        ),
+        ("good, of all", f"{said['good_share']:.2f}", "", "1.00"),
+    ]
+    for role in ROLES:
+        cells = (f"{taken.cpu[role] / pages * 1000:.0f}" for taken in rounds)
+        rows.append((f"CPU ms a page: {role}", *cells, ""))
+    steps = sorted(first.steps, key=lambda step: -first.steps[step])
+    for step in steps:
+        cells = (f"{taken.steps.get(step, 0.0) / pages * 1000:.0f}" for taken in (first, again))
+        rows.append((f"ms a page: {step}", *cells, ""))
+    report.table(rows)
+
+
+if __name__ == "__main__":
+    quick = report.arguments(__doc__ or "").quick
+    report.figures("qa_pages", figures(quick=quick))
