@@ -1,5 +1,6 @@
 """What looks beside a run are had with: a playback and a browser of their own, and the registry."""
 
+import os
 import uuid
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import (
@@ -16,6 +17,8 @@ from crawler.cli.qa.opening import looking_browsers, opened_checkers
 from crawler.cli.qa.playing import ENGINE
 from crawler.companion import Beside, Companion
 from crawler.quality.beside import ChecksBeside
+from crawler.quality.checking import LendBrowser
+from crawler.quality.giving_way import children_named, give_way
 from crawler.quality.looks import Tools
 from links.store.store import open_store
 from playback.database import open_database
@@ -23,6 +26,7 @@ from playback.decisions.levels import DEFAULT_LEVEL, Level
 from playback.decisions.store import open_decisions
 from playback.front.pages import COLUMNS, PageStore
 from playback.permits import Permits
+from render.browser import Browser
 
 
 def checks_beside(
@@ -51,10 +55,29 @@ async def opened_tools(desk: Beside, levels: Sequence[Level]) -> AsyncIterator[T
     ):
         async with (
             looking_browsers(desk.settings.browser, clock=desk.clock) as lend,
-            opened_checkers(desk.layout, url, levels, lend, clock=desk.clock) as checkers,
+            opened_checkers(
+                desk.layout, url, levels, _behind_others(lend), clock=desk.clock
+            ) as checkers,
         ):
+            for replay in children_named(os.getpid(), "playback.replay"):
+                give_way(replay)
             by_name = {str(level): checker for level, checker in checkers.items()}
             yield Tools(by_name, ENGINE, store, desk.layout.quality_pictures, is_withheld)
+
+
+def _behind_others(lend: LendBrowser) -> LendBrowser:
+    """The same browsers, which let the crawl go first."""
+    told: set[int] = set()
+
+    @asynccontextmanager
+    async def lent() -> AsyncIterator[Browser]:
+        async with lend() as browser:
+            if browser.pid not in told:
+                told.add(browser.pid)
+                give_way(browser.pid)
+            yield browser
+
+    return lent
 
 
 @contextmanager

@@ -1,0 +1,37 @@
+"""What works beside a crawl lets the crawl go first."""
+
+import os
+import subprocess
+import sys
+
+from crawler.quality.giving_way import NICENESS, children_named, family, give_way
+
+# A child with a child of its own; each says that it is there.
+_PARENT = (
+    "import subprocess, sys; child = subprocess.Popen([sys.executable, '-c',"
+    " 'import sys; print(1, flush=True); sys.stdin.read()']); child.wait()"
+)
+
+
+def test_a_process_and_its_children_go_behind_the_others() -> None:
+    """Ours, which started them, does not; a process that is gone is passed over."""
+    with subprocess.Popen(
+        [sys.executable, "-c", _PARENT, "some-word"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    ) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+
+        assert children_named(os.getpid(), "some-word") == [process.pid]
+        assert children_named(os.getpid(), "another-word") == []
+        give_way(process.pid)
+
+        members = list(family(process.pid))
+        assert len(members) == 2
+        assert [os.getpriority(os.PRIO_PROCESS, each) for each in members] == [NICENESS] * 2
+        assert os.getpriority(os.PRIO_PROCESS, os.getpid()) < NICENESS
+        assert process.stdin is not None
+        process.stdin.close()
+        process.wait()
+    give_way(process.pid)
