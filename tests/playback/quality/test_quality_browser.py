@@ -66,7 +66,9 @@ async def keep(screen: Screen, name: str) -> None:
     """Keep the window as a picture of the documentation, when one is asked for."""
     if folder := os.environ.get("WEBOID_PICTURES"):
         picture = Image.open(io.BytesIO(await screen.picture()))
-        picture.convert("RGB").quantize(256, Image.Quantize.MAXCOVERAGE).save(Path(folder, f"{name}.png"), optimize=True)
+        picture.convert("RGB").quantize(256, Image.Quantize.MAXCOVERAGE).save(
+            Path(folder, f"{name}.png"), optimize=True
+        )
 
 
 async def test_pictures_of_the_documentation(shown: Shown, screen: Screen) -> None:

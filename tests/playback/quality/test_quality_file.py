@@ -156,7 +156,9 @@ async def keep(screen: Screen, page_id: str) -> None:
     """Keep one result, side by side, as a picture of the documentation, when one is asked for."""
     if folder := os.environ.get("WEBOID_PICTURES"):
         await screen.value(f"location.hash = '#{page_id}/images'")
-        await until(screen, "document.querySelector('[data-one-url]').textContent.includes('museum')")
+        await until(
+            screen, "document.querySelector('[data-one-url]').textContent.includes('museum')"
+        )
         await press(screen, "s")
         picture = Image.open(io.BytesIO(await screen.picture())).convert("RGB")
         picture = picture.quantize(256, Image.Quantize.MAXCOVERAGE)
@@ -249,7 +251,9 @@ async def test_the_file_is_read_and_marked_by_keys(
     )
     await keep(screen, ids[2])
     await screen.value(f"location.hash = '#{ids[0]}/images'")
-    await until(screen, "document.querySelector('[data-one-url]').textContent.includes('seafarers')")
+    await until(
+        screen, "document.querySelector('[data-one-url]').textContent.includes('seafarers')"
+    )
     await press(screen, "b")
     await press(screen, "r")
     said = await screen.value(SAYS)
