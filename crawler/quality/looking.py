@@ -116,11 +116,15 @@ def screen_at_capture(page: PageInfo) -> Screen:
 
 
 def tallest_of(page: PageInfo, screen: Screen) -> int:
-    """CSS pixels at which the picture of its copy is cut: where the one of the capture was."""
+    """CSS pixels at which the picture of its copy is cut: where the one of the capture was.
+
+    One that was not cut may be taller than usual: what it has below must not count as lost.
+    """
     whole = _picture_of(page, ArtifactKind.FULL_PAGE)
-    if whole is None or whole.cut_from is None:
+    if whole is None:
         return TALLEST_PX
-    return max(1, round(whole.height / screen.scale))
+    height = max(1, round(whole.height / screen.scale))
+    return max(TALLEST_PX, height) if whole.cut_from is None else height
 
 
 def _picture_of(page: PageInfo, kind: ArtifactKind) -> Picture | None:

@@ -124,6 +124,14 @@ def test_a_picture_that_was_cut_is_compared_with_one_cut_at_the_same_place() -> 
     assert tallest_of(PAGE, Screen()) == 16_000
 
 
+def test_a_picture_that_is_taller_than_usual_is_looked_at_whole() -> None:
+    """The thorough profile keeps twice the height."""
+    tall = replace(PAGE, pictures=(Picture("fullPage", 1280, 24_000),))
+    short = replace(PAGE, pictures=(Picture("fullPage", 1280, 900),))
+
+    assert (tallest_of(tall, Screen()), tallest_of(short, Screen())) == (24_000, 16_000)
+
+
 async def test_a_copy_reaches_no_other_host(browser: Browser) -> None:
     """Whatever slips through the sanitiser: pictures, scripts, sockets, frames, redirects, other tabs."""
     asked: list[str] = []
