@@ -47,7 +47,15 @@ def open_picture(data: bytes) -> Pixels:
         raise PictureError("This is no PNG, JPEG or WebP picture.") from error
     except Image.DecompressionBombError as error:
         raise PictureError(f"The picture is too large: {error}") from error
-    except (OSError, ValueError, SyntaxError, EOFError, LookupError, OverflowError, struct.error) as error:
+    except (
+        OSError,
+        ValueError,
+        SyntaxError,
+        EOFError,
+        LookupError,
+        OverflowError,
+        struct.error,
+    ) as error:
         raise PictureError(f"The picture is damaged: {error}.") from error
 
 
