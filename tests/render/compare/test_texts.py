@@ -24,7 +24,7 @@ Work is to begin with roofs and heating, and the first hundred schools are named
 Parents who had protested in the capital were not convinced by the numbers."""
 GERMAN = """Der Hafen der Altstadt wurde am Montag gesperrt, nachdem ein Kran in das Becken gefallen war.
 Niemand wurde verletzt, sagte ein Sprecher der Hafenbehörde, doch zwei Fähren können nicht auslaufen.
-Ingenieure aus drei Ländern sollen den Kran mit einer schwimmenden Plattform heben.
+Ingenieure aus drei Ländern sollen den Kran mit einer schwimmenden Bühne heben.
 Bis dahin werden die Fahrgäste mit Bussen in den Nachbarhafen gebracht, wo es eng ist."""
 JAPANESE = (
     "港は月曜日に閉鎖された。クレーンが倒れたためである。\n負傷者はいなかったと港湾局は述べた。"
