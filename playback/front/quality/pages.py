@@ -334,7 +334,7 @@ def standing_of(row: CheckedPage) -> str:
             said = translate(noop("%(verdict)s, says a reviewer, %(when)s."), **facts)
     told = [said, words.repair(row.repair)]
     if row.repair in WAITING:
-        told.append(translate(noop("A running crawl takes it up, or `weboid qa repair`.")))
+        told.append(translate(noop("A running crawl takes it up, or “weboid qa repair”.")))
     return " ".join(filter(None, told))
 
 
