@@ -55,6 +55,8 @@ BOUNDS = Bounds()
 _EMPTY, _DRAWN = 0.8, 0.3  # of the tiles of a place that was emptied
 _LEAST_PLACE = 0.02  # of a screen: a smaller place is an icon
 _EDGE_STRIP = 0.18  # of a screen: a strip at an edge is not higher
+_ANOTHER = 0.5  # a blank picture that is so little alike is another one
+_DOUBTED = 0.75  # weight of what is doubtful in itself
 _FEWEST_WORDS = 12  # to say anything of a text
 # Another slide of a carousel: so much of the harm is in one place, of at most so many screens.
 _WORDS_OF_PAGE, _ALL_KEPT, _ALONE, _SLIDE = 40, 0.97, 0.8, 0.5
@@ -96,6 +98,10 @@ class Pictured(Protocol):
     @property
     def blank(self) -> bool:
         """Whether nothing is drawn where something was."""
+
+    @property
+    def seen_blank(self) -> bool:
+        """Whether nothing was drawn at capture."""
 
     @property
     def size_seen(self) -> tuple[int, int]:
@@ -164,6 +170,11 @@ def _of_picture(picture: Pictured, bounds: Bounds) -> Iterator[_Finding]:
     """What the picture says."""
     if picture.blank:
         yield _Finding(Fault.BLANK, 2.0, "Nothing is drawn where the page was.")
+        return
+    if picture.seen_blank:
+        # Nothing of it can be lost. That it is another picture is for a person to look at.
+        words = "The picture of the capture is blank, and the copy's is another one."
+        yield _Finding(Fault.OTHER, _DOUBTED if picture.score < _ANOTHER else 0.0, words)
         return
     excused = _excused(picture)
     regions = [each for each in picture.regions if each not in excused]

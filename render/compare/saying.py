@@ -8,10 +8,10 @@ _SOME = 0.005
 
 def sentence(found: PictureComparison) -> str:
     """What differs, the worst first."""
-    if found.seen_blank and not found.regions and found.added < _SOME:
+    if found.seen_blank and found.score > 1 - _SOME:
         return "Both pictures are blank."
     if found.seen_blank:
-        return "The first picture is blank, so there is nothing to be missed in the second."
+        return "The first picture is blank, and the second is another one."
     if found.blank:
         return "The second picture is blank: next to nothing of the page is drawn."
     parts = [text for weight, text in sorted(_parts(found), key=lambda each: -each[0]) if text]

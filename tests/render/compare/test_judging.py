@@ -25,6 +25,7 @@ class Picture:
     lost: float = 0.0
     changed: float = 0.0
     blank: bool = False
+    seen_blank: bool = False
     size_seen: tuple[int, int] = SCREEN
     regions: tuple[Region, ...] = field(default=())
 

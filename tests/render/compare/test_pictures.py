@@ -197,6 +197,15 @@ def test_a_blank_page_that_was_seen_is_not_missed() -> None:
     assert found.verdict is Verdict.GOOD
 
 
+@pytest.mark.parametrize("shown", [255 - WHITE // 2, PAGE], ids=["another colour", "a page"])
+def test_what_was_blank_and_is_another_picture_is_doubtful(shown: Pixels) -> None:
+    """Nothing of it can be lost, and yet it is not what was kept."""
+    found = compared(WHITE, shown)
+
+    assert found.seen_blank
+    assert found.verdict is Verdict.DOUBTFUL
+
+
 def test_missing_pictures_are_lost() -> None:
     """Drawn where it was seen, flat where it is shown; the page around them is fine."""
     gone = PAGE.copy()
