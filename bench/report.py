@@ -4,6 +4,7 @@ import argparse
 import json
 import statistics
 from collections.abc import Sequence
+from importlib import import_module
 
 
 def parser(description: str) -> argparse.ArgumentParser:
@@ -29,6 +30,19 @@ def table(rows: Sequence[tuple[str, ...]]) -> None:
     for row in rows:
         cells = [cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True)]
         print(row[0].ljust(widths[0]), *cells, sep="  ")
+
+
+def parts(bench: str, description: str, names: Sequence[str]) -> None:
+    """Run a benchmark of several modules, ``bench.BENCH_NAME`` each with its own `figures`, and print all."""
+    asking = parser(description)
+    asking.add_argument("--part", choices=names, action="append", help="only this part; all")
+    asked = asking.parse_args()
+    found: dict[str, float] = {}
+    for name in asked.part or names:
+        own: dict[str, float] = import_module(f"bench.{bench}_{name}").figures(quick=asked.quick)
+        found |= own
+        print(flush=True)
+    figures(bench, found)
 
 
 def figures(bench: str, values: dict[str, float]) -> None:
