@@ -26,6 +26,9 @@ _VERSION = b"WARC/"
 _OURS = len("sha256:") + 64  # how our own digests are spelled
 _READ_BYTES = 1 << 20
 _FEED_BYTES = 1 << 14  # what a small record takes; doubled as long as a record goes on
+_PIECE_BYTES = (
+    4 << 20
+)  # of what was packed: a site may send a gigabyte of nothing, packed to one thousandth
 _HEADER_LIMIT_BYTES = 1 << 20
 _HEAD_LIMIT_BYTES = 2 << 20  # the proxy takes heads of 1 MiB
 _FOLD = re.compile(rb"\r\n[ \t]+")
@@ -188,18 +191,20 @@ class _Source:
 def _inflated(source: _Source) -> Iterator[bytes]:
     """What the member holds, piece by piece; then the source stands at its end."""
     inflater = isal_zlib.decompressobj(_GZIP)
-    feed = _FEED_BYTES
+    feed, piece = _FEED_BYTES, b""
     while not inflater.eof:
-        data = source.take(feed)
-        if not data:
-            raise _UnreadableError(Problem.GZIP, "The file ends within a record.", torn=True)
+        data: bytes | memoryview = inflater.unconsumed_tail
+        if not data and len(piece) < _PIECE_BYTES:
+            data = source.take(feed)
+            feed = min(2 * feed, _READ_BYTES)
+            if not data:
+                raise _UnreadableError(Problem.GZIP, "The file ends within a record.", torn=True)
         try:
-            piece = inflater.decompress(data)
+            piece = inflater.decompress(data, _PIECE_BYTES)
         except isal_zlib.IsalError as error:  # type: ignore[misc] # the stub makes it an instance
             raise _UnreadableError(Problem.GZIP, f"No whole gzip member: {error}.") from error
         if piece:
             yield piece
-        feed = min(2 * feed, _READ_BYTES)
     source.at -= len(inflater.unused_data)
 
 
