@@ -21,8 +21,11 @@ from core.quality import Verdict, picture_name
 from crawler.cli.qa.group import command as qa
 from links.books.quality import checks_of
 from links.store.store import open_store
+from playback.decisions.level_book import LevelBook
+from playback.decisions.levels import Actor, Level, Scope, Target
+from playback.decisions.store import open_decisions
 from tests.crawler.quality.conftest import drawn_page
-from tests.playback.conftest import CollectionBuilder, collection  # noqa: F401 fixtures
+from tests.playback.conftest import NOW, CollectionBuilder, collection  # noqa: F401 fixtures
 
 pytestmark = [pytest.mark.browser, pytest.mark.playback, pytest.mark.slow]
 
@@ -92,6 +95,25 @@ def test_what_was_checked_is_not_checked_again(made: CollectionBuilder) -> None:
     assert set(checked(second)) == {"https://new.example/"}
     assert (checked(third), third[-1]["checked"], ran.return_value) == ({}, 0, 0)
     assert set(checked(again)) == {"https://two.example/"}
+
+
+def test_copies_are_looked_at_in_full_where_rules_show_them_so(made: CollectionBuilder) -> None:
+    """Without being asked for; what no rule shows in full is not even counted."""
+    for name in ("full", "other"):
+        drawn_page(made, f"https://{name}.example/")
+    with closing(open_decisions(made.layout)) as decisions:
+        target = Target(Scope.DOMAIN, what="full.example")
+        LevelBook(decisions).decide([target], Level.FULL, actor=Actor("me"), now=NOW)
+
+    _, lines = run(made, "--no-record", "--no-repair")
+
+    looked = {(each["url"], each["level"]) for each in lines if each["event"] == "check"}
+    assert looked == {
+        ("https://full.example/", "images"),
+        ("https://full.example/", "full"),
+        ("https://other.example/", "images"),
+    }
+    assert (lines[-1]["checked"], lines[-1]["unchecked"]) == (3, 0)
 
 
 def test_records_are_written_when_nobody_else_writes(made: CollectionBuilder) -> None:

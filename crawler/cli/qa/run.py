@@ -4,7 +4,7 @@ import asyncio
 import os
 import random
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -41,7 +41,7 @@ from crawler.quality.keeping import keep
 from crawler.quality.recording import proxies_of, record_checks
 from crawler.quality.repairing import AT_ONCE
 from crawler.quality.running import Tally, check_pages
-from crawler.quality.sampling import Chosen, Sample, by_risk, suspected
+from crawler.quality.sampling import Candidate, Chosen, Sample, by_risk, suspected
 from crawler.stopping import Stop
 from links.books.quality import (
     CheckedPage,
@@ -53,7 +53,9 @@ from links.books.quality import (
 from links.store.store import Store, open_store
 from playback.choosing import OFFERED
 from playback.database import Database, open_database
-from playback.decisions.levels import DEFAULT_LEVEL, Level
+from playback.decisions.level_book import LevelBook
+from playback.decisions.levels import DEFAULT_LEVEL, Level, LevelRules
+from playback.decisions.store import open_decisions
 
 _CLOCK = SystemClock()
 _LEVELS = click.Choice([str(level) for level in Level])
@@ -73,6 +75,7 @@ class Asked:
         fonts: copies load their own fonts.
         records: write what is found into WARCs, too.
         repairs: capture again what is broken.
+        rules: which pages are shown in full.
     """
 
     urls: tuple[str, ...]
@@ -84,6 +87,7 @@ class Asked:
     fonts: bool
     records: bool
     repairs: bool
+    rules: LevelRules
 
 
 @click.command("run")
@@ -107,7 +111,9 @@ class Asked:
     "--level", "levels", type=_LEVELS, multiple=True, help="Look at this one.  [default: images]"
 )
 @click.option(
-    "--full", is_flag=True, help="Look also at copies in full, where the levels allow it."
+    "--full",
+    is_flag=True,
+    help="Look also at copies in full, where the levels allow it; without --level that is the default.",
 )
 @click.option("--again", is_flag=True, help="Check also what was checked already.")
 @click.option(
@@ -170,7 +176,9 @@ def command(
         database_url=database_url,
         dedup_url=dedup_url,
     )
-    if full:
+    with closing(open_decisions(layout, database_url)) as decisions:
+        rules = LevelBook(decisions).now()
+    if full or (not levels and any(rule.level is Level.FULL for rule in rules.rules)):
         levels = (*(levels or (str(DEFAULT_LEVEL),)), str(Level.FULL))
     chosen_levels = tuple(dict.fromkeys(map(Level, levels))) or (DEFAULT_LEVEL,)
     was_said = ctx.get_parameter_source("sample") is not click.core.ParameterSource.DEFAULT
@@ -194,6 +202,7 @@ def command(
         fonts,
         records=not no_record,
         repairs=not (no_repair or no_record),
+        rules=rules,
     )
     with (
         closing(open_database(layout, database_url)) as database,
@@ -247,17 +256,29 @@ class _Run:
         if asked.urls:
             return self._named(asked.urls, wanted)
         if not asked.sample:
-            return by_risk(lambda: candidates(self._database, self._store, wanted))
+            return by_risk(lambda: self._candidates(wanted))
         drawn = Sample(asked.sample, random.Random(asked.seed))  # noqa: S311 no secret
-        for page in candidates(self._database, self._store, wanted):
+        for page in self._candidates(wanted):
             drawn.add(page)
         return drawn.drawn()
+
+    def _candidates(self, wanted: Wanted) -> Iterator[Candidate]:
+        """The pages that may be checked; in full, those that the level rules show so."""
+        found = candidates(self._database, self._store, wanted)
+        return (page for page in found if self._is_allowed(page, wanted.level))
+
+    def _is_allowed(self, page: Candidate, level: str) -> bool:
+        # Of other levels what is not allowed is told as unchecked: most pages are allowed there.
+        if level != Level.FULL:
+            return True
+        return self._asked.rules.of_page((page.url, page.final_url)).covers(Level.FULL)
 
     def _named(self, urls: Sequence[str], wanted: Wanted) -> list[Chosen]:
         """The newest captures of these URLs, as far as they are still to be checked."""
         found = list(newest(self._database, urls))
         self.missing = [url for url, page in found if page is None]
         pages = [page for _, page in found if page is not None]
+        pages = [page for page in pages if self._is_allowed(page, wanted.level)]
         if not wanted.again:
             with self._store.reading() as reader:
                 page_ids = [page.page_id for page in pages]
