@@ -6,7 +6,7 @@ ARGS ?=
 TESTS ?=
 FAST := not browser and not proxy and not playback and not real and not slow
 # Files side by side: much of the suite is waiting. Each process has servers of its own.
-SIDE_BY_SIDE := -n auto --maxprocesses 3 --dist loadfile
+SIDE_BY_SIDE := -n auto --maxprocesses 3 --dist loadfile --no-loadscope-reorder
 PYTHON := .venv/bin/python
 # What was compiled is kept, whatever the environment says: the suite starts thousands of interpreters.
 unexport PYTHONDONTWRITEBYTECODE

@@ -26,7 +26,20 @@ def pytest_configure() -> None:
 # A module whose every test is of such a kind; it is not imported when the kind is left out.
 _MODULE_MARKS = re.compile(r"^pytestmark = (\[.*?^\]|\[.*?\]$|.*?$)", re.MULTILINE | re.DOTALL)
 _MARK = re.compile(r"pytest\.mark\.(\w+)")
+_USUAL_LIMIT_S = 300.0  # what a test may take that says nothing else: pyproject.toml
 _LEFT_OUT = re.compile(r"not (\w+)( and not (\w+))*")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the files that take long, so that no process is left alone with one at the end."""
+    weights: dict[Path, float] = {}
+    for item in items:
+        limits = [float(mark.args[0]) for mark in item.iter_markers("timeout") if mark.args]
+        weight = max((each for each in limits if each > _USUAL_LIMIT_S), default=0.0)
+        weight += item.get_closest_marker("slow") is not None
+        weights[item.path] = max(weights.get(item.path, 0.0), weight)
+    items.sort(key=lambda item: -weights[item.path])
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
