@@ -208,7 +208,7 @@ class SqliteCaptureIndex:
 
     def add_qualities(self, rows: Sequence[QualityRow]) -> None:
         """Add what checks found; a record that is there already stays as it is."""
-        self._insert(_QUALITIES, rows)
+        self._insert(_QUALITIES, sorted(rows))  # in the order in which PostgreSQL takes them
 
     def page_outcome(self, page_id: str) -> Outcome | None:
         """How the page's visit ended; None when its manifest is not in the index."""

@@ -27,15 +27,27 @@ class Clock:
         return self.now
 
 
+def free_on_both() -> tuple[socket.socket, socket.socket]:
+    """A port of ::1 and of 127.0.0.1: what is free on one may be somebody's on the other."""
+    for _ in range(100):
+        six = socket.socket(socket.AF_INET6)
+        six.bind(("::1", 0))
+        try:
+            return six, socket.create_server(("127.0.0.1", six.getsockname()[1]))
+        except OSError:
+            six.close()
+    raise AssertionError("no port is free on both")
+
+
 @pytest.fixture
 def dead_and_alive() -> Iterator[int]:
     """A port that answers on 127.0.0.1, and on ::1 swallows every connection attempt."""
     with ExitStack() as stack:
-        dead = stack.enter_context(socket.socket(socket.AF_INET6))
-        dead.bind(("::1", 0))
+        dead, alive = free_on_both()
+        stack.enter_context(dead)
+        stack.enter_context(alive)
         dead.listen(0)
         port = dead.getsockname()[1]
-        stack.enter_context(socket.create_server(("127.0.0.1", port)))
         for _ in range(4):  # nobody accepts: the queue is full, and Linux drops further SYNs
             filler = stack.enter_context(socket.socket(socket.AF_INET6))
             filler.settimeout(0)
