@@ -144,7 +144,7 @@ def create_app(
             ),
             *machines.routes(),
             *(registry_routes(around.links, database, means) if around.links else ()),
-            *_quality_routes(around, database, means),
+            *_quality_routes(around, means),
             Mount("/static", StaticFiles(directory=HERE / "static"), name="static"),
         ],
         middleware=[
@@ -161,10 +161,10 @@ def create_app(
     )
 
 
-def _quality_routes(around: Around, database: Database, means: Means) -> list[BaseRoute]:
+def _quality_routes(around: Around, means: Means) -> list[BaseRoute]:
     if around.links is None or around.quality is None:
         return []
-    return quality_routes(around.quality, around.links, database, means)
+    return quality_routes(around.quality, around.links, means)
 
 
 class _Errors:

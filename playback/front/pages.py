@@ -26,6 +26,7 @@ from playback.kinds import DOWNLOAD_TYPES, READ_TYPES
 from playback.permits import Permits, TakenDownError
 
 MOST_MOMENTS = 50_000  # of one URL's captures in its calendar, the newest
+_IDS_AT_ONCE = 200
 _CANDIDATES = 20  # looked at for one that can be shown
 _LATEST_MS = 2**53
 _NOT_OFFERED = {Outcome.FAILED, Outcome.SKIPPED}
@@ -393,6 +394,20 @@ class PageStore:
         if self._permits is None:
             return frozenset()
         return frozenset(self._permits.threats([page.page_id for page in pages]))
+
+    def with_ids(self, page_ids: Sequence[str]) -> dict[str, Page]:
+        """The pages that have these identifiers, by them, without those that are hidden or not there."""
+        found: dict[str, Page] = {}
+        for start in range(0, len(page_ids), _IDS_AT_ONCE):
+            part = page_ids[start : start + _IDS_AT_ONCE]
+            values = {f"page_{number}": page_id for number, page_id in enumerate(part)}
+            marks = ", ".join(f":{name}" for name in values)
+            rows = self._database.rows(
+                f"SELECT {COLUMNS} FROM pages WHERE page_id IN ({marks})",  # noqa: S608 names of values
+                values,
+            )
+            found |= {page.page_id: page for page in self.pages_of(rows)}
+        return found
 
     def pages_of(self, rows: Sequence[Any], *, artifacts_too: bool = True) -> tuple[Page, ...]:
         """The pages of rows with `COLUMNS`, in the same order, without those that are hidden.

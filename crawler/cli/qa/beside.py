@@ -24,7 +24,7 @@ from links.store.store import open_store
 from playback.database import open_database
 from playback.decisions.levels import DEFAULT_LEVEL, Level
 from playback.decisions.store import open_decisions
-from playback.front.pages import COLUMNS, PageStore
+from playback.front.pages import PageStore
 from playback.permits import Permits
 from render.browser import Browser
 
@@ -96,8 +96,7 @@ def opened_permits(
         pages = PageStore(database, Permits(decisions, database.rows, clock.now))
 
         def is_withheld(page_id: str) -> bool:
-            query = f"SELECT {COLUMNS} FROM pages WHERE page_id = :page_id"  # noqa: S608 constants of ours
-            found = pages.pages_of(database.rows(query, {"page_id": page_id}))
-            return not found or found[0].taken_down is not None
+            page = pages.with_ids([page_id]).get(page_id)
+            return page is None or page.taken_down is not None
 
         yield is_withheld

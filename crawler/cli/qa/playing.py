@@ -31,7 +31,7 @@ from playback.decisions.level_book import LevelBook
 from playback.decisions.levels import DEFAULT_LEVEL, Level
 from playback.decisions.store import DecisionStore, open_decisions
 from playback.decisions.takedowns import Subject
-from playback.front.pages import COLUMNS, Page, PageStore
+from playback.front.pages import Page, PageStore
 from playback.front.records import Records
 from playback.full_origins import LOCAL
 from playback.kinds import HTML_TYPES
@@ -157,15 +157,12 @@ class CollectionPlayback:
 
     def page(self, page_id: str) -> "StoredPage | None":
         """What was kept of the page; None when it is hidden, or not there."""
-        rows = self._database.rows(
-            f"SELECT {COLUMNS} FROM pages WHERE page_id = :page_id",  # noqa: S608 constants of ours
-            {"page_id": page_id},
-        )
-        pages = self._store.pages_of(rows)
-        if not pages:
+        page = self._store.with_ids([page_id]).get(page_id)
+        if page is None:
             return None
-        withheld = self._withheld(pages[0])
-        return StoredPage(pages[0], withheld, self._address(pages[0]), self._store, self._records)
+        return StoredPage(
+            page, self._withheld(page), self._address(page), self._store, self._records
+        )
 
     def lost(self, page: PageInfo) -> Sequence[LostPart]:
         """What of the page the archive does not hold as it was captured."""

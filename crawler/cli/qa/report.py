@@ -112,7 +112,7 @@ def opened_results(layout: Layout, database_url: str) -> Iterator[Opened]:
             raise UnavailableError(_NOTHING)
         holds = Holds(decisions, folder_of(layout.decisions_db))
         permits = Permits(decisions, database.rows, _CLOCK.now, holds)
-        results = Results(source, database, PageStore(database, permits), Cautions(permits))
+        results = Results(source, PageStore(database, permits), Cautions(permits))
         offers = Offers(LevelBook(decisions), None)
         yield Opened(results, Writer(Pictures(layout.quality_pictures), offers.shows_pictures))
 

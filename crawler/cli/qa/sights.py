@@ -43,11 +43,8 @@ class Sights:
 
     def page(self, page_id: str) -> Page | None:
         """The page of that id; None when it is not there, or must not be shown."""
-        rows = self.database.rows(
-            "SELECT * FROM pages WHERE page_id = :page_id", {"page_id": page_id}
-        )
-        pages = self.store.pages_of(rows)
-        return pages[0] if pages and pages[0].taken_down is None else None
+        page = self.store.with_ids([page_id]).get(page_id)
+        return page if page is not None and page.taken_down is None else None
 
     def at(self, url: str, moment: str) -> Page:
         """The capture of a moment: the very one that 14 digits name, else the best near it.

@@ -7,7 +7,7 @@ count these, too; so where anything at all is taken down, only those who may jud
 than everything.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from starlette.exceptions import HTTPException
@@ -25,10 +25,9 @@ from links.books.quality import (
 )
 from links.store.statements import Reader
 from links.store.store import Store
-from playback.database import Database
 from playback.decisions.lists import ListEffect
 from playback.front.cautions import Cautions
-from playback.front.pages import COLUMNS, Page, PageStore
+from playback.front.pages import Page, PageStore
 from playback.front.quality.asking import Question
 from playback.front.registry.desk import NoRegistryError
 from playback.front.registry.source import Source
@@ -40,6 +39,7 @@ _MANY = 1_000  # where all are wanted
 _ROUNDS = 20  # for one part of a list; then it is short, and goes on
 _MOST_HISTORY = 200
 _EVERYTHING = Filter()
+Step = Callable[[Reader, Filter, Place, int], list[CheckedPage]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,16 +63,12 @@ class Results:
 
     Args:
         source: where the registry is.
-        database: the captures index.
-        store: which of its pages may be shown.
+        store: which pages of the captures index may be shown.
         cautions: which are held back.
     """
 
-    def __init__(
-        self, source: Source, database: Database, store: PageStore, cautions: Cautions
-    ) -> None:
+    def __init__(self, source: Source, store: PageStore, cautions: Cautions) -> None:
         self._source = source
-        self._database = database
         self._store = store
         self._cautions = cautions
 
@@ -145,8 +141,8 @@ class Results:
             NoRegistryError: there is none.
         """
         with self.registry().snapshot() as reader:
-            before = self._first(self._ahead(reader, wanted, place))
-            behind = self._first(self._behind(reader, wanted, place))
+            before = self._first(self._parts(ahead, reader, wanted, place))
+            behind = self._first(self._parts(worst, reader, wanted, place))
         return before, behind
 
     def history(self, url: str) -> tuple[Result, ...]:
@@ -173,10 +169,7 @@ class Results:
 
     def _shown(self, rows: Sequence[CheckedPage]) -> list[Result]:
         """Those of the rows that may be shown, in their order."""
-        pages: dict[str, Page] = {}
-        ids = list(dict.fromkeys(row.check.page_id for row in rows))
-        for start in range(0, len(ids), _AT_ONCE):
-            pages |= self._pages(ids[start : start + _AT_ONCE])
+        pages = self._store.with_ids(list(dict.fromkeys(row.check.page_id for row in rows)))
         threatened = self._store.threatened(list(pages.values()))
         shown = {
             page_id: page
@@ -184,18 +177,6 @@ class Results:
             if page.taken_down is None and page_id not in threatened and not self._is_listed(page)
         }
         return [Result(row, shown[row.check.page_id]) for row in rows if row.check.page_id in shown]
-
-    def _pages(self, page_ids: Sequence[str]) -> dict[str, Page]:
-        """The pages of the index that have these identifiers, without those that are hidden."""
-        if not page_ids:
-            return {}
-        values = {f"page_{number}": page_id for number, page_id in enumerate(page_ids)}
-        marks = ", ".join(f":{name}" for name in values)
-        rows = self._database.rows(
-            f"SELECT {COLUMNS} FROM pages WHERE page_id IN ({marks})",  # noqa: S608 names of values
-            values,
-        )
-        return {page.page_id: page for page in self._store.pages_of(rows)}
 
     def _is_listed(self, page: Page) -> bool:
         """Whether its address is on a list that holds copies back."""
@@ -206,23 +187,13 @@ class Results:
         """The first that may be shown."""
         return next((shown for part in parts for shown in self._shown(part)), None)
 
-    def _behind(
-        self, reader: Reader, wanted: Filter, place: Place
+    def _parts(
+        self, step: Step, reader: Reader, wanted: Filter, place: Place
     ) -> Iterator[Sequence[CheckedPage]]:
+        """What comes next from a place on, `worst` or `ahead` of it; the nearest by itself first."""
         size = 1
         for _ in range(_ROUNDS):
-            part = worst(reader, wanted, place, size)
-            yield part
-            if len(part) < size:
-                return
-            place, size = part[-1].place, _AT_ONCE
-
-    def _ahead(
-        self, reader: Reader, wanted: Filter, place: Place
-    ) -> Iterator[Sequence[CheckedPage]]:
-        size = 1
-        for _ in range(_ROUNDS):
-            part = ahead(reader, wanted, place, size)
+            part = step(reader, wanted, place, size)
             yield part
             if len(part) < size:
                 return

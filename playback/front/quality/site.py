@@ -8,7 +8,6 @@ from starlette.routing import BaseRoute
 
 from core.layout import Layout
 from links.reporters import open_reporters
-from playback.database import Database
 from playback.front.languages import here
 from playback.front.quality.acts import Acts
 from playback.front.quality.pages import QUALITY_PATH, QualityPages
@@ -44,11 +43,9 @@ def quality_addresses(registry: LinkRegistry | None, quality: Quality | None) ->
     return address
 
 
-def quality_routes(
-    quality: Quality, registry: LinkRegistry, database: Database, means: Means
-) -> list[BaseRoute]:
+def quality_routes(quality: Quality, registry: LinkRegistry, means: Means) -> list[BaseRoute]:
     """Its addresses."""
-    results = Results(registry.source, database, means.store, means.cautions)
+    results = Results(registry.source, means.store, means.cautions)
     reporters = functools.cache(functools.partial(open_reporters, quality.layout))
     gate = Gate(quality.reviewers, reporters, Door(registry.access), means.clock)
     pages = QualityPages(
