@@ -19,9 +19,10 @@ from core.urls import host_of
 from crawler.quality.sampling import Candidate
 from links.books.quality import already_checked
 from links.store.store import Store
-from playback.captures_queries import KeyRange, range_values
+from playback.captures_queries import KeyRange
 from playback.choosing import OFFERED
 from playback.database import Database, key_values
+from playback.pages_stream import ALL_KEYS, page_chunks
 
 _CHUNK = 5_000
 _COLUMNS = (
@@ -58,7 +59,8 @@ def candidates(database: Database, registry: Store, wanted: Wanted) -> Iterator[
     since_ms = -(2**53) if wanted.since is None else milliseconds(wanted.since)
     before: dict[str, int] = {}
     last_key = checked_host = ""
-    for rows in _chunks(database, wanted.host):
+    keys = _keys_of(wanted.host) if wanted.host else ALL_KEYS
+    for rows in page_chunks(database, OFFERED, columns=_COLUMNS, keys=keys, size=_CHUNK):
         done = _done(registry, rows, wanted)
         hosts = {_host(row["url"]) for row in rows if row["page_id"] in done} | {checked_host}
         for row in rows:
@@ -114,34 +116,8 @@ def by_ids(database: Database, page_ids: Sequence[str]) -> Iterator[Candidate]:
             yield _candidate(row, _host(row["url"]), None, host_checked=True)
 
 
-def _chunks(database: Database, host: str) -> Iterator[list[Any]]:
-    """Rows of pages that have a copy, in the order of their keys."""
-    keys = KeyRange("", "\U0010ffff")
-    if host:
-        low = replay_key(f"http://{host}/").partition(")")[0]
-        keys = KeyRange.of_prefix(low)
-    terms = (*database.by_key, "captured_ms", "page_id")
-    marks = (*(f":after_{number}" for number in range(len(database.by_key))), ":ms", ":id")
-    beyond, after = "", dict[str, Any]()
-    while True:
-        rows = database.rows(
-            f"SELECT {_COLUMNS} FROM pages WHERE {database.in_range}{beyond} AND {OFFERED}"  # noqa: S608 constants of ours
-            f" ORDER BY {', '.join(terms)} LIMIT {_CHUNK}",
-            {**range_values(keys), **after},
-        )
-        if rows:
-            yield rows
-        if len(rows) < _CHUNK:
-            return
-        last = rows[-1]
-        start = key_values(last["urlkey"])
-        # The range begins there, or each chunk would be looked for from the first row on.
-        keys = KeyRange(last["urlkey"], keys.high)
-        # By what is indexed first: the whole key alone, or its beginning and then the whole.
-        parts = (start["key"],) if len(database.by_key) == 1 else (start["key_start"], start["key"])
-        after = {f"after_{number}": part for number, part in enumerate(parts)}
-        after |= {"ms": last["captured_ms"], "id": last["page_id"]}
-        beyond = f" AND ({', '.join(terms)}) > ({', '.join(marks)})"
+def _keys_of(host: str) -> KeyRange:
+    return KeyRange.of_prefix(replay_key(f"http://{host}/").partition(")")[0])
 
 
 def _done(registry: Store, rows: Sequence[Any], wanted: Wanted) -> set[str]:
