@@ -11,11 +11,10 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from core.quality import Fault, Verdict
-from render.compare.regions import Kind, Region
+from render.compare.regions import SCREEN_SHAPE, Kind, Region
 from render.compare.resources import ResourceComparison
 from render.compare.texts import TextComparison
 
-_SCREEN_SHAPE = 0.625  # a screen is that high for its width: 1280 by 800
 # Of advertisements, in CSS pixels (IAB's fixed sizes): what is in such a box is another at every visit.
 _ADVERTISEMENTS = (
     (300, 250), (336, 280), (250, 250), (728, 90), (970, 90), (970, 250), (468, 60), (160, 600),
@@ -240,7 +239,7 @@ def _excused(picture: Pictured) -> list[Region]:
     if len(ads) > _MOST_ADVERTISEMENTS:
         ads = []
     width, height = picture.size_seen
-    shown = min(height, round(width * _SCREEN_SHAPE))
+    shown = min(height, round(width * SCREEN_SHAPE))
     strip = _EDGE_STRIP * shown
     edges = [
         each
@@ -272,7 +271,7 @@ def _emptied(region: Region, screen: float) -> bool:
 
 def _screen(size: tuple[int, int]) -> float:
     """The area of what a screen shows of a picture."""
-    return max(size[0] * min(size[1], size[0] * _SCREEN_SHAPE), 1.0)
+    return max(size[0] * min(size[1], size[0] * SCREEN_SHAPE), 1.0)
 
 
 def _area(region: Region) -> int:

@@ -11,8 +11,7 @@ from render.compare.sheets import TILE_PX, Flags, Floats
 from render.compare.tiles import Tiles
 
 MOST_REGIONS = 50
-_SCREEN_SHAPE = 0.625  # a screen is that high for its width: 1280 by 800
-
+SCREEN_SHAPE = 0.625  # a screen is that high for its width: 1280 by 800
 _SAME_COLOUR = 8  # of 255
 
 
@@ -156,7 +155,7 @@ def _covering(
     That is a box of a good part of a screen where much is gone and something else is there instead, or
     where what was there is dimmed.
     """
-    screen = shape[1] * min(shape[0], shape[1] * _SCREEN_SHAPE)
+    screen = shape[1] * min(shape[0], shape[1] * SCREEN_SHAPE)
     area = (edges[:, 1] - edges[:, 0]) * (edges[:, 3] - edges[:, 2])
     large = (area >= 0.12 * screen) & (sizes >= 0.3 * area)
     gone = tallies[:, LOST] >= 0.1 * sizes
