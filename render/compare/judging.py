@@ -22,6 +22,8 @@ _ADVERTISEMENTS = (
 )  # fmt: skip
 _MOST_ADVERTISEMENTS = 3  # more boxes of one size are a gallery
 _BOX_SLACK_PX = 24  # boxes are of whole tiles
+# A picture so narrow is a phone's, whose screen is twice as high as wide.
+_PHONE_PX, _PHONE_SHAPE = 600, 2.0
 _NOTHING = 0.005  # so little is not worth a word
 
 
@@ -238,8 +240,8 @@ def _excused(picture: Pictured) -> list[Region]:
     ads = [each for each in picture.regions if _of_advertisement(each)]
     if len(ads) > _MOST_ADVERTISEMENTS:
         ads = []
-    width, height = picture.size_seen
-    shown = min(height, round(width * SCREEN_SHAPE))
+    _, height = picture.size_seen
+    shown = _screen_height(picture.size_seen)
     strip = _EDGE_STRIP * shown
     edges = [
         each
@@ -271,7 +273,13 @@ def _emptied(region: Region, screen: float) -> bool:
 
 def _screen(size: tuple[int, int]) -> float:
     """The area of what a screen shows of a picture."""
-    return max(size[0] * min(size[1], size[0] * SCREEN_SHAPE), 1.0)
+    return max(size[0] * _screen_height(size), 1.0)
+
+
+def _screen_height(size: tuple[int, int]) -> int:
+    """How many rows of a picture a screen shows."""
+    shape = SCREEN_SHAPE if size[0] > _PHONE_PX else _PHONE_SHAPE
+    return min(size[1], round(size[0] * shape))
 
 
 def _area(region: Region) -> int:
