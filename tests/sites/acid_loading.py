@@ -46,11 +46,15 @@ const later = new IntersectionObserver((entries) => {
   }
 });
 document.querySelectorAll("img[data-src]").forEach((each) => later.observe(each));
-let left = 2;
-for (const name of ["l1", "l2"]) {
-  document.getElementById(name).addEventListener("load", () => { if (--left === 0) green(0); });
-}
 """
+
+# In the head: the first picture may have loaded before a script below it runs.
+_COUNTED = """<script>
+let left = 2;
+document.addEventListener("load", ({ target }) => {
+  if (target.localName === "img" && --left === 0) green(0);
+}, true);
+</script>"""
 
 _STORAGE = """
 localStorage.setItem("acid", "local.png");
@@ -176,6 +180,7 @@ LOADING: tuple[Cell, ...] = (
         f"{marks(1)}<div style='height:6000px'></div><img id=l1 loading=lazy src=lazy.png>"
         "<div style='height:4000px'></div><img id=l2 data-src=observed.png width=10 height=10>"
         "<div style='height:4000px'></div><iframe id=l3 loading=lazy src=lazy.html></iframe>",
+        head=_COUNTED,
         script=_LAZY,
         files={"lazy.html": html("<!doctype html><img src=in-frame.png>")},
         must="lazy.png observed.png lazy.html in-frame.png",
