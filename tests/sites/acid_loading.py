@@ -244,10 +244,10 @@ LOADING: tuple[Cell, ...] = (
         "media",
         f"<video {at(0)} src=film.webm muted autoplay></video>"
         f"<video {at(1)} muted preload=none poster=poster.png src=later.webm></video>"
-        f"<audio id=a src=sound.wav autoplay muted></audio><div id=m2 {at(2)}></div>"
+        f"<div id=m2 {at(2)}></div>"
+        "<audio src=sound.wav autoplay muted oncanplaythrough='green(2)'></audio>"
         f"<video {at(3)} muted autoplay><source src=no.mp4 type='video/none'>"
         "<source src=second.webm type=video/webm><track default src=words.vtt></video>",
-        script="document.getElementById('a').addEventListener('canplaythrough', () => green(2));",
         count=4,
         files={
             "words.vtt": response(
