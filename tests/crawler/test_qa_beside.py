@@ -16,10 +16,10 @@ import pytest
 from core.layout import Layout
 from core.quality import Verdict
 from links.books.quality import CheckedPage, checks_of
-from links.store.store import open_store
 from tests.crawler.conftest import Weboid
 from tests.crawler.linked_site import LinkedSite, weboid_for
 from tests.crawler.quality.paged_site import answers_of
+from tests.services.registries import open_registry
 from tests.sites.web import TestWeb
 
 pytestmark = [
@@ -48,7 +48,7 @@ def weboid(site: LinkedSite, web: TestWeb, tmp_path: Path) -> Weboid:
 
 def kept(weboid: Weboid, page_ids: list[str]) -> list[CheckedPage]:
     """What the registry says of these captures."""
-    with closing(open_store(Layout(weboid.collection))) as store, store.reading() as rows:
+    with closing(open_registry(Layout(weboid.collection))) as store, store.reading() as rows:
         return checks_of(rows, page_ids)
 
 
