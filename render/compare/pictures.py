@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from core.quality import Fault, Verdict
-from render.compare.aligning import align, aligned
+from render.compare.aligning import align, aligned, aligned_grey
 from render.compare.damage import (
     ADDED,
     ADDED_WEIGHT,
@@ -27,7 +27,7 @@ from render.compare.heat import draw_heat
 from render.compare.judging import judge
 from render.compare.opening import open_picture
 from render.compare.regions import Region, find_regions
-from render.compare.sheets import Floats, Rows, Sheet
+from render.compare.sheets import Floats, Grey, Rows, Sheet
 from render.compare.shifts import found_beside
 from render.compare.tiles import Tiles, measure
 
@@ -93,9 +93,12 @@ def compare_pictures(seen: bytes, shown: bytes, *, heat: bool = False) -> Pictur
     def rows(first: int, end: int) -> Rows:
         return aligned(other, alignment, first, end)
 
+    def greys(first: int, end: int) -> Grey:
+        return aligned_grey(other, alignment, first, end)
+
     tiles = measure(one.rows, rows)
     damage = judge_tiles(tiles, one, other)
-    beside = found_beside(one.rows, rows, damage)
+    beside = found_beside(one.rows.grey, greys, damage)
     damage = judge_tiles(tiles, one, other, beside)
     found = find_regions(damage, tiles)
     put_in = added_weight(other, alignment)
@@ -118,7 +121,7 @@ def compare_pictures(seen: bytes, shown: bytes, *, heat: bool = False) -> Pictur
         regions=found.boxes,
         faults=(),
         verdict=Verdict.UNCHECKED,
-        heat=draw_heat(one, rows, damage, found.boxes, alignment) if heat else None,
+        heat=draw_heat(one, greys, damage, found.boxes, alignment) if heat else None,
     )
     judgement = judge(found_so_far)
     return replace(found_so_far, verdict=judgement.verdict, faults=judgement.faults)
