@@ -5,6 +5,7 @@ shares most of its pixels with any. Before that rows are aligned, so that a bann
 each figure means: docs/comparing.md.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -80,8 +81,15 @@ class PictureComparison:
     heat: bytes | None = field(default=None, repr=False)
 
 
-def compare_pictures(seen: bytes, shown: bytes, *, heat: bool = False) -> PictureComparison:
+def compare_pictures(
+    seen: bytes, shown: bytes, *, heat: bool | Callable[[PictureComparison], bool] = False
+) -> PictureComparison:
     """Hold what is `shown` against what was `seen`: two pictures of one page, PNG, JPEG or WebP.
+
+    Args:
+        seen: bytes of the one.
+        shown: bytes of the other.
+        heat: draw where they differ, too; or whether to, for whoever must see first what was found.
 
     Raises:
         PictureError: one of them is damaged, too large, or no such picture.
@@ -121,10 +129,12 @@ def compare_pictures(seen: bytes, shown: bytes, *, heat: bool = False) -> Pictur
         regions=found.boxes,
         faults=(),
         verdict=Verdict.UNCHECKED,
-        heat=draw_heat(one, greys, damage, found.boxes, alignment) if heat else None,
     )
     judgement = judge(found_so_far)
-    return replace(found_so_far, verdict=judgement.verdict, faults=judgement.faults)
+    told = replace(found_so_far, verdict=judgement.verdict, faults=judgement.faults)
+    if not (heat(told) if callable(heat) else heat):
+        return told
+    return replace(told, heat=draw_heat(one, greys, damage, found.boxes, alignment))
 
 
 def _score(damage: Damage, put_in: float) -> float:
