@@ -30,7 +30,7 @@ from crawler.cli.options import (
 )
 from crawler.cli.params import host_name
 from crawler.cli.qa.candidates import Wanted, candidates, newest
-from crawler.cli.qa.opening import looking_browsers, opened_checkers
+from crawler.cli.qa.opening import is_looked_at, looking_browsers, opened_checkers
 from crawler.cli.qa.playing import ENGINE
 from crawler.cli.qa.repair import Household, Repaired, Teller, Workshop
 from crawler.cli.qa.shown import Show, planned
@@ -268,10 +268,7 @@ class _Run:
         return (page for page in found if self._is_allowed(page, wanted.level))
 
     def _is_allowed(self, page: Candidate, level: str) -> bool:
-        # Of other levels what is not allowed is told as unchecked: most pages are allowed there.
-        if level != Level.FULL:
-            return True
-        return self._asked.rules.of_page((page.url, page.final_url)).covers(Level.FULL)
+        return is_looked_at(Level(level), (page.url, page.final_url), self._asked.rules)
 
     def _named(self, urls: Sequence[str], wanted: Wanted) -> list[Chosen]:
         """The newest captures of these URLs, as far as they are still to be checked."""
