@@ -15,8 +15,10 @@ from core.layout import Layout
 from core.settings import QualitySettings
 from crawler.cli.qa.opening import looking_browsers, opened_checkers
 from crawler.cli.qa.playing import ENGINE
+from crawler.cli.qa.sights import Sights, opened_sights
 from crawler.companion import Beside, Companion
 from crawler.quality.beside import ChecksBeside
+from crawler.quality.changes import Changes, changes
 from crawler.quality.checking import LendBrowser
 from crawler.quality.giving_way import children_named, give_way
 from crawler.quality.looks import Tools
@@ -52,6 +54,7 @@ async def opened_tools(desk: Beside, levels: Sequence[Level]) -> AsyncIterator[T
     with (
         closing(open_store(desk.layout, url)) as store,
         opened_permits(desk.layout, url, desk.clock) as is_withheld,
+        opened_sights(desk.layout, url) as sights,
     ):
         async with (
             looking_browsers(desk.settings.browser, clock=desk.clock) as lend,
@@ -62,7 +65,20 @@ async def opened_tools(desk: Beside, levels: Sequence[Level]) -> AsyncIterator[T
             for replay in children_named(os.getpid(), "playback.replay"):
                 give_way(replay)
             by_name = {str(level): checker for level, checker in checkers.items()}
-            yield Tools(by_name, ENGINE, store, desk.layout.quality_pictures, is_withheld)
+            yield Tools(
+                by_name,
+                ENGINE,
+                store,
+                desk.layout.quality_pictures,
+                is_withheld,
+                lambda old, new: _became(sights, old, new),
+            )
+
+
+def _became(sights: Sights, old: str, new: str) -> Changes | None:
+    """What the page of the old capture had become in the new one; None when one may not be shown."""
+    then, now = sights.page(old), sights.page(new)
+    return None if then is None or now is None else changes(*sights.pair(then, now))
 
 
 def _behind_others(lend: LendBrowser) -> LendBrowser:
