@@ -21,7 +21,6 @@ from crawler.frontier.base import Frontier, NewItem
 from crawler.frontier.opening import open_frontier
 from links.days import day_of
 from links.states import State
-from links.store.store import open_store
 from playback.front.registry.access import Access
 from playback.front.registry.cached import gadget
 from playback.front.registry.desk import LinkRegistry
@@ -30,6 +29,7 @@ from playback.front.registry.throttle import Rate, Rates
 from tests.playback.conftest import CollectionBuilder, Served, serving
 from tests.playback.registry.shelf import DEAD, FINE, Shelf
 from tests.playback.screen import Screen, open_screen
+from tests.services.registries import open_registry
 from tests.sites.mediawiki import ADMIN, Wiki, running_wiki
 from tests.sites.versions import MACHINES, OTHERS, Version
 
@@ -94,7 +94,7 @@ def archive(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Archive]:
     builder = CollectionBuilder(root / "collection")
     clock = SystemClock()
     now = clock.now()
-    store = open_store(builder.layout)
+    store = open_registry(builder.layout)
     shelf = Shelf(store, root)
     shelf.page(1, "Burg", DEAD, FINE, QUEUED)
     since = {"first_fail_day": day_of(now) - 183, "fails": 9}
