@@ -180,7 +180,7 @@
   const ATTRIBUTE_NAME = /^[^\s"'<>/=\u0000]+$/;
   const attribute = (name, value) => ` ${name}="${escapeValue(value)}"`;
   const NO_STATE = new Map();
-  const STATEFUL = new Set(["img", "video", "input", "option"]);
+  const STATEFUL = new Set(["img", "video", "input", "option", "dialog"]);
   const attributesText = (node, name, host) => {
     const plain = !Element.prototype.hasAttributes.call(node);
     const state = plain && !STATEFUL.has(name) ? NO_STATE : stateOf(node, name);
@@ -241,6 +241,9 @@
       state.set("popover", null);
       state.set("data-weboid-popover", open ? "open" : "closed");
       if (!open) state.set("hidden", "");
+    }
+    if (name === "dialog" && attempt(() => Element.prototype.matches.call(node, ":modal"), false)) {
+      state.set("data-weboid-modal", "");
     }
     attempt(() => {
       if (name === "input") {
