@@ -19,7 +19,6 @@ from core.layout import Layout
 from core.quality import Verdict
 from crawler.collection import open_collection
 from links.books.quality import CheckedPage, checks_of
-from links.store.store import open_store
 from playback.decisions.level_book import LevelBook
 from playback.decisions.level_targets import target_of
 from playback.decisions.levels import Actor, Level
@@ -27,6 +26,7 @@ from playback.decisions.store import open_decisions
 from tests.crawler.conftest import Weboid
 from tests.crawler.linked_site import LinkedSite, weboid_for
 from tests.crawler.quality.paged_site import answers_of
+from tests.services.registries import open_registry
 from tests.sites.web import TestWeb
 
 pytestmark = [
@@ -56,7 +56,7 @@ def weboid(site: LinkedSite, web: TestWeb, tmp_path: Path) -> Weboid:
 
 def kept(weboid: Weboid, page_ids: list[str]) -> list[CheckedPage]:
     """What the registry says of these captures."""
-    with closing(open_store(Layout(weboid.collection))) as store, store.reading() as rows:
+    with closing(open_registry(Layout(weboid.collection))) as store, store.reading() as rows:
         return checks_of(rows, page_ids)
 
 

@@ -19,12 +19,13 @@ from crawler.cli.qa import candidates as module
 from crawler.cli.qa.candidates import Wanted, candidates, newest
 from crawler.quality.sampling import Candidate
 from links.books.quality import CheckedPage, keep_checks
-from links.store.store import Store, open_store
+from links.store.store import Store
 from playback.database import Database, SqliteDatabase
 from playback.postgres import PostgresDatabase
 from proxy.index.postgres import PostgresCaptureIndex
 from proxy.index.sqlite import SqliteCaptureIndex
 from tests.playback.conftest import NOW
+from tests.services.registries import open_registry
 
 WANTED = Wanted("images", "engine 1")
 
@@ -83,7 +84,7 @@ def shelf(
     path = layout.captures_db
     database: Database = PostgresDatabase(parse_index_url(url)) if url else SqliteDatabase(path)
     writer = PostgresCaptureIndex(parse_index_url(url)) if url else SqliteCaptureIndex(path)
-    registry = open_store(layout, "")
+    registry = open_registry(layout, "")
     with ExitStack() as stack:
         for each in (database, writer, registry):
             stack.callback(each.close)
