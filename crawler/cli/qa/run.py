@@ -6,13 +6,11 @@ import random
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
-from datetime import datetime
 from pathlib import Path
 
 import click
 
 from core.clock import SystemClock
-from core.durations import parse_duration, parse_moment
 from core.errors import InputError, WeboidError
 from core.quality import Verdict
 from crawler.cli.exits import Exit
@@ -28,6 +26,7 @@ from crawler.cli.options import (
 )
 from crawler.cli.params import host_name
 from crawler.cli.qa.candidates import Wanted, candidates, newest
+from crawler.cli.qa.filters import since_moment
 from crawler.cli.qa.opening import is_looked_at, looking_browsers, opened_checkers
 from crawler.cli.qa.playing import ENGINE
 from crawler.cli.qa.repair import Household, Repaired, Teller, Workshop
@@ -189,7 +188,7 @@ def command(
         str(chosen_levels[0]),
         ENGINE,
         host=host_name(host) if host else "",
-        since=_since(since, now=_CLOCK.now()) if since else None,
+        since=since_moment(since, now=_CLOCK.now()) if since else None,
         again=again,
     )
     is_all = every or (bool(since) and not was_said)
@@ -212,21 +211,8 @@ def command(
         home = Household(layout, settings, asked.jobs, AT_ONCE, secret)
         run = _Run(home, database_url, database, store, asked)
         if dry_run:
-            planned(run.chosen(chosen_levels[0]), as_json=as_json)
-            return Exit.OK
+            return run.plan(as_json=as_json)
         return asyncio.run(run.perform(as_json=as_json))
-
-
-def _since(text: str, *, now: datetime) -> datetime:
-    """The moment that a date, or a length of time until now, names.
-
-    Raises:
-        InputError: it names none.
-    """
-    try:
-        return now - parse_duration(text)
-    except InputError:
-        return parse_moment(text)
 
 
 class _Run:
@@ -286,6 +272,22 @@ class _Run:
             pages = [page for page in pages if page.page_id not in done]
         return list(map(suspected, pages))
 
+    def plan(self, *, as_json: bool) -> Exit:
+        """Say what would be checked at which level; nothing is started."""
+        found = ((level, each) for level in self._asked.levels for each in self.chosen(level))
+        planned(found, as_json=as_json)
+        for line in self._left_out():
+            click.echo(line, err=True)
+        return Exit.SOME_FAILED if self.missing else Exit.OK
+
+    def _left_out(self) -> Iterator[str]:
+        """What becomes of URLs that were named and are not checked."""
+        for url in self.missing:
+            yield f"{url}: there is no capture with a copy."
+        for each in self.known:
+            level = "" if each.check.level == DEFAULT_LEVEL else f" ({each.check.level})"
+            yield f"{each.check.url}{level}: checked already, {each.verdict}; --again checks it again."
+
     def total(self) -> int:
         """How many pages will be checked at most; 0: that is not known yet."""
         asked = self._asked
@@ -315,11 +317,7 @@ class _Run:
             if repaired.ended and error is None:
                 written = await self._write(show)
                 error = written.error
-        for url in self.missing:
-            show.say(f"{url}: there is no capture with a copy.")
-        for each in self.known:
-            show.say(f"{each.check.url}: checked already, {each.verdict}; --again checks it again.")
-        for line in repaired.lines:
+        for line in (*self._left_out(), *repaired.lines):
             show.say(line)
         is_stopped = is_stopped or repaired.stopped
         show.ended(
