@@ -23,6 +23,7 @@ from crawler.companion import Beside
 from crawler.composing import turns_for
 from crawler.events import PageChecked
 from crawler.frontier.base import Lane
+from crawler.quality.changes import Changes
 from crawler.quality.checking import Checked, Checker
 from crawler.quality.keeping import keep
 from crawler.quality.recording import record_checks
@@ -50,6 +51,7 @@ class Tools:
         store: the registry.
         pictures: the folder for pictures of checks.
         is_withheld: whether nothing of a capture may be shown, by its page id.
+        became: what the page of a capture, by its id, had become in another; None: that cannot be said.
     """
 
     checkers: Mapping[str, Checker]
@@ -58,6 +60,7 @@ class Tools:
     store: Store
     pictures: Path
     is_withheld: Callable[[str], bool]
+    became: Callable[[str, str], Changes | None]
 
 
 OpenTools = Callable[[Beside], AbstractAsyncContextManager[Tools]]
@@ -224,6 +227,7 @@ class Looks:
                 desk.report,
                 self._settings.repair_profile,
                 Lane.HIGH if desk.endless else Lane.STANDARD,
+                became=tools.became,
             )
         )
         await repairs.finish()

@@ -13,13 +13,13 @@ from core.layout import Layout
 from core.quality import Verdict
 from crawler.frontier.base import NewItem
 from links.books.quality import CheckedPage, RepairState, checks_of_urls, review
-from links.store.store import open_store
 from tests.crawler.conftest import Ran, Weboid
 from tests.crawler.linked_site import LinkedSite, weboid_for
 from tests.crawler.quality.paged_site import answers_of
 from tests.crawler.test_archive_command import check, records
 from tests.crawler.test_cluster_commands import PORTS, SECRET, Started, frontier_at
 from tests.services.redis_server import RedisServer
+from tests.services.registries import open_registry
 from tests.sites.web import TestWeb
 
 pytestmark = [
@@ -69,7 +69,7 @@ def start(weboid: Weboid, redis: RedisServer) -> Iterator[Callable[..., Started]
 
 def checks(weboid: Weboid) -> list[CheckedPage]:
     """What is known of the page's captures, the oldest first."""
-    with closing(open_store(Layout(weboid.collection))) as store, store.reading() as rows:
+    with closing(open_registry(Layout(weboid.collection))) as store, store.reading() as rows:
         return checks_of_urls(rows, [URL])[::-1]
 
 
@@ -100,7 +100,7 @@ def test_checks_are_written_and_repairs_made_by_a_cluster(
     (page,) = checks(weboid)
     assert page.is_recorded
 
-    with closing(open_store(Layout(weboid.collection))) as store, store.writing() as rows:
+    with closing(open_registry(Layout(weboid.collection))) as store, store.writing() as rows:
         review(rows, page.check.page_id, "images", Verdict.BROKEN, by="Ada", now=CLOCK.now())
     begun = qa("repair")
     assert (begun.summary["left"], begun.summary["why_left"]) == (1, "shared")

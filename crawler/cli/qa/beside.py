@@ -16,8 +16,10 @@ from core.pages import PageInfo
 from core.settings import QualitySettings, Settings
 from crawler.cli.qa.opening import is_looked_at, looking_browsers, opened_checkers
 from crawler.cli.qa.playing import ENGINE
+from crawler.cli.qa.sights import Sights, opened_sights
 from crawler.companion import Beside, Companion
 from crawler.quality.beside import ChecksBeside
+from crawler.quality.changes import Changes, changes
 from crawler.quality.checking import LendBrowser
 from crawler.quality.giving_way import children_named, give_way
 from crawler.quality.looks import Tools
@@ -59,6 +61,7 @@ async def opened_tools(
     with (
         closing(open_store(layout, url)) as store,
         opened_permits(layout, url, clock) as is_withheld,
+        opened_sights(layout, url) as sights,
         closing(open_decisions(layout, url)) as decisions,
     ):
         book = LevelBook(decisions)
@@ -75,7 +78,21 @@ async def opened_tools(
                 urls = (page.url, page.final_url)
                 return [str(level) for level in levels if is_looked_at(level, urls, rules)]
 
-            yield Tools(by_name, levels_of, ENGINE, store, layout.quality_pictures, is_withheld)
+            yield Tools(
+                by_name,
+                levels_of,
+                ENGINE,
+                store,
+                layout.quality_pictures,
+                is_withheld,
+                lambda old, new: _became(sights, old, new),
+            )
+
+
+def _became(sights: Sights, old: str, new: str) -> Changes | None:
+    """What the page of the old capture had become in the new one; None when one may not be shown."""
+    then, now = sights.page(old), sights.page(new)
+    return None if then is None or now is None else changes(*sights.pair(then, now))
 
 
 def _behind_others(lend: LendBrowser) -> LendBrowser:

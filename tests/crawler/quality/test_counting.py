@@ -19,7 +19,8 @@ from crawler.metrics import exposition
 from crawler.quality.counting import ChecksReader
 from crawler.reporting import Status, StatusReader
 from links.books.quality import CheckedPage, RepairState, keep_checks, repair_begun, repair_ended
-from links.store.store import Store, open_store
+from links.store.store import Store
+from tests.services.registries import open_registry
 
 NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)
 
@@ -55,7 +56,7 @@ def test_looks_and_repairs_are_counted_in_all_and_by_the_minute(
     assert reader.read(NOW) is None
     assert not layout.links_db.exists()
 
-    with closing(open_store(layout)) as store:
+    with closing(open_registry(layout)) as store:
         checked(store, "p1", Verdict.GOOD, minutes_ago=0)
         checked(store, "p2", Verdict.GOOD, minutes_ago=5)
         checked(store, "p3", Verdict.BROKEN, minutes_ago=50)
@@ -91,7 +92,7 @@ def test_a_registry_of_another_version_is_not_touched(
     layout: Layout, reader: ChecksReader, version: str
 ) -> None:
     """Who watches may be newer or older than who works."""
-    with closing(open_store(layout)) as store:
+    with closing(open_registry(layout)) as store:
         with store.writing() as rows:
             rows.execute(text("UPDATE link_version SET version_num = :other"), {"other": version})
 
