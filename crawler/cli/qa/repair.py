@@ -44,6 +44,7 @@ from proxy.index.opening import open_index
 from proxy.manifests import read_manifest
 
 _CLOCK = SystemClock()
+_NOTHING = "Nothing is to be captured again."
 _ATTEMPTS = 2  # a site that is away is not waited for
 _LEFT = {
     "shared": "the workers of the shared frontier (`weboid worker`) visit them",
@@ -303,7 +304,7 @@ def _say(done: Repaired, *, as_json: bool) -> None:
         facts = {"event": "summary", "repaired": dict(done.ended), "left": done.left}
         click.echo(json.dumps({**facts, "why_left": done.why_left, "stopped": done.stopped}))
         return
-    for line in done.lines or ["Nothing is to be captured again."]:
+    for line in done.lines or [_NOTHING]:
         click.echo(line)
 
 
@@ -314,3 +315,5 @@ def _list(rows: Sequence[CheckedPage], *, as_json: bool) -> None:
         facts |= {"level": check.level, "verdict": str(row.verdict), "reason": check.reason}
         text = f"{row.verdict or 'unchecked':9} {check.captured_at} {check.url}  {check.reason}"
         click.echo(json.dumps(facts, ensure_ascii=False) if as_json else clean(text))
+    if not rows and not as_json:
+        click.echo(_NOTHING)
