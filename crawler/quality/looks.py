@@ -6,7 +6,7 @@ once, and once more when it is over.
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -46,6 +46,7 @@ class Tools:
 
     Attributes:
         checkers: look at copies, by level of playback.
+        levels_of: at which of these levels a page's copies are looked at now.
         engine: versions of what shows and compares.
         store: the registry.
         pictures: the folder for pictures of checks.
@@ -54,6 +55,7 @@ class Tools:
     """
 
     checkers: Mapping[str, Checker]
+    levels_of: Callable[[PageInfo], Sequence[str]]
     engine: str
     store: Store
     pictures: Path
@@ -188,10 +190,10 @@ class Looks:
         return True
 
     async def look(self, page: PageInfo) -> None:
-        """Check the page's copy; write what was found from time to time."""
+        """Check the page's copies; write what was found from time to time."""
         tools = await self._ready()
         inspector = Inspector(tools, self.desk.report, self.desk.clock)
-        for level in tools.checkers:
+        for level in await asyncio.to_thread(tools.levels_of, page):
             await inspector.check(page, level)
         self._unwritten += 1
         if self._unwritten >= RECORD_EVERY:

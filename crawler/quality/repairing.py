@@ -193,6 +193,15 @@ class Repairs:
             repair_begun(rows, row.check.page_id, _id_of(record), now=bench.clock.now())
         return added
 
+    def over(self) -> list[CheckedPage]:
+        """Repairs that have begun and whose visits are over, whoever made them: `finish` can end them."""
+        return [row for row in self.begun() if not self._is_to_come(row)]
+
+    def _is_to_come(self, row: CheckedPage) -> bool:
+        record = self._bench.frontier.find(row.check.url)
+        is_ours = record is not None and record.item.id == row.repair_page_id
+        return is_ours and record is not None and record.state in _WAITING
+
     async def finish(self) -> int:
         """Compare what was captured again with what it was to repair; how many repairs ended.
 

@@ -26,6 +26,9 @@ from playback.replay.wording import break_lines, write_paragraphs
 # Whose values lead somewhere, or may.
 _JUDGED = frozenset({"style", "href", "src", "background"})
 _MOST_READINGS = 6
+# What a box was scrolled to when the page was captured, as our DOM artifact marks it.
+_BEGINNING = "data-weboid-beginning"
+_BARE_MARKS = frozenset({WAS_DISABLED, _BEGINNING})
 # Custom elements (HTML, 4.13.3) are inert without scripts, and style sheets select them by name. The
 # first of the group are names of SVG and MathML.
 _CUSTOM = re.compile(
@@ -52,10 +55,12 @@ _PLAIN_STYLE = (
 _NO_IMAGES = (
     "<meta http-equiv=\"Content-Security-Policy\" content=\"img-src 'none'; font-src 'none'\">"
 )
-# In a layer, so that any rule of the page wins: disabled controls keep their colours.
+# In a layer, so that any rule of the page wins: disabled controls keep their colours. Boxes begin where
+# they were scrolled to, but not the page itself, where a box of it is none for this reader's window.
 _BASE_STYLE = (
     "@layer weboid{:disabled{color:fieldtext;opacity:1}button:disabled{color:buttontext}"
-    "input:disabled,textarea:disabled{background-color:field}img{overflow:clip}}"
+    "input:disabled,textarea:disabled{background-color:field}img{overflow:clip}"
+    f":root:has([{_BEGINNING}]),[{_BEGINNING}]{{scroll-initial-target:nearest}}}}"
 )
 
 
@@ -146,7 +151,7 @@ class _Kept:
             return made
         if name == "data-weboid-host":  # by which rules of a shadow tree find it
             return value if value.isdecimal() else None
-        if name == WAS_DISABLED:
+        if name in _BARE_MARKS:
             return ""
         return None if name.startswith("data-weboid-") else value
 

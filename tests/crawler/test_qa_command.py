@@ -24,12 +24,12 @@ from crawler.cli.qa.group import command as qa
 from crawler.frontier.base import NewItem
 from crawler.frontier.sqlite import SqliteFrontier
 from links.books.quality import checks_of
-from links.store.store import open_store
 from playback.decisions.level_book import LevelBook
 from playback.decisions.levels import Actor, Level, Scope, Target
 from playback.decisions.store import open_decisions
 from tests.crawler.quality.conftest import drawn_page
 from tests.playback.conftest import NOW, CollectionBuilder, collection  # noqa: F401 fixtures
+from tests.services.registries import open_registry
 
 pytestmark = [pytest.mark.browser, pytest.mark.playback, pytest.mark.slow]
 
@@ -64,7 +64,7 @@ def test_a_copy_that_lost_its_look_is_broken_and_the_others_are_not(
     assert ran.return_value == 1
     assert lines[-1]["event"] == "summary"
     assert (lines[-1]["good"], lines[-1]["broken"]) == (1, 1)
-    with closing(open_store(made.layout, "")) as store, store.reading() as reader:
+    with closing(open_registry(made.layout, "")) as store, store.reading() as reader:
         kept = {each.check.page_id: each.verdict for each in checks_of(reader, [good, bad])}
     assert kept == {good: Verdict.GOOD, bad: Verdict.BROKEN}
     for kind in ("seen", "shown"):
@@ -161,7 +161,7 @@ def test_a_run_that_is_cut_short_loses_nothing(
         else:
             os.killpg(process.pid, number)
         told += [json.loads(line) for line in process.stdout if line.endswith("}\n")]
-    with closing(open_store(made.layout, "")) as store, store.reading() as reader:
+    with closing(open_registry(made.layout, "")) as store, store.reading() as reader:
         kept = {each.check.url for each in checks_of(reader, page_ids)}
     _, rest = run(made, "--no-record", "--no-repair")
 

@@ -37,6 +37,7 @@ _BACKGROUNDS = """<style>
 #m6{box-sizing:border-box;border:50px solid;border-image:url(border.png) 30 fill}
 #m7{background:#008000;-webkit-mask-image:url(mask.png);mask-image:url(mask.png)}
 #m8{background-image:image-set(url(set-1.png) 1x,url(set-2.png) 2x)}
+:root{--mask:url(mask.svg)}#m9{background:#008000;mask:var(--mask)}
 </style>"""
 
 _MODERN = """<style>
@@ -130,13 +131,11 @@ SHOWING: tuple[Cell, ...] = (
     cell(
         "backgrounds",
         f"<div id=m0 {at(0)}></div><div {at(1, 'background:url(inline.png);')}>"
-        "</div>" + "".join(f"<div id=m{n} {at(n)}></div>" for n in range(2, 9)),
+        "</div>" + "".join(f"<div id=m{n} {at(n)}></div>" for n in range(2, 10)),
         head=_BACKGROUNDS,
-        count=9,
+        count=10,
         must="class.png inline.png before.png after.png variable.png first.png second.png border.png"
-        " mask.png set-1.png",
-        dark=(7,),
-        short="no masks, which browsers fetch only where the server allows it to other origins",
+        " mask.png mask.svg set-1.png",
     ),
     cell(
         "modern-css",

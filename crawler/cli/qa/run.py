@@ -3,7 +3,6 @@
 import asyncio
 import os
 import random
-import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
@@ -12,12 +11,11 @@ from pathlib import Path
 import click
 
 from core.clock import SystemClock
-from core.errors import CollectionInUseError, InputError, WeboidError
-from core.layout import Layout
+from core.errors import InputError, WeboidError
 from core.quality import Verdict
-from core.settings import Settings
 from crawler.cli.exits import Exit
 from crawler.cli.options import (
+    cluster_secret_option,
     collection_option,
     database_option,
     dedup_option,
@@ -29,17 +27,17 @@ from crawler.cli.options import (
 from crawler.cli.params import begin_of, host_name
 from crawler.cli.qa.asked import Asked
 from crawler.cli.qa.candidates import Wanted, candidates, newest
-from crawler.cli.qa.opening import looking_browsers, opened_checkers
+from crawler.cli.qa.opening import is_looked_at, looking_browsers, opened_checkers
 from crawler.cli.qa.playing import ENGINE
 from crawler.cli.qa.repair import Household, Repaired, Teller, Workshop
 from crawler.cli.qa.shown import NOTHING, Show, left_out, planned
 from crawler.cli.qa.unlisted import Unlisted, is_to_come, without_manifest
-from crawler.collection import open_collection, read_collection
+from crawler.cli.qa.writing import Written, write_checks
+from crawler.collection import read_collection
 from crawler.frontier.opening import open_frontier
 from crawler.profiles import load_profile
 from crawler.quality.checking import Checked
 from crawler.quality.keeping import keep
-from crawler.quality.recording import proxies_of, record_checks
 from crawler.quality.repairing import AT_ONCE
 from crawler.quality.running import Tally, check_pages
 from crawler.quality.sampling import Candidate, Chosen, Sample, by_risk, suspected
@@ -49,7 +47,6 @@ from links.books.quality import (
     RepairState,
     already_checked,
     checks_of,
-    unrecorded,
 )
 from links.store.store import Store, open_store
 from playback.choosing import OFFERED
@@ -57,6 +54,7 @@ from playback.database import Database, open_database
 from playback.decisions.level_book import LevelBook
 from playback.decisions.levels import DEFAULT_LEVEL, Level
 from playback.decisions.store import open_decisions
+from proxy.handshake import Secret
 
 _CLOCK = SystemClock()
 _LEVELS = click.Choice([str(level) for level in Level])
@@ -107,6 +105,7 @@ _LEVELS = click.Choice([str(level) for level in Level])
 @frontier_option
 @dedup_option
 @profile_option
+@cluster_secret_option
 @json_option
 @click.pass_context
 def command(
@@ -131,6 +130,7 @@ def command(
     frontier_url: str,
     dedup_url: str,
     profile: str,
+    secret: Secret | None,
     as_json: bool,
 ) -> int:
     """Check copies: is what was kept what the visitor saw, and does it still play back?
@@ -141,6 +141,7 @@ def command(
     Ctrl-C finishes the pages begun; the same command goes on where it stopped. Exit code 1: a copy is
     broken, and there is no better one.
     """
+    os.environ.pop("WEBOID_SECRET", None)  # what we start need not know it
     layout = read_collection(collection)
     settings = shared_settings(
         load_profile(profile),
@@ -180,7 +181,8 @@ def command(
         closing(open_database(layout, database_url)) as database,
         closing(open_store(layout, database_url)) as store,
     ):
-        run = _Run(layout, database_url, database, store, settings, asked)
+        home = Household(layout, settings, asked.jobs, AT_ONCE, secret)
+        run = _Run(home, database_url, database, store, asked)
         if dry_run:
             planned(run.chosen(chosen_levels[0]), as_json=as_json)
             return Exit.OK
@@ -192,18 +194,17 @@ class _Run:
 
     def __init__(
         self,
-        layout: Layout,
+        home: Household,
         database_url: str,
         database: Database,
         store: Store,
-        settings: Settings,
         asked: Asked,
     ) -> None:
-        self._layout = layout
+        self._home = home
+        self._layout = home.layout
         self._database_url = database_url
         self._database = database
         self._store = store
-        self._settings = settings
         self._asked = asked
         self.missing: list[str] = []
         self.forbidden: list[str] = []
@@ -230,10 +231,7 @@ class _Run:
         return (page for page in found if self._is_allowed(page, wanted.level))
 
     def _is_allowed(self, page: Candidate, level: str) -> bool:
-        # Of other levels what is not allowed is told as unchecked: most pages are allowed there.
-        if level != Level.FULL:
-            return True
-        return self._asked.rules.of_page((page.url, page.final_url)).covers(Level.FULL)
+        return is_looked_at(Level(level), (page.url, page.final_url), self._asked.rules)
 
     def _named(self, urls: Sequence[str], wanted: Wanted) -> list[Chosen]:
         """The newest captures of these URLs, as far as they are still to be checked."""
@@ -267,12 +265,10 @@ class _Run:
         ):
             self.unlisted = self._unlisted()
             tally = await self._check(show, stop)
-            unwritten, error = "", None
+            written = Written()
             if self._asked.records and not stop.at_once:
-                try:
-                    unwritten = await self._record(show)
-                except WeboidError as failed:
-                    unwritten, error = str(failed), failed
+                written = await self._write(show)
+            error = written.error
             is_stopped = stop.event.is_set()
         repaired = Repaired()
         if self._asked.repairs and not is_stopped and error is None:
@@ -280,6 +276,9 @@ class _Run:
                 repaired = await self._repair(as_json=as_json)
             except WeboidError as failed:
                 error = failed
+            if repaired.ended and error is None:
+                written = await self._write(show)
+                error = written.error
         out = left_out(self.missing, self.forbidden, self.known, self.unlisted)
         for line in (*out, *repaired.lines):
             show.say(line)
@@ -289,7 +288,7 @@ class _Run:
         show.ended(
             tally,
             stopped=is_stopped,
-            unrecorded=unwritten,
+            unrecorded=written.left,
             repaired=dict(repaired.ended),
             without_manifest=[[each.url, each.page_id] for each in self.unlisted],
         )
@@ -302,7 +301,7 @@ class _Run:
 
     def _unlisted(self) -> list[Unlisted]:
         """Visits whose manifest is gone; of a part of the archive nobody asks for them."""
-        asked, settings = self._asked, self._settings
+        asked, settings = self._asked, self._home.settings
         if asked.urls or asked.wanted.host or asked.wanted.since:
             return []
         found = without_manifest(self._database)
@@ -323,8 +322,7 @@ class _Run:
 
     async def _repair(self, *, as_json: bool) -> Repaired:
         """Capture again what is broken, of this run and of those before."""
-        home = Household(self._layout, self._settings, self._asked.jobs, AT_ONCE)
-        return await Workshop(home, self._store).repair(Teller(as_json=as_json))
+        return await Workshop(self._home, self._store).repair(Teller(as_json=as_json))
 
     async def _check(self, show: Show, stop: Stop) -> Tally:
         """Check what is chosen; nothing is started when there is nothing."""
@@ -340,7 +338,7 @@ class _Run:
                 return tally
         with stop.cut_short():
             async with (
-                looking_browsers(self._settings.browser, clock=_CLOCK) as lend,
+                looking_browsers(self._home.settings.browser, clock=_CLOCK) as lend,
                 opened_checkers(
                     self._layout,
                     self._database_url,
@@ -370,26 +368,10 @@ class _Run:
         if checked.check.verdict is Verdict.BROKEN:
             self._broken.append(checked.check.page_id)
 
-    async def _record(self, show: Show) -> str:
-        """Write records of what has none yet; why that was left to the next run, else nothing."""
-        with self._store.reading() as reader:
-            if not unrecorded(reader, 1):
-                return ""
-        try:
-            async with (
-                open_collection(self._layout.root, clock=_CLOCK) as collection,
-                proxies_of(collection, self._settings) as lend,
-            ):
-                await record_checks(
-                    self._store,
-                    lend,
-                    bucket=self._settings.proxy.dedup_bucket,
-                    new_id=lambda: str(uuid.uuid4()),
-                )
-        except CollectionInUseError:
-            show.say(
-                "Another process writes the collection: what was found is in the registry, and is"
-                " written into WARCs by the next `weboid qa`."
-            )
-            return "in use"
-        return ""
+    async def _write(self, show: Show) -> Written:
+        """Write records of what has none yet; why that was left to the next run is said."""
+        home = self._home
+        written = await write_checks(home.layout, home.settings, self._store, home.secret)
+        if written.left and written.error is None:
+            show.say(written.text)
+        return written

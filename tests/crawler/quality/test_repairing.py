@@ -31,8 +31,9 @@ from links.books.quality import (
     review,
     want_repair,
 )
-from links.store.store import Store, open_store
+from links.store.store import Store
 from tests.crawler.frontier.conftest import NewPlace
+from tests.services.registries import open_registry
 
 NOW = datetime(2026, 11, 22, 12, 0, tzinfo=UTC)
 URL = "https://a.example/page"
@@ -158,7 +159,7 @@ class Workshop:
 def workshop(new_place: NewPlace, tmp_path: Path) -> Iterator[Workshop]:
     """With every implementation of the frontier."""
     politeness = PolitenessSettings(min_delay_s=0.0, max_delay_s=0.0)
-    store = open_store(Layout(tmp_path))
+    store = open_registry(Layout(tmp_path))
     with new_place().open(politeness) as frontier:
         yield Workshop(frontier, store)
     store.close()
