@@ -1,14 +1,11 @@
-"""Which checks a command is about: the filters of the report, as options, and a moment to begin from."""
+"""Which checks a command is about: the filters of the report, as options."""
 
 from collections.abc import Callable
-from datetime import datetime
 from typing import Any, TypeVar
 
 import click
 
 from core.classes import PageClass
-from core.durations import parse_duration, parse_moment
-from core.errors import InputError
 from core.quality import Fault, Verdict
 from links.books.quality import Filter
 from playback.decisions.levels import Level
@@ -60,15 +57,3 @@ def filter_of(given: dict[str, Any]) -> Filter:
         "unreviewed": "1" if given["unreviewed"] else "",
     }
     return parse_filter({name: value or "" for name, value in named.items()})
-
-
-def since_moment(text: str, *, now: datetime) -> datetime:
-    """The moment that a date, or a length of time until now, names.
-
-    Raises:
-        InputError: it names none.
-    """
-    try:
-        return now - parse_duration(text)
-    except InputError:
-        return parse_moment(text)

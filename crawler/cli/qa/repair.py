@@ -50,6 +50,7 @@ from proxy.index.opening import open_index
 from proxy.manifests import read_manifest
 
 _CLOCK = SystemClock()
+_NOTHING = "Nothing is to be captured again."
 _ATTEMPTS = 2  # a site that is away is not waited for
 _LEFT = {
     "shared": "the workers of the shared frontier (`weboid worker`) visit them",
@@ -345,7 +346,7 @@ def _say(done: Repaired, written: Written, *, as_json: bool) -> None:
         click.echo(json.dumps({**facts, **more}))
         return
     told = [written.text] if written.left and written.error is None else []
-    for line in [*(done.lines or ["Nothing is to be captured again."]), *told]:
+    for line in [*(done.lines or [_NOTHING]), *told]:
         click.echo(line)
 
 
@@ -356,3 +357,5 @@ def _list(rows: Sequence[CheckedPage], *, as_json: bool) -> None:
         facts |= {"level": check.level, "verdict": str(row.verdict), "reason": check.reason}
         text = f"{row.verdict or 'unchecked':9} {check.captured_at} {check.url}  {check.reason}"
         click.echo(json.dumps(facts, ensure_ascii=False) if as_json else clean(text))
+    if not rows and not as_json:
+        click.echo(_NOTHING)

@@ -5,7 +5,7 @@ import os
 import random
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -24,15 +24,17 @@ from crawler.cli.options import (
     profile_option,
     shared_settings,
 )
-from crawler.cli.params import host_name
+from crawler.cli.params import begin_of, host_name
+from crawler.cli.qa.asked import Asked
 from crawler.cli.qa.candidates import Wanted, candidates, newest
-from crawler.cli.qa.filters import since_moment
 from crawler.cli.qa.opening import is_looked_at, looking_browsers, opened_checkers
 from crawler.cli.qa.playing import ENGINE
 from crawler.cli.qa.repair import Household, Repaired, Teller, Workshop
-from crawler.cli.qa.shown import Show, planned
+from crawler.cli.qa.shown import NOTHING, Show, left_out, planned
+from crawler.cli.qa.unlisted import Unlisted, is_to_come, without_manifest
 from crawler.cli.qa.writing import Written, write_checks
 from crawler.collection import read_collection
+from crawler.frontier.opening import open_frontier
 from crawler.profiles import load_profile
 from crawler.quality.checking import Checked
 from crawler.quality.keeping import keep
@@ -50,41 +52,12 @@ from links.store.store import Store, open_store
 from playback.choosing import OFFERED
 from playback.database import Database, open_database
 from playback.decisions.level_book import LevelBook
-from playback.decisions.levels import DEFAULT_LEVEL, Level, LevelRules
+from playback.decisions.levels import DEFAULT_LEVEL, Level
 from playback.decisions.store import open_decisions
 from proxy.handshake import Secret
 
 _CLOCK = SystemClock()
 _LEVELS = click.Choice([str(level) for level in Level])
-
-
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """What was asked for on the command line.
-
-    Attributes:
-        urls: check the newest captures of these; none: see the others.
-        sample: so many pages; 0: all.
-        wanted: which pages are looked through.
-        levels: at which copies are looked at.
-        jobs: pages at the same time.
-        seed: of the dice; None: others each time.
-        fonts: copies load their own fonts.
-        records: write what is found into WARCs, too.
-        repairs: capture again what is broken.
-        rules: which pages are shown in full.
-    """
-
-    urls: tuple[str, ...]
-    sample: int
-    wanted: Wanted
-    levels: tuple[Level, ...]
-    jobs: int
-    seed: int | None
-    fonts: bool
-    records: bool
-    repairs: bool
-    rules: LevelRules
 
 
 @click.command("run")
@@ -188,7 +161,7 @@ def command(
         str(chosen_levels[0]),
         ENGINE,
         host=host_name(host) if host else "",
-        since=since_moment(since, now=_CLOCK.now()) if since else None,
+        since=begin_of(since, now=_CLOCK.now()) if since else None,
         again=again,
     )
     is_all = every or (bool(since) and not was_said)
@@ -233,7 +206,9 @@ class _Run:
         self._store = store
         self._asked = asked
         self.missing: list[str] = []
+        self.forbidden: list[str] = []
         self.known: list[CheckedPage] = []
+        self.unlisted: list[Unlisted] = []
         self._broken: list[str] = []
 
     def chosen(self, level: Level) -> Iterable[Chosen]:
@@ -262,6 +237,7 @@ class _Run:
         found = list(newest(self._database, urls))
         self.missing = [url for url, page in found if page is None]
         pages = [page for _, page in found if page is not None]
+        self.forbidden += [page.url for page in pages if not self._is_allowed(page, wanted.level)]
         pages = [page for page in pages if self._is_allowed(page, wanted.level)]
         if not wanted.again:
             with self._store.reading() as reader:
@@ -302,6 +278,7 @@ class _Run:
             Show(as_json=as_json, total=self.total()) as show,
             Stop(lambda: show.say("Stopping: what is begun is finished.")) as stop,
         ):
+            self.unlisted = self._unlisted()
             tally = await self._check(show, stop)
             written = Written()
             if self._asked.records and not stop.at_once:
@@ -317,17 +294,36 @@ class _Run:
             if repaired.ended and error is None:
                 written = await self._write(show)
                 error = written.error
-        for line in (*self._left_out(), *repaired.lines):
+        out = left_out(self.missing, self.forbidden, self.known, self.unlisted)
+        for line in (*out, *repaired.lines):
             show.say(line)
+        if not (tally.done or self._asked.urls or is_stopped or repaired.lines):
+            show.say(NOTHING[self._asked.wanted.again])
         is_stopped = is_stopped or repaired.stopped
         show.ended(
-            tally, stopped=is_stopped, unrecorded=written.left, repaired=dict(repaired.ended)
+            tally,
+            stopped=is_stopped,
+            unrecorded=written.left,
+            repaired=dict(repaired.ended),
+            without_manifest=[[each.url, each.page_id] for each in self.unlisted],
         )
         if error is not None:
             raise error
         if is_stopped:
             return Exit.STOPPED
-        return Exit.SOME_FAILED if self.missing or self._stays_broken() else Exit.OK
+        is_well = not (self.missing or self.unlisted or self._stays_broken())
+        return Exit.OK if is_well else Exit.SOME_FAILED
+
+    def _unlisted(self) -> list[Unlisted]:
+        """Visits whose manifest is gone; of a part of the archive nobody asks for them."""
+        asked, settings = self._asked, self._home.settings
+        if asked.urls or asked.wanted.host or asked.wanted.since:
+            return []
+        found = without_manifest(self._database)
+        if not found:
+            return []
+        with open_frontier(self._layout, settings.frontier, settings.politeness) as frontier:
+            return [each for each in found if not is_to_come(frontier, each)]
 
     def _stays_broken(self) -> bool:
         """Whether a copy is broken, and no better capture of its page is known."""

@@ -2,7 +2,7 @@
 
 import heapq
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import click
@@ -16,12 +16,20 @@ from rich.progress import (
 )
 
 from core.quality import Check, Verdict
+from crawler.cli.qa.unlisted import Unlisted
 from crawler.cli.tables import clean, table, width
 from crawler.quality.checking import Checked
 from crawler.quality.running import Tally
 from crawler.quality.sampling import Chosen
+from links.books.quality import CheckedPage
 
 _WORST = 10
+_MOST_NAMED = 10  # visits without a manifest
+# Why nothing was checked, by whether --again was said.
+NOTHING = {
+    False: "Nothing is left to be checked; --again checks also what was checked already.",
+    True: "There is no such capture with a copy.",
+}
 _NAMES = {
     Verdict.GOOD: "good",
     Verdict.DOUBTFUL: "doubtful",
@@ -153,14 +161,44 @@ def planned(chosen: Iterable[tuple[str, Chosen]], *, as_json: bool) -> None:
     click.echo("\n".join(table(head, rows, columns=width())))
 
 
+def left_out(
+    missing: Iterable[str],
+    forbidden: Iterable[str],
+    known: Iterable[CheckedPage],
+    unlisted: Sequence[Unlisted],
+) -> Iterator[str]:
+    """A sentence for each URL that was named and not checked, and for each page that nobody can check.
+
+    Args:
+        missing: URLs without a copy.
+        forbidden: URLs that no level rule shows in full.
+        known: what was checked already.
+        unlisted: visits without a manifest.
+    """
+    for url in missing:
+        yield f"{url}: there is no capture with a copy."
+    for url in forbidden:
+        yield f"{url}: no level rule shows it in full; `weboid level set` makes one."
+    for each in known:
+        yield f"{each.check.url}: checked already, {each.verdict}; --again checks it again."
+    for visit in unlisted[:_MOST_NAMED]:
+        yield (
+            f"{visit.url}: its records are here and its manifest is not, so no reader is offered it;"
+            " `weboid archive --again URL` captures it again."
+        )
+    if len(unlisted) > _MOST_NAMED:
+        yield f"And {len(unlisted) - _MOST_NAMED} more without a manifest, see --json."
+
+
 def _badness(check: Check) -> float:
     score = 0.0 if check.score is None else check.score
     return (check.verdict is Verdict.BROKEN) + 1 - score
 
 
 def _standing(tally: Tally) -> str:
-    found = [f"{tally.verdicts[verdict]} {name}" for verdict, name in _NAMES.items()]
-    return f"{', '.join(found[:3])}, {tally.per_minute:.0f} a minute"
+    shown = (verdict for verdict in _NAMES if verdict or tally.verdicts[verdict])
+    found = [f"{tally.verdicts[verdict]} {_NAMES[verdict]}" for verdict in shown]
+    return f"{', '.join(found)}, {tally.per_minute:.0f} a minute"
 
 
 def _worst_lines(checks: Sequence[Check]) -> list[str]:
