@@ -133,6 +133,21 @@ UNRECORDED = Statement(
     .order_by(quality.c.page_id, quality.c.level)
     .limit(one("most"))
 )
+_SOME_UNRECORDED: Select[Any] = (
+    select(literal_column("1")).where(~quality.c.is_recorded, _IS_BEHIND).limit(one("most"))
+)
+COUNT_UNRECORDED = Statement(select(func.count()).select_from(_SOME_UNRECORDED.subquery()))
+CHECKED_SINCE = Statement(
+    select(quality.c.verdict, func.count())
+    .where(quality.c.checked_ms >= one("since"))
+    .group_by(quality.c.verdict)
+)
+# A page that is broken at several levels has a row of each.
+REPAIRS_SINCE = Statement(
+    select(func.count(quality.c.page_id.distinct())).where(
+        text("repair <> 0"), quality.c.repair == one("is_now"), quality.c.repair_ms >= one("since")
+    )
+)
 RECORDED = Statement(
     update(quality)
     .where(

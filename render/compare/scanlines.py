@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 _SIGNATURE = b"\x89PNG\r\n\x1a\n"
 _RGB8 = b"\x08\x02\x00\x00\x00"  # depth, colour, packing, filters, interlacing: table 11.1
-_LEFT_OUT = {b"tRNS", b"acTL"}  # transparency, animation: they change what is seen
+_LEFT_OUT = {b"tRNS", b"acTL", b"eXIf"}  # transparency, animation, turns: they change what is seen
 _AS_IS, _UP = 0, 2
 _AT_ONCE = 128  # rows that are unpacked together: memory is touched once, and what is touched is in the cache
 
