@@ -2,7 +2,8 @@
 
 A scroll bar, a wider column or another rounding moves parts of a page by some pixels, each by its own.
 So a damaged tile is looked for around its place in the other picture: first by the means of a few of its
-rows at a time, then, where it fits best, by its structure. A sample says whether that is worth while for all.
+rows at a time, then, where it fits best, by its structure. A sample says whether that is worth while for
+all: of tiles that have nothing in common some fit somewhere, too, and in a mirror image as often.
 """
 
 from collections.abc import Callable
@@ -19,7 +20,10 @@ UPRIGHT_PX = 2
 _EVERY = 4  # rows of a tile that are looked at together, first
 _ALIKE = 0.9  # tiles that are more alike need not be looked for
 _SAMPLE = 256  # tiles
-_WORTH = 0.08  # share of the sample that must be found for the rest to be looked for
+_WORTH = (
+    0.08  # share of the sample that must be found, beyond chance, for the rest to be looked for
+)
+_SURELY = 0.4  # share that is no chance
 _FOUND = 0.75  # structural similarity
 
 Shown = Callable[[int, int], Grey]
@@ -41,11 +45,23 @@ def found_beside(seen: Grey, shown: Shown, damage: Damage) -> Floats:
         sample[np.flatnonzero(wanted)[:: count // _SAMPLE]] = True
         few = sample.reshape(wanted.shape)
         _search(seen, shown, few, damage.kinds == ADDED, best)
-        if float((best[few] > _FOUND).mean()) < _WORTH:
+        share = float((best[few] > _FOUND).mean())
+        if share < _WORTH or (share < _SURELY and share - _chance(seen, shown, few) < _WORTH):
             return best
         wanted &= ~few
     _search(seen, shown, wanted, damage.kinds == ADDED, best)
     return best
+
+
+def _chance(seen: Grey, shown: Shown, few: Flags) -> float:
+    """Share of the tiles that are found where they cannot be: in the other picture's mirror image."""
+    best = np.full(few.shape, -1, np.float32)
+
+    def mirrored(first: int, end: int) -> Grey:
+        return shown(first, end)[:, ::-1]
+
+    _search(seen, mirrored, few, np.zeros_like(few), best)
+    return float((best[few] > _FOUND).mean())
 
 
 def _search(seen: Grey, shown: Shown, wanted: Flags, added: Flags, best: Floats) -> None:

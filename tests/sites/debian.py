@@ -15,7 +15,6 @@ from scripts.apt_sources import Source, own_sources, read_sources
 from tests.sites.cache import FETCH_LIMIT_S, SiteUnavailableError
 
 KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
-_USUAL = "http://deb.debian.org/debian"
 
 
 @contextmanager
@@ -44,14 +43,21 @@ def apt_of(release: str) -> Iterator[tuple[str, ...]]:
 
 
 def mirror(etc: Path) -> str:
-    """Where the machine takes Debian from; on another distribution, where everybody does."""
+    """Where the machine takes Debian from.
+
+    Raises:
+        SiteUnavailableError: it is no Debian, or says of none.
+    """
     told = (etc / "os-release").read_text() if (etc / "os-release").is_file() else ""
     facts = dict(line.split("=", 1) for line in told.splitlines() if "=" in line)
-    if facts.get("ID", "").strip('"') != "debian":
-        return _USUAL
     codename = facts.get("VERSION_CODENAME", "").strip('"')
-    own = own_sources(read_sources(etc / "apt"), codename)
-    return next((source.uri for source in own if source.suite == codename), _USUAL)
+    if facts.get("ID", "").strip('"') == "debian":
+        for source in own_sources(read_sources(etc / "apt"), codename):
+            if source.suite == codename:
+                return source.uri
+    raise SiteUnavailableError(
+        "Other releases of Debian are taken from a Debian's own mirror only."
+    )
 
 
 def _options(folder: Path, uri: str, release: str) -> tuple[str, ...]:
