@@ -69,6 +69,24 @@ class UrlFault(StrEnum):
     UNPARSABLE = "unparsable"
 
 
+# Most URLs have one spelling alone: nothing that a browser, or the keys, would write otherwise.
+ONE_SPELLING = re.compile(
+    r"https?://(?:(?!xn--)[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z]{2,62}"
+    r"(?:(?:/[A-Za-z0-9_~-][A-Za-z0-9_.~-]*)+/?|/)(?:\?[A-Za-z0-9=&_.~-]+)?",
+    re.ASCII,
+)
+_ONE_SPELLING_LENGTH = 250  # a host is shorter
+
+
+def has_one_spelling(url: str) -> bool:
+    """Whether the URL is its own fetch key and its own identity key, at a glance; False: it may not be.
+
+    >>> has_one_spelling("https://example.org/a"), has_one_spelling("https://Example.org/a")
+    (True, False)
+    """
+    return len(url) <= _ONE_SPELLING_LENGTH and ONE_SPELLING.fullmatch(url) is not None
+
+
 def fetch_key(text: str, *, allow_single_label: bool = False) -> str:
     """The URL that `text` means, as the WHATWG URL Standard serialises it.
 

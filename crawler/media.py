@@ -13,7 +13,6 @@ import os
 import re
 import signal
 import sys
-import tempfile
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -29,6 +28,7 @@ from core.pages import Played
 from core.settings import MediaSettings
 from core.urls import host_of
 from proxy.client import Credentials
+from proxy.scratch import Scratch, scratch_folder
 from render.network import RequestLog
 from render.visit import Visit
 
@@ -125,8 +125,7 @@ async def fetch_media(
     if python == sys.executable and find_spec(MODULE) is None:
         return Played(reason="not-installed: pip install 'weboid[media]'")
     began = clock.monotonic()
-    with tempfile.TemporaryDirectory(prefix="weboid-media-") as name:
-        folder = Path(name)
+    with scratch_folder(Scratch.MEDIA) as folder:
         authority = folder / "authority.pem"
         authority.write_text(through.authority)
         process = await asyncio.create_subprocess_exec(

@@ -1,6 +1,6 @@
 """The status as Prometheus metrics, in its text format 0.0.4. Pure.
 
-Every number is one of `crawler.reporting.Status`. Labels are bounded: states, outcomes, the words
+Every number is one of `crawler.reporting.Status`. Labels are bounded: states, outcomes, verdicts, the words
 before the colon of the latest reasons, names of crawls and machines, and the hosts of two short
 lists; never a URL. What can fall, such as the number of done pages when some are queued again, is a
 gauge; only what never falls is a counter.
@@ -15,7 +15,7 @@ from prometheus_client.registry import Collector
 
 from crawler.frontier.base import JobCounts
 from crawler.overview import Overview, number
-from crawler.reporting import Holdings, Status
+from crawler.reporting import Checks, Holdings, Status
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 LABEL_LIMIT_CHARS = 120
@@ -51,6 +51,8 @@ def families(status: Status | None, *, version: str) -> Iterator[Metric]:
         return
     if status.holdings is not None:
         yield from _holdings(status.holdings)
+    if status.checks is not None:
+        yield from _checks(status.checks)
     if status.frontier is not None:
         yield from _frontier(status.frontier)
         yield from _hosts(status.frontier)
@@ -92,6 +94,46 @@ def _holdings(holdings: Holdings) -> Iterator[Metric]:
     yield _gauge(
         "weboid_collection_in_use", "Whether a process writes the collection.", holdings.in_use
     )
+
+
+def _checks(checks: Checks) -> Iterator[Metric]:
+    yield _gauges(
+        "weboid_checks",
+        "Copies that were looked at, by the verdict that counts; see docs/quality.md.",
+        ("verdict",),
+        [((verdict,), count) for verdict, count in checks.verdicts.items()],
+    )
+    yield _gauges(
+        "weboid_checks_per_minute",
+        "Copies looked at a minute by what the machine found, over the last so many minutes.",
+        ("verdict", "minutes"),
+        list(_by_minutes(checks.per_minute)),
+    )
+    yield _gauges(
+        "weboid_repairs",
+        "Pages by how their repair stands.",
+        ("state",),
+        [((state,), count) for state, count in checks.repairs.items()],
+    )
+    yield _gauges(
+        "weboid_repairs_per_minute",
+        "Repairs ended a minute, by how, over the last so many minutes.",
+        ("state", "minutes"),
+        list(_by_minutes(checks.repairs_per_minute)),
+    )
+    yield _gauge(
+        "weboid_checks_unrecorded",
+        "Checks that are not in a WARC yet as they are.",
+        checks.unrecorded,
+    )
+
+
+def _by_minutes(
+    rates: Mapping[int, Mapping[str, float]],
+) -> Iterator[tuple[tuple[str, str], float]]:
+    for minutes, found in rates.items():
+        for name, each in found.items():
+            yield (name, str(minutes)), each
 
 
 def _frontier(view: Overview) -> Iterator[Metric]:

@@ -10,18 +10,19 @@ from contextlib import closing
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from core.clock import Clock
 from core.errors import UnavailableError
 from core.layout import OPEN_SUFFIX, Layout
 from core.settings import Settings
 from crawler.frontier.base import Frontier
-from crawler.overview import Overview, overview
+from crawler.overview import Overview, overview, plain
 from proxy.index.opening import open_index
 
 KEPT_S = 0.5  # who asks twice within so long is told the same
-HOLDINGS_SHARE = 20
+COUNTING_SHARE = 20
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +55,25 @@ class Holdings:
 
 
 @dataclass(frozen=True, slots=True)
+class Checks:
+    """What looks at copies found (`crawler.quality`), and what became of it.
+
+    Attributes:
+        verdicts: copies by the verdict that counts; a person's goes before the machine's.
+        per_minute: looks a minute by verdict, over the last so many minutes.
+        repairs: pages by how their repair stands.
+        repairs_per_minute: repairs that ended a minute, by how, over the last so many minutes.
+        unrecorded: checks that are not in a WARC yet as they are.
+    """
+
+    verdicts: dict[str, int]
+    per_minute: dict[int, dict[str, float]]
+    repairs: dict[str, int]
+    repairs_per_minute: dict[int, dict[str, float]]
+    unrecorded: int
+
+
+@dataclass(frozen=True, slots=True)
 class Status:
     """A collection, its frontier, or both at a moment.
 
@@ -61,11 +81,13 @@ class Status:
         at: the moment.
         holdings: None when there is only a frontier that machines share.
         frontier: None when the collection has none yet.
+        checks: None when there is no link registry, where they are kept.
     """
 
     at: datetime
     holdings: Holdings | None
     frontier: Overview | None
+    checks: Checks | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """The status as JSON values: the collection's on top, with the frontier's main counts."""
@@ -77,6 +99,7 @@ class Status:
             found[name] = getattr(stats, name) if stats is not None else 0
         found["dead_letters"] = self.frontier.dead_letters if self.frontier is not None else ()
         found["frontier"] = self.frontier.to_dict() if self.frontier is not None else None
+        found["checks"] = plain(asdict(self.checks)) if self.checks is not None else None
         return found
 
 
@@ -105,8 +128,8 @@ def status_of(
 class StatusReader:
     """Reads the status again and again, for as many as ask, at a bounded cost. Thread-safe.
 
-    The frontier's part is always as cheap. The index counts its rows, which takes longer the more
-    there are, so it is asked so seldom that it takes no more than a twentieth of the time.
+    The frontier's part is always as cheap. Index and registry count their rows, which takes longer the
+    more there are, so each is asked so seldom that it takes no more than a twentieth of the time.
     """
 
     def __init__(
@@ -116,17 +139,19 @@ class StatusReader:
         *,
         settings: Settings,
         clock: Clock,
+        checks: Callable[[datetime], Checks | None] = lambda _now: None,
     ) -> None:
-        """Take what `status_of` takes; `frontier` is asked each time, for it may come later."""
+        """Take what `status_of` takes; `frontier` and `checks` are asked each time: both may come later."""
         self._layout = layout
         self._frontier = frontier
-        self._settings = settings
         self._clock = clock
         self._lock = threading.Lock()
         self._status: Status | None = None
         self._read_at = float("-inf")
-        self._holdings: Holdings | None = None
-        self._holdings_until = float("-inf")
+        self._holdings = _Seldom(
+            clock, lambda: None if layout is None else holdings(layout, settings)
+        )
+        self._checks = _Seldom(clock, lambda: checks(clock.now()))
 
     def status(self) -> Status:
         """The status, `KEPT_S` old at most but for what the index counts.
@@ -144,24 +169,36 @@ class StatusReader:
                 at=now,
                 holdings=self._current_holdings(),
                 frontier=None if frontier is None else overview(frontier, now=now),
+                checks=self._checks.read(),
             )
             self._read_at = self._clock.monotonic()
             return self._status
 
     def _current_holdings(self) -> Holdings | None:
-        began = self._clock.monotonic()
         if self._layout is None:
             return None
-        if self._holdings is None or began >= self._holdings_until:
-            self._holdings = holdings(self._layout, self._settings)
+        found = self._holdings.read()
+        assert found is not None
+        return replace(found, in_use=in_use(self._layout), free_bytes=_free(self._layout))
+
+
+class _Seldom(Generic[_T]):
+    """What takes the longer the more there is, read so seldom that it takes a share of the time at most."""
+
+    def __init__(self, clock: Clock, read: Callable[[], _T]) -> None:
+        self._clock = clock
+        self._read = read
+        self._found: tuple[_T] | None = None
+        self._until = float("-inf")
+
+    def read(self) -> _T:
+        """What was read last, or is now."""
+        began = self._clock.monotonic()
+        if self._found is None or began >= self._until:
+            self._found = (self._read(),)
             ended = self._clock.monotonic()
-            self._holdings_until = ended + HOLDINGS_SHARE * (ended - began)
-            return self._holdings
-        return replace(
-            self._holdings,
-            in_use=in_use(self._layout),
-            free_bytes=_free(self._layout),
-        )
+            self._until = ended + COUNTING_SHARE * (ended - began)
+        return self._found[0]
 
 
 def holdings(layout: Layout, settings: Settings) -> Holdings:

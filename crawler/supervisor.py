@@ -1,10 +1,8 @@
 """Proxies and browsers for one run: what a visit borrows, from whoever lends it."""
 
 import asyncio
-import tempfile
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from pathlib import Path
 
 from core.clock import Clock
 from core.settings import Settings
@@ -12,6 +10,7 @@ from crawler.browsers import Browsers
 from crawler.collection import Collection
 from crawler.lending import LentProxy, Proxies
 from crawler.proxies import FileRecovered, LocalProxies
+from proxy.scratch import Scratch, scratch_folder
 from render.browser import Browser
 from render.executable import find_browser
 
@@ -92,7 +91,7 @@ async def running(
         ProxyUnavailableError: a proxy does not start.
     """
     # A unix socket's path is at most 107 bytes, so it does not lie in the collection.
-    with tempfile.TemporaryDirectory(prefix="weboid-") as folder:
-        proxies = LocalProxies(collection, settings, Path(folder), report)
+    with scratch_folder(Scratch.RUN) as folder:
+        proxies = LocalProxies(collection, settings, folder, report)
         async with supervising(proxies, settings, clock=clock) as supervisor:
             yield supervisor

@@ -8,7 +8,6 @@ import asyncio
 import logging
 import os
 import socket
-import tempfile
 from collections.abc import Callable
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
@@ -37,6 +36,7 @@ from crawler.waiting import Waiting
 from crawler.worker import Crew
 from proxy.handshake import Secret
 from proxy.index.opening import open_index
+from proxy.scratch import Scratch, scratch_folder
 
 log = logging.getLogger(__name__)
 
@@ -98,8 +98,8 @@ async def work(
         limit_s = order.settings.visit.timeout_s + order.settings.proxy.seal_grace_s + STOP_S
         hurrying = asyncio.create_task(_hurry(stop, limit_s))
         try:
-            with stop.cut_short(), tempfile.TemporaryDirectory(prefix="weboid-") as folder:
-                shift = _Shift(order, Path(folder), clock, note, dice, stop)
+            with stop.cut_short(), scratch_folder(Scratch.RUN) as folder:
+                shift = _Shift(order, folder, clock, note, dice, stop)
                 await shift.run()
         finally:
             hurrying.cancel()

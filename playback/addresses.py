@@ -46,6 +46,7 @@ class Modifier(StrEnum):
     PAGE = ""  # the page at the level that the rules give it
     VERY = "mp_"  # the page of that very date, also one that is offered to nobody
     IMAGE = "im_"
+    MASK = "mk_"  # the shape of a small image, for masks of style sheets
     STYLE = "cs_"
     PLAIN_STYLE = "cp_"  # a style sheet that names no image
     FONT = "fo_"

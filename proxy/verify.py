@@ -10,7 +10,6 @@ What a living proxy writes is checked as far as the index covers it: that is wha
 import multiprocessing
 import signal
 import sqlite3
-import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
@@ -40,6 +39,7 @@ from proxy.index_check import (
     usable,
 )
 from proxy.recovery import interrupted, words
+from proxy.scratch import Scratch, scratch_folder
 
 ALONE_BYTES = 16 << 20  # fewer are checked sooner than other processes are started
 
@@ -121,9 +121,9 @@ def verify(
         UnavailableError: a process that reads was killed.
     """
     verdict = Verdict()
-    with tempfile.TemporaryDirectory(prefix="weboid-verify-") as folder:
-        scratch = Path(folder) / "references.sqlite"
-        seen = _seen(layout, index, Path(folder))
+    with scratch_folder(Scratch.VERIFY) as folder:
+        scratch = folder / "references.sqlite"
+        seen = _seen(layout, index, folder)
         why = usable(seen.path, quick=quick, live=live)
         sums = _sums(layout, verdict)
         if not why:

@@ -6,6 +6,7 @@ behind a number.
 """
 
 import asyncio
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from render.cdp import CommandError
@@ -16,6 +17,15 @@ DEPTH_LIMIT = 10
 # A frame that does not answer by then is left out: one slow advertisement is not the page.
 PATIENCE_S = 3.0
 _ELEMENT = "(number) => globalThis.weboidFrames[number]"
+HOST_LIMIT = 300  # elements that are asked whether they hold a closed shadow root, each time
+_ROUNDS = 5  # so deep may such roots be nested
+_HOSTS = "() => globalThis.weboidHosts"
+_NOTE = """(...pairs) => {
+  for (let at = 0; at < pairs.length; at += 2) {
+    const known = pairs[at].localName === "use" ? "weboidCopies" : "weboidClosed";
+    globalThis[known].set(pairs[at], pairs[at + 1]);
+  }
+}"""
 
 
 class Document:
@@ -27,6 +37,7 @@ class Document:
         self._id = frame_id
         self._world: int | None = None
         self._inner: dict[int, Document | None] = {}
+        self._stands_open = False
         self.depth = depth
 
     def __repr__(self) -> str:
@@ -38,10 +49,10 @@ class Document:
         Raises:
             PageGoneError, BrowserUnavailableError, CommandError: as `Page.call`.
         """
-        if self.depth == 0:
-            return await self._page.call(name, *arguments)
-        answer = await self._run(script(name), arguments, by_value=True)
-        return answer.get("value")
+        if not self._stands_open:
+            self._stands_open = True
+            await self._open_roots()
+        return await self._say(name, *arguments)
 
     async def inner(self, number: int) -> "Document | None":
         """The frame behind the element that a script numbered here; None when there is none.
@@ -53,13 +64,56 @@ class Document:
             self._inner[number] = await self._find(number)
         return self._inner[number]
 
+    async def _say(self, name: str, *arguments: object) -> Any:
+        if self.depth == 0:
+            return await self._page.call(name, *arguments)
+        answer = await self._run(script(name), arguments, by_value=True)
+        return answer.get("value")
+
+    async def _open_roots(self) -> None:
+        """Let our scripts look into shadow roots that markup has closed; what fails stays closed."""
+        try:
+            for _ in range(_ROUNDS):
+                if not await self._say("hosts", HOST_LIMIT) or not await self._open_some():
+                    return
+        except CommandError:
+            return
+
+    async def _open_some(self) -> bool:
+        """Whether any of the elements that `hosts.js` has found holds a closed root."""
+        listed = await self._refer(_HOSTS)
+        told = await self._page.send(
+            "Runtime.getProperties",
+            {"objectId": listed["objectId"], "ownProperties": True},
+            self._session,
+        )
+        hosts = [each["value"] for each in told["result"] if each["name"].isdecimal()]
+        pairs: list[dict[str, str]] = []
+        roots = await asyncio.gather(*(self._closed_root(each["objectId"]) for each in hosts))
+        for host, root in zip(hosts, roots, strict=True):
+            if root:
+                pairs += [{"objectId": host["objectId"]}, {"objectId": root}]
+        if pairs:
+            await self._evaluate(_NOTE, pairs, by_value=True)
+        return bool(pairs)
+
+    async def _closed_root(self, host: str) -> str:
+        """A reference to the closed shadow root of the element that is referred to; empty: it has none."""
+        told = await self._page.send("DOM.describeNode", {"objectId": host}, self._session)
+        wanted = "user-agent" if told["node"].get("localName") == "use" else "closed"
+        for root in told["node"].get("shadowRoots", ()):
+            if root.get("shadowRootType") == wanted:
+                place = {"backendNodeId": root["backendNodeId"]}
+                place["executionContextId"] = await self._context()
+                found = await self._page.send("DOM.resolveNode", place, self._session)
+                reference: str = found["object"]["objectId"]
+                return reference
+        return ""
+
     async def _find(self, number: int) -> "Document | None":
         if self.depth >= DEPTH_LIMIT:
             return None
-        if self.depth == 0:
-            element = await self._page.refer("frame", _ELEMENT, number)
-        else:
-            element = await self._run(_ELEMENT, (number,), by_value=False)
+        element = await self._refer(_ELEMENT, number)
         if "objectId" not in element:
             return None
         told = await self._page.send(
@@ -71,9 +125,15 @@ class Document:
         session = self._page.children.frames.get(frame_id, self._session)
         return Document(self._page, session, frame_id, self.depth + 1)
 
-    async def _run(
-        self, source: str, arguments: tuple[object, ...], *, by_value: bool
-    ) -> dict[str, Any]:
+    async def _refer(self, source: str, *arguments: object) -> dict[str, Any]:
+        if self.depth == 0:
+            return await self._page.refer("frame", source, *arguments)
+        return await self._run(source, arguments, by_value=False)
+
+    async def _context(self) -> int:
+        """Where our scripts run in this document: its execution context, made if need be."""
+        if self.depth == 0:
+            return await self._page.world()
         if self._world is None:
             made = await self._page.send(
                 "Page.createIsolatedWorld",
@@ -81,12 +141,23 @@ class Document:
                 self._session,
             )
             self._world = made["executionContextId"]
+        return self._world
+
+    async def _run(
+        self, source: str, arguments: tuple[object, ...], *, by_value: bool
+    ) -> dict[str, Any]:
+        values = [{"value": argument} for argument in arguments]
+        return await self._evaluate(source, values, by_value=by_value)
+
+    async def _evaluate(
+        self, source: str, arguments: Sequence[Mapping[str, object]], *, by_value: bool
+    ) -> dict[str, Any]:
         answer = await self._page.send(
             "Runtime.callFunctionOn",
             {
                 "functionDeclaration": source,
-                "executionContextId": self._world,
-                "arguments": [{"value": argument} for argument in arguments],
+                "executionContextId": await self._context(),
+                "arguments": [*arguments],
                 "returnByValue": by_value,
                 "awaitPromise": True,
                 "silent": True,

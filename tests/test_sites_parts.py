@@ -23,6 +23,8 @@ from scripts.bench import figures_of, section, with_section
 from scripts.whitespace import mended
 from tests.examples import examples
 from tests.sites.articles import articles
+from tests.sites.cache import SiteUnavailableError
+from tests.sites.debian import mirror
 from tests.sites.encodings import brotli_stored, deflated, gzipped, incompressible, raw_deflated
 from tests.sites.http1 import Answer, Connection, Out, Request, Seen, response
 
@@ -229,6 +231,21 @@ def test_only_the_distributions_own_sources_go_along(tmp_path: Path) -> None:
     assert [source.suite for source in own].count("trixie-security") == 1
     assert not [source for source in own if "third" in source.uri or "off" in source.uri]
     assert all(str(source).startswith("deb ") for source in own)
+
+
+def test_other_releases_are_taken_from_the_machines_own_mirror(tmp_path: Path) -> None:
+    """On another distribution, or where no source names the release, the cause is told."""
+    folder = tmp_path / "apt" / "sources.list.d"
+    folder.mkdir(parents=True)
+    (folder / "debian.sources").write_text(DEB822)
+    told = tmp_path / "os-release"
+
+    told.write_text("ID=debian\nVERSION_CODENAME=trixie\n")
+    assert mirror(tmp_path) == "http://a.example/debian"
+    for other in ('ID=debian\nVERSION_CODENAME="forky"\n', "ID=ubuntu\nVERSION_CODENAME=trixie\n"):
+        told.write_text(other)
+        with pytest.raises(SiteUnavailableError, match="a Debian's own mirror"):
+            mirror(tmp_path)
 
 
 @given(st.text(" \ta\n", max_size=40))

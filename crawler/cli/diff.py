@@ -11,7 +11,7 @@ from core.quality import Verdict
 from crawler.cli.exits import Exit
 from crawler.cli.options import json_option
 from crawler.cli.tables import clean, table, width
-from render.compare.opening import MOST_BYTES, open_picture
+from render.compare.opening import MOST_BYTES, MOST_PIXELS, open_picture
 from render.compare.pictures import PictureComparison, compare_pictures
 from render.compare.saying import sentence
 
@@ -63,7 +63,8 @@ def _check(path: Path, data: bytes) -> None:
         open_picture(data)
     except PictureError as error:
         raise InputError(
-            f"{clean(str(path))} cannot be compared. {error} Give a whole PNG, JPEG or WebP picture."
+            f"{clean(str(path))} cannot be compared. {error}"
+            f" Give a whole PNG, JPEG or WebP picture of at most {MOST_PIXELS:,} pixels."
         ) from error
 
 

@@ -51,6 +51,13 @@ class GroupWithDefault(click.Group):
         with command.make_context(name, rest, parent=ctx) as below:
             return command.invoke(below)
 
+    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        """Its own; in the usage of a command below it none of its arguments, which stand in its place."""
+        params = super().get_params(ctx)
+        if ctx.command is self:
+            return params
+        return [each for each in params if not isinstance(each, click.Argument)]
+
     def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
         """As of a command: the others are listed below the options."""
         return click.Command.collect_usage_pieces(self, ctx)

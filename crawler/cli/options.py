@@ -109,6 +109,21 @@ def secret_option(command: _Command) -> _Command:
     return option(command)
 
 
+def cluster_secret_option(command: _Command) -> _Command:
+    """The same where it is needed only to reach proxies elsewhere: None without it."""
+    option = click.option(
+        "--secret-file",
+        "secret",
+        metavar="FILE",
+        default="",
+        envvar="WEBOID_SECRET_FILE",
+        callback=_secret_if_any,
+        help="What the proxies of a cluster know us by, with --frontier; without it the environment "
+        "variable WEBOID_SECRET.",
+    )
+    return option(command)
+
+
 def shared_settings(
     settings: Settings, *, frontier_url: str = "", database_url: str = "", dedup_url: str = ""
 ) -> Settings:
@@ -149,6 +164,11 @@ def _secret(_ctx: click.Context, _parameter: click.Parameter, value: str) -> Sec
         return Secret.of(text)
     except ConfigError as error:
         raise click.UsageError(str(error)) from error
+
+
+def _secret_if_any(ctx: click.Context, parameter: click.Parameter, value: str) -> Secret | None:
+    is_given = bool(value or os.environ.get("WEBOID_SECRET"))
+    return _secret(ctx, parameter, value) if is_given else None
 
 
 def with_frontier(settings: Settings, url: str) -> Settings:

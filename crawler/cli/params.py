@@ -64,6 +64,25 @@ def end_of(text: str, *, now: datetime, option: str) -> datetime:
     return moment
 
 
+def begin_of(text: str, *, now: datetime) -> datetime:
+    """The moment from which on something counts: a length of time until now, or a date.
+
+    Raises:
+        InputError: it names none.
+    """
+    try:
+        return now - parse_duration(text)
+    except InputError:
+        pass
+    try:
+        return parse_moment(text)
+    except InputError as error:
+        raise InputError(
+            f"{text[:40]!r} is neither a moment nor a length of time up to a century:"
+            " write 2026-12-31, 2026-12-31T18:00 (UTC), 12h or 3d."
+        ) from error
+
+
 def host_name(text: str) -> str:
     """A host's name as the frontier keeps it; a URL stands for its host.
 

@@ -13,7 +13,7 @@ from core.errors import BadUrlError, TransientError, UnavailableError
 from core.layout import Layout
 from core.settings import Settings
 from core.url_patterns import target_of
-from core.urls import fetch_key
+from core.urls import fetch_key, has_one_spelling
 from crawler.frontier.base import Frontier, ItemRecord, ItemState
 from crawler.frontier.opening import open_frontier
 from crawler.policy.entries import ORDERS, Entries, Kind, PolicyEntry, read_entries
@@ -122,6 +122,8 @@ class FrontierStatus:
 
 def _key(url: str) -> str:
     """The URL's fetch key; empty when nobody can fetch it."""
+    if has_one_spelling(url):
+        return url
     try:
         return fetch_key(url)
     except BadUrlError:

@@ -4,6 +4,9 @@ import json
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from datetime import datetime
+from importlib import import_module
+from typing import Any
 
 import click
 from rich.console import Console
@@ -18,7 +21,7 @@ from crawler.cli.tables import width
 from crawler.cli.where import Where, where_options
 from crawler.collection import read_collection
 from crawler.frontier.base import Frontier
-from crawler.reporting import StatusReader
+from crawler.reporting import Checks, StatusReader
 
 REFRESH_S = 1.0
 
@@ -58,17 +61,27 @@ def reader_of(where: Where) -> Iterator[StatusReader]:
         read_collection(layout.root)
     with ExitStack() as stack:
         opened: list[Frontier] = []
+        readers: list[Any] = []
 
         def frontier() -> Frontier | None:
             if not opened and (where.is_shared or layout.frontier_db.exists()):
                 opened.append(stack.enter_context(where.frontier()))
             return opened[0] if opened else None
 
+        def checks(now: datetime) -> Checks | None:
+            url = where.settings.index.url
+            if not readers and (url or layout.links_db.is_file()):
+                # Loaded where there is a registry: most that steers a crawl needs no such library.
+                counting = import_module("crawler.quality.counting")
+                readers.append(stack.enter_context(counting.ChecksReader(layout, url)))
+            return readers[0].read(now) if readers else None
+
         yield StatusReader(
             layout if layout.marker.exists() else None,
             frontier,
             settings=where.settings,
             clock=SystemClock(),
+            checks=checks,
         )
 
 

@@ -10,7 +10,7 @@ from crawler.cli.run_lines import size
 from crawler.cli.tables import clean, fitted, sparkline, table
 from crawler.frontier.base import HostReport
 from crawler.overview import Group, Overview, ended_in, number
-from crawler.reporting import Holdings, Status
+from crawler.reporting import Checks, Holdings, Status
 
 SHOWN = 5
 _LABEL = 12
@@ -27,6 +27,8 @@ def lines(status: Status, *, columns: int | None) -> list[str]:
         found.append(_line("To do", "nothing yet: `weboid archive` or `weboid enqueue` adds URLs"))
     if status.holdings is not None:
         found += list(_kept(status.holdings))
+    if status.checks is not None:
+        found += list(_checked(status.checks))
     found = [fitted(line, columns) for line in found]
     if status.frontier is not None:
         found += list(_sections(status.frontier, columns))
@@ -46,6 +48,17 @@ def _head(holdings: Holdings) -> Iterator[str]:
     if worse:
         found = ", ".join(f"{count:,} {name}" for name, count in sorted(worse.items()))
         yield _line("Of these", found)
+
+
+def _checked(checks: Checks) -> Iterator[str]:
+    verdicts = [f"{count:,} {name}" for name, count in checks.verdicts.items() if count]
+    if not verdicts:
+        return
+    each = sum(checks.per_minute[min(checks.per_minute)].values())
+    yield _line("Checked", f"{', '.join(verdicts)}; {each:.1f} a minute now")
+    repairs = [f"{count:,} {state}" for state, count in checks.repairs.items() if count]
+    if repairs:
+        yield _line("Repairs", ", ".join(repairs))
 
 
 def _kept(holdings: Holdings) -> Iterator[str]:

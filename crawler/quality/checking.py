@@ -45,7 +45,7 @@ from render.compare.resources import (
 )
 from render.compare.texts import TextComparison, compare_texts
 
-COMPARISON_VERSION = 1
+COMPARISON_VERSION = 2
 _LONGEST_REASON = 200
 LOOKS = 2  # a browser that died or hung costs one
 # What a copy is pictured beside; at the other levels it is not meant to look alike.
@@ -192,10 +192,8 @@ class Checker:
         pictures = {}
         if picture is not None and kept.picture is not None and seen.picture is not None:
             pictures = {"seen": kept.picture, "shown": seen.picture}
-            if judgement.verdict in (Verdict.BROKEN, Verdict.DOUBTFUL):
-                drawn = await self._in_pool(_heat, kept.picture, seen.picture)
-                if drawn is not None:
-                    pictures["heat"] = drawn
+            if picture.heat is not None:
+                pictures["heat"] = picture.heat
         timings = {**seen.timings, "compare": self._clock.monotonic() - began}
         found = self._judged(page, kept, judgement, pictures=pictures, timings=timings)
         lost = (*found.check.lost, *(parts.lost if parts is not None else ()))
@@ -213,12 +211,6 @@ class Checker:
     def _compare(
         self, page: Candidate, kept: _Kept, seen: Look
     ) -> tuple[PictureComparison | None, TextComparison | None, ResourceComparison | None]:
-        picture = None
-        if kept.picture is not None and seen.picture is not None:
-            try:
-                picture = compare_pictures(kept.picture, seen.picture)
-            except PermanentError as error:
-                kept.lost.append(_damaged(kept.kind or ArtifactKind.VIEW, page.url, error))
         text = None
         if kept.text is not None and seen.text is not None:
             text = compare_texts(kept.text, seen.text)
@@ -229,6 +221,16 @@ class Checker:
                 self._parts_shown(seen),
                 level=self._playback.level,
             )
+
+        def is_doubted(picture: PictureComparison) -> bool:
+            return judge(picture, text, parts).verdict in (Verdict.BROKEN, Verdict.DOUBTFUL)
+
+        picture = None
+        if kept.picture is not None and seen.picture is not None:
+            try:
+                picture = compare_pictures(kept.picture, seen.picture, heat=is_doubted)
+            except PermanentError as error:
+                kept.lost.append(_damaged(kept.kind or ArtifactKind.VIEW, page.url, error))
         return picture, text, parts
 
     def _parts_seen(self, manifest: PageInfo) -> list[Part]:
@@ -260,8 +262,12 @@ class Checker:
         if kept.lost:
             faults = (*faults, Fault.DAMAGED)
             reason = f"{reason} {told(kept.lost)}".strip()
-            if verdict is not Verdict.BROKEN:
-                verdict = weighed(kept.lost, kept.manifest, self._playback.level)
+            by_loss = weighed(kept.lost, kept.manifest, self._playback.level)
+            verdict = (
+                by_loss
+                if by_loss is not Verdict.GOOD and verdict is not Verdict.BROKEN
+                else verdict
+            )
         check = replace(
             self._blank(page),
             verdict=verdict,
@@ -327,7 +333,3 @@ def _of_file(kept: _Kept) -> Judgement:
 
 def _damaged(kind: ArtifactKind, url: str, error: PermanentError) -> LostPart:
     return LostPart(artifact_uri(kind, url), f"damaged: {error}"[:_LONGEST_REASON])
-
-
-def _heat(seen: bytes, shown: bytes) -> bytes | None:
-    return compare_pictures(seen, shown, heat=True).heat

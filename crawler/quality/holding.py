@@ -67,8 +67,18 @@ ROWS_OF_PAGE = (
     f"SELECT {_COLUMNS} FROM captures"  # noqa: S608 constants
     f" WHERE page_id = :page_id ORDER BY captured_ms LIMIT {_MOST_ROWS}"
 )
+# Most rows of a payload that came often are revisits: only so many are looked at.
+ROWS_OF_PAYLOAD = (
+    f"SELECT {_COLUMNS} FROM"  # noqa: S608 constants
+    f" (SELECT {_COLUMNS} FROM captures WHERE digest = :digest LIMIT 2000) AS same"
+    " WHERE record_type = 'response' LIMIT 4"
+)
 RowsOf = Callable[[str], Sequence[HeldRow]]
-"""All rows of a page: the answer to `ROWS_OF_PAGE`."""
+"""All rows of a page: the answer to `ROWS_OF_PAGE`; or a few of a payload, to `ROWS_OF_PAYLOAD`."""
+
+
+def _no_rows(_digest: str) -> Sequence[HeldRow]:
+    return ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +119,8 @@ class Holding:
         layout: the collection.
         rows_of: what the index says of a page's records.
         is_hidden: whether a part, by URL and digest, was taken down: then it may be gone.
+        twins_of: what the index says of the records with a payload, by its digest: playback takes
+            another one where a revisit's own original is gone.
     """
 
     def __init__(
@@ -117,9 +129,11 @@ class Holding:
         rows_of: RowsOf,
         *,
         is_hidden: Callable[[str, str], bool] = lambda _url, _digest: False,
+        twins_of: RowsOf = _no_rows,
     ) -> None:
         self._layout = layout
         self._rows_of = rows_of
+        self._twins_of = twins_of
         self._is_hidden = is_hidden
         self._sound: set[tuple[_Place, str]] = set()
 
@@ -159,8 +173,22 @@ class Holding:
         reason = self._read(own, row.digest, row.record_type)
         if reason or row.record_type != RecordType.REVISIT:
             return reason
-        payload = _payload_place(row)
-        return self._read(payload, row.digest, RecordType.RESPONSE) and ORIGINAL_GONE
+        if row.orig_filename is not None and not self._read(
+            _payload_place(row), row.digest, RecordType.RESPONSE
+        ):
+            return ""
+        return "" if self._has_twin(row.digest) else ORIGINAL_GONE
+
+    def _has_twin(self, digest: str) -> bool:
+        """Whether another record has that payload, sound."""
+        places = (
+            _Place(each.filename, each.offset, each.length) for each in self._twins_of(digest)
+        )
+        return any(
+            not self._read(place, digest, RecordType.RESPONSE)
+            for place in places
+            if place.length <= MOST_BYTES
+        )
 
     def _read(self, place: _Place, digest: str, kind: str) -> str:
         key = (place, digest)
@@ -218,8 +246,7 @@ def _row_of(part: _Wanted, rows: Sequence[HeldRow]) -> HeldRow | str:
     same = [row for row in rows if not part.digest or _is_same(row.digest, part.digest)]
     if not same:
         return DIGEST if rows else f"{MISSING}: index"
-    is_lost = same[-1].record_type == RecordType.REVISIT and same[-1].orig_filename is None
-    return ORIGINAL_GONE if is_lost else same[-1]
+    return same[-1]
 
 
 def _payload_place(row: HeldRow) -> _Place:

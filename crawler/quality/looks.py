@@ -6,7 +6,7 @@ once, and once more when it is over.
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +23,7 @@ from crawler.companion import Beside
 from crawler.composing import turns_for
 from crawler.events import PageChecked
 from crawler.frontier.base import Lane
+from crawler.quality.changes import Changes
 from crawler.quality.checking import Checked, Checker
 from crawler.quality.keeping import keep
 from crawler.quality.recording import record_checks
@@ -45,17 +46,21 @@ class Tools:
 
     Attributes:
         checkers: look at copies, by level of playback.
+        levels_of: at which of these levels a page's copies are looked at now.
         engine: versions of what shows and compares.
         store: the registry.
         pictures: the folder for pictures of checks.
         is_withheld: whether nothing of a capture may be shown, by its page id.
+        became: what the page of a capture, by its id, had become in another; None: that cannot be said.
     """
 
     checkers: Mapping[str, Checker]
+    levels_of: Callable[[PageInfo], Sequence[str]]
     engine: str
     store: Store
     pictures: Path
     is_withheld: Callable[[str], bool]
+    became: Callable[[str, str], Changes | None]
 
 
 OpenTools = Callable[[Beside], AbstractAsyncContextManager[Tools]]
@@ -185,10 +190,10 @@ class Looks:
         return True
 
     async def look(self, page: PageInfo) -> None:
-        """Check the page's copy; write what was found from time to time."""
+        """Check the page's copies; write what was found from time to time."""
         tools = await self._ready()
         inspector = Inspector(tools, self.desk.report, self.desk.clock)
-        for level in tools.checkers:
+        for level in await asyncio.to_thread(tools.levels_of, page):
             await inspector.check(page, level)
         self._unwritten += 1
         if self._unwritten >= RECORD_EVERY:
@@ -222,6 +227,7 @@ class Looks:
                 desk.report,
                 self._settings.repair_profile,
                 Lane.HIGH if desk.endless else Lane.STANDARD,
+                became=tools.became,
             )
         )
         await repairs.finish()

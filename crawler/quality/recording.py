@@ -6,10 +6,8 @@ when its record is on disk. A run that dies in between writes it once more, whic
 """
 
 import asyncio
-import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from pathlib import Path
 
 from core.quality import check_record
 from core.records import ArtifactKind, artifact_uri
@@ -22,6 +20,7 @@ from crawler.stopping import first_of
 from links.books.quality import CheckedPage, CheckKey, recorded, unrecorded
 from links.store.store import Store
 from proxy.client import NewArtifact
+from proxy.scratch import Scratch, scratch_folder
 
 AT_ONCE = 8  # visits at the same time: their records share a commit
 _CHUNK = 200
@@ -107,8 +106,8 @@ async def proxies_of(collection: Collection, settings: Settings) -> AsyncIterato
         ProxyUnavailableError: one does not start.
     """
     # A unix socket's path is at most 107 bytes, so it does not lie in the collection.
-    with tempfile.TemporaryDirectory(prefix="weboid-") as folder:
-        proxies = LocalProxies(collection, settings, Path(folder), lambda _recovered: None)
+    with scratch_folder(Scratch.RUN) as folder:
+        proxies = LocalProxies(collection, settings, folder, lambda _recovered: None)
         try:
             await proxies.start()
             yield proxies.lend

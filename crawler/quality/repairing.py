@@ -24,11 +24,12 @@ from datetime import timedelta
 from core.clock import Clock
 from core.errors import BadUrlError
 from core.pages import Outcome, PageInfo
-from core.quality import MOST_CHARACTERS
+from core.quality import MOST_CHARACTERS, Check, Judge
 from core.urls import fetch_key, identity_key
 from crawler.events import PageRepaired
 from crawler.frontier.base import AddResult, Frontier, ItemRecord, ItemState, Lane, NewItem
 from crawler.jobs import LOOK_S
+from crawler.quality.changes import Changes
 from crawler.quality.choosing import Choice, Side, choose
 from crawler.repairs import (
     REPAIR_ORDER,
@@ -74,6 +75,7 @@ class Bench:
         profile: laid over the settings of the visits.
         lane: where they are queued.
         reach_s: an order has reached every worker after so long.
+        became: what the page of a capture, by its id, had become in another; None: that cannot be said.
     """
 
     store: Store
@@ -88,6 +90,7 @@ class Bench:
     profile: str = REPAIR_PROFILE
     lane: Lane = Lane.STANDARD
     reach_s: float = 2 * LOOK_S
+    became: Callable[[str, str], Changes | None] = lambda _old, _new: None
 
 
 class Repairs:
@@ -190,6 +193,15 @@ class Repairs:
             repair_begun(rows, row.check.page_id, _id_of(record), now=bench.clock.now())
         return added
 
+    def over(self) -> list[CheckedPage]:
+        """Repairs that have begun and whose visits are over, whoever made them: `finish` can end them."""
+        return [row for row in self.begun() if not self._is_to_come(row)]
+
+    def _is_to_come(self, row: CheckedPage) -> bool:
+        record = self._bench.frontier.find(row.check.url)
+        is_ours = record is not None and record.item.id == row.repair_page_id
+        return is_ours and record is not None and record.state in _WAITING
+
     async def finish(self) -> int:
         """Compare what was captured again with what it was to repair; how many repairs ended.
 
@@ -218,10 +230,11 @@ class Repairs:
         new = await bench.check(page, row.check.level)
         old_page = await asyncio.to_thread(bench.manifest_of, row.check.page_id)
         status = old_page.status if old_page is not None else None
-        old_check = replace(row.check, verdict=row.verdict)
+        became = await asyncio.to_thread(bench.became, row.check.page_id, new_id)
         choice = choose(
-            Side(old_check, row.page_class, status),
-            Side(replace(new.check, verdict=new.verdict), page.page_class, page.status),
+            Side(_counting(row), row.page_class, status),
+            Side(_counting(new), page.page_class, page.status),
+            became,
         )
         if choice.old_stays:
             marked = new._replace(check=replace(new.check, better=row.check.page_id))
@@ -260,6 +273,12 @@ class Repairs:
         bench.report(
             PageRepaired(url, page_id, str(choice.state), choice.reason, row.repair_page_id)
         )
+
+
+def _counting(row: CheckedPage) -> Check:
+    """The check with the verdict that counts, and whose it is."""
+    judge = Judge.PERSON if row.review else row.check.judge
+    return replace(row.check, verdict=row.verdict, judge=judge)
 
 
 def _id_of(record: ItemRecord | None) -> str:

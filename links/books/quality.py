@@ -22,7 +22,7 @@ from core.timestamps import milliseconds
 from links.books.quality_questions import (
     AHEAD,
     BY_ENGINE,
-    COUNTS,
+    COUNTED,
     FORGET,
     OF_PAGES,
     OF_URLS,
@@ -30,6 +30,7 @@ from links.books.quality_questions import (
     REVIEW,
     UNRECORDED,
     WORST,
+    counting,
 )
 from links.books.quality_rows import (
     LONGEST_NAME,
@@ -203,7 +204,15 @@ def ahead(reader: Reader, wanted: Filter, place: Place, limit: int = 50) -> list
 
 def tally(reader: Reader, wanted: Filter, *, limit: int = 1 << 62) -> dict[Verdict, int]:
     """How many of what is wanted have which verdict; of each no more than the limit are counted."""
-    statement = COUNTS["" if wanted.host is None else "host"]
+    given = {
+        "host": wanted.host is not None,
+        "page_class": wanted.page_class is not None,
+        "level": wanted.level is not None,
+        "faults": wanted.fault is not None,
+        "below": wanted.below is not None,
+        "unreviewed": wanted.unreviewed,
+    }
+    statement = counting(*(name for name in COUNTED if given[name]))
     asked = {**_asked(wanted), "most": limit}
     return {
         VERDICTS[standing]: statement.rows(reader, {**asked, "standing": standing})[0][0]

@@ -7,6 +7,7 @@ host there are few. The conditions of the faults stand in the text, or no index 
 the fault could be used.
 """
 
+from functools import cache
 from typing import Any
 
 from sqlalchemy import (
@@ -53,6 +54,15 @@ _REST = (
     quality.c.faults.bitwise_and(one("faults", Integer())) == one("faults", Integer()),
     or_(one("with_reviewed", Integer()) == 1, quality.c.review.is_(None)),
 )
+# What may be asked for where rows are counted.
+COUNTED = {
+    "host": quality.c.host == one("host"),
+    "page_class": quality.c.page_class == one("page_class"),
+    "level": quality.c.level == one("level"),
+    "faults": quality.c.faults.bitwise_and(one("faults", Integer())) == one("faults", Integer()),
+    "below": _COUNTED_BELOW,
+    "unreviewed": quality.c.review.is_(None),
+}
 # By what a list begins with; the first of these that is asked for is the one that is used.
 _LEADS = {
     "host": (quality.c.host == one("host"),),
@@ -82,16 +92,24 @@ def _ahead(*lead: Any) -> Statement:
     return Statement(listed.order_by(*nearest).limit(one("most")))
 
 
-def _count(*lead: Any) -> Statement:
-    """How many rows with one verdict; no more than the limit are counted."""
-    is_of = (*lead, quality.c.standing == one("standing"), _COUNTED_BELOW, *_REST)
-    some: Select[Any] = select(literal_column("1")).where(*is_of)
+@cache
+def counting(*asked: str) -> Statement:
+    """How many rows with one verdict; no more than the limit are counted.
+
+    Only what is asked for stands in it: over a million rows conditions that say nothing take longest.
+
+    Args:
+        asked: names of values, in the order of `COUNTED`.
+    """
+    is_of = (COUNTED[name] for name in asked)
+    some: Select[Any] = select(literal_column("1")).where(
+        quality.c.standing == one("standing"), *is_of
+    )
     return Statement(select(func.count()).select_from(some.limit(one("most")).subquery()))
 
 
 WORST = {lead: _worst(*conditions) for lead, conditions in _LEADS.items()}
 AHEAD = {lead: _ahead(*conditions) for lead, conditions in _LEADS.items()}
-COUNTS = {lead: _count(*_LEADS[lead]) for lead in ("host", "")}
 OF_PAGES = Statement(
     _ROW.where(quality.c.page_id.in_(many("ids"))).order_by(quality.c.page_id, quality.c.level),
     "ids",
@@ -114,6 +132,21 @@ UNRECORDED = Statement(
     _ROW.where(~quality.c.is_recorded, _IS_BEHIND)
     .order_by(quality.c.page_id, quality.c.level)
     .limit(one("most"))
+)
+_SOME_UNRECORDED: Select[Any] = (
+    select(literal_column("1")).where(~quality.c.is_recorded, _IS_BEHIND).limit(one("most"))
+)
+COUNT_UNRECORDED = Statement(select(func.count()).select_from(_SOME_UNRECORDED.subquery()))
+CHECKED_SINCE = Statement(
+    select(quality.c.verdict, func.count())
+    .where(quality.c.checked_ms >= one("since"))
+    .group_by(quality.c.verdict)
+)
+# A page that is broken at several levels has a row of each.
+REPAIRS_SINCE = Statement(
+    select(func.count(quality.c.page_id.distinct())).where(
+        text("repair <> 0"), quality.c.repair == one("is_now"), quality.c.repair_ms >= one("since")
+    )
 )
 RECORDED = Statement(
     update(quality)

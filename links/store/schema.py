@@ -578,6 +578,9 @@ quality = Table(
         for fault in Fault
     ),
     Index("link_quality_url", "url_key"),
+    Index("link_quality_checked", "checked_ms", "verdict"),
+    # Of all that was ever repaired; the next one is of the few that are still to be.
+    Index("link_quality_repairs", "repair", "repair_ms", "page_id", **_only("repair <> 0")),
     Index("link_quality_repair", "repair", "repair_ms", "page_id", **_only("repair IN (1, 2)")),
     Index("link_quality_repaired", "repair_page_id", **_only("repair_page_id <> ''")),
     Index(

@@ -197,6 +197,28 @@ def open_store(layout: Layout, url: str = "") -> Store:
     return store
 
 
+def open_to_read(layout: Layout, url: str = "") -> Store | None:
+    """The registry as it is; None when there is none yet, or one of another version: nothing is made.
+
+    Raises:
+        ConfigError: `url` names none.
+        TransientError: the database does not answer.
+    """
+    if not url and not layout.links_db.is_file():
+        return None
+    store = _shared(parse_index_url(url)) if url else _own(layout.links_db)
+    try:
+        with store.reading() as connection:
+            is_ready = version_of(connection) == HEAD
+    except BaseException:
+        store.close()
+        raise
+    if not is_ready:
+        store.close()
+        return None
+    return store
+
+
 def _prepare(store: Store, address: IndexAddress | None) -> None:
     with store._mapped():  # noqa: SLF001
         if address is not None:

@@ -19,7 +19,7 @@ from core.classes import rank_sql
 from core.errors import BadUrlError
 from core.pages import Outcome
 from core.replay_keys import replay_key
-from core.urls import fetch_key, identity_key
+from core.urls import fetch_key, has_one_spelling, identity_key
 from playback.choosing import OFFERED, WITHHELD, twin_of
 from playback.database import Asking, Database, asked_value
 from playback.decisions.takedowns import Effect, Takedown
@@ -29,13 +29,6 @@ _LOOKED_AT = 32
 _NO_END_MS = 2**53
 _WORST_RANK = 2  # `core.classes`: beyond are errors, parked domains and checks for robots
 _VALUE = re.compile(r":(key_start|key)\b")
-# Most URLs have one spelling alone: nothing that a browser, or the keys, would write otherwise.
-_PLAIN = re.compile(
-    r"https?://(?:(?!xn--)[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z]{2,62}"
-    r"(?:(?:/[A-Za-z0-9_~-][A-Za-z0-9_.~-]*)+/?|/)(?:\?[A-Za-z0-9=&_.~-]+)?",
-    re.ASCII,
-)
-_PLAIN_LENGTH = 250  # a host is shorter
 _SPELLED = "url IN (asked.one, asked.two, asked.three, asked.four)"
 _GOOD = f"{OFFERED} AND NOT {WITHHELD} AND ({rank_sql()}) = 0"
 
@@ -61,7 +54,7 @@ class Spelled:
         Raises:
             BadUrlError: nobody can fetch it.
         """
-        if len(url) <= _PLAIN_LENGTH and _PLAIN.fullmatch(url):
+        if has_one_spelling(url):
             return cls(url, url, replay_key(url))
         fetch = fetch_key(url)
         return cls(fetch, identity_key(fetch), replay_key(fetch))

@@ -67,7 +67,7 @@ def main() -> None:
     server = ReplayServer(_address(options))
     context = Context(
         index,
-        Archive(layout, permits),
+        Archive(layout, permits, index.twins),
         decisions,
         permits,
         front=options.front_origin,

@@ -11,7 +11,7 @@ from types import MappingProxyType
 from playback.decisions.levels import Level
 
 # Part of every ETag, cache key and score: raise it when any rule of the sanitiser changes.
-SANITISER_VERSION = 5
+SANITISER_VERSION = 6
 
 Attributes = Mapping[str, frozenset[str]]
 
@@ -106,7 +106,7 @@ _HTML_ATTRIBUTES: Attributes = {
     "meter": _words("value min max low high optimum"),
     "ol": _words("start type reversed"),
     "optgroup": _words("label"),
-    "option": _words("selected label"),
+    "option": _words("selected label value"),
     "progress": _words("value max"),
     "select": _words("size multiple name"),
     "table": _words("border cellpadding cellspacing rules frame summary"),

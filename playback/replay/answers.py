@@ -14,6 +14,8 @@ from playback.replay.html import SANITISER_VERSION, notice_document
 HTML = "text/html; charset=utf-8"
 TEXT = "text/plain; charset=utf-8"
 CSS = "text/css; charset=utf-8"
+# A picture like any other to a browser; to the gate one that was made to be read by whoever asks.
+MASK = "image/png; role=mask"
 
 _UNSAFE = re.compile(r"[^A-Za-z0-9:._-]")
 NEVER = "This page was not captured, or not as its readers saw it."

@@ -8,7 +8,7 @@ whoever puts another file in its place, because a record was erased, is believed
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from itertools import islice
 
@@ -21,6 +21,7 @@ from core.records import RecordType
 from playback.permits import Permits, TakenDownError, digests_of
 from playback.replay.decode import codings_of, decode_blocks
 from playback.replay.records import LONGEST_HEAD, Fields, Record, dechunked, read_record
+from playback.replay.twins import Twins, holds_payload
 
 _FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 _BLOCKS_A_TURN = 8  # half a megabyte, then others have theirs
@@ -59,15 +60,28 @@ class Part:
 class Archive:
     """The WARCs of one collection, for reading."""
 
-    def __init__(self, layout: Layout, permits: Permits | None = None) -> None:
-        """Take the folder; without `permits` everything may be read."""
+    def __init__(
+        self,
+        layout: Layout,
+        permits: Permits | None = None,
+        twins: Twins = lambda _digest: (),
+    ) -> None:
+        """Take the folder.
+
+        Args:
+            layout: the collection.
+            permits: what may be read; None: everything.
+            twins: finds records for a revisit whose own original is gone or damaged.
+        """
         self._folder = str(layout.archive)
         self._permits = permits
+        self._twins = twins
 
     def load(self, capture: Capture, *, limit: int) -> Payload:
         """The capture's payload, at most `limit` bytes of it after decoding.
 
-        A revisit's comes from the record it refers to, without a second look-up.
+        A revisit's comes from the record it refers to, without a second look-up; where that is gone
+        or damaged, from another one with the very same payload.
 
         Raises:
             TakenDownError: the capture or its payload must not be shown.
@@ -98,7 +112,16 @@ class Archive:
             shown = None
         else:
             raise PermanentError("A record of that type holds no capture.")
-        with self._payload_record(capture) as record:
+        try:
+            with self._payload_record(capture) as record:
+                return _payload(capture, shown, record, limit)
+        except BodyTooLargeError:
+            raise
+        except PermanentError:
+            twin = self._twin(capture, limit)
+            if twin is None:
+                raise
+        with self._record(twin) as record:
             return _payload(capture, shown, record, limit)
 
     @contextmanager
@@ -118,7 +141,7 @@ class Archive:
         if capture.record_type is RecordType.REVISIT:
             with self._record(capture.location) as revisit:
                 _check_target(capture, revisit)
-        with self._payload_record(capture) as record:
+        with self._playable_record(capture, limit) as record:
             http = record.http
             is_coded = http is not None and (
                 bool(codings_of(http.get("content-encoding")))
@@ -134,7 +157,7 @@ class Archive:
                 return
             # What leaves is held against the digests, so all of it is read once before.
             self._permits.check_digests(digests_of(_by_turns(record.content)))
-        with self._payload_record(capture) as record:
+        with self._playable_record(capture, limit) as record:
             yield Part(record.size, _by_turns(record.content))
 
     @contextmanager
@@ -154,6 +177,33 @@ class Archive:
             ):
                 raise PermanentError("A revisit's payload is not the one it refers to.")
             yield record
+
+    @contextmanager
+    def _playable_record(self, capture: Capture, limit: int) -> Iterator[Record]:
+        """The same, or a twin where there is no such record."""
+        with ExitStack() as opened:
+            try:
+                record = opened.enter_context(self._payload_record(capture))
+            except PermanentError:
+                twin = self._twin(capture, limit)
+                if twin is None:
+                    raise
+                record = opened.enter_context(self._record(twin))
+            yield record
+
+    def _twin(self, capture: Capture, limit: int) -> RecordLocation | None:
+        """Where another record has the payload of a revisit; None: nowhere."""
+        if capture.record_type is not RecordType.REVISIT:
+            return None
+        for each in self._twins(capture.digest):
+            place = each.location
+            if place == capture.original or place.length > limit + limit // 256 + LONGEST_HEAD:
+                continue
+            with suppress(PermanentError), self._record(place) as record:
+                _check_target(each, record)
+                if record.size <= limit and holds_payload(record, capture.digest, _by_turns):
+                    return place
+        return None
 
     @contextmanager
     def _record(self, place: RecordLocation) -> Iterator[Record]:

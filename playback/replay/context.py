@@ -39,6 +39,7 @@ class Limits:
     css_bytes: int = 1_000_000
     text_bytes: int = 10_000_000
     image_bytes: int = 32_000_000
+    mask_bytes: int = 200_000
     font_bytes: int = 8_000_000
     pdf_bytes: int = 64_000_000  # under a content coding
     download_bytes: int = 4_000_000_000

@@ -8,6 +8,7 @@ what is kept is written anew from the parsed tokens. A ``url()`` leads to our im
 
 import re
 from collections.abc import Iterable
+from copy import copy
 from functools import lru_cache
 from typing import Any
 
@@ -17,6 +18,7 @@ from tinycss2.bytes import decode_stylesheet_bytes
 
 from playback.replay.css_controls import rewrite_states
 from playback.replay.css_fonts import write_font_face
+from playback.replay.css_masks import is_masking, is_twin, masking_tokens, needs_parser, twin
 from playback.replay.css_quick import URL, Declaration, plain_declarations, plain_rule, split_rules
 from playback.replay.css_tokens import (
     UNQUOTABLE,
@@ -33,48 +35,70 @@ from playback.replay.rewriting import Rewriter
 
 _DEEPEST = 24  # nested blocks; style sheets of people reach five
 
+# Timelines of scrolling are left out: moved as its reader scrolls, a box is as good as fixed (P-09).
 _PROPERTIES = frozenset(
     """
-    accent-color align-content align-items align-self all appearance aspect-ratio
-    backface-visibility background background-attachment background-blend-mode background-clip
-    background-color background-image background-origin background-position background-position-x
-    background-position-y background-repeat background-size block-size border-collapse
-    border-spacing bottom box-decoration-break box-shadow box-sizing caption-side caret-color clear
-    clip clip-path color color-scheme contain content content-visibility cursor direction display
-    empty-cells fill filter flex flex-basis flex-direction flex-flow flex-grow flex-shrink flex-wrap
-    float font font-family font-feature-settings font-kerning font-optical-sizing font-size
-    font-size-adjust font-stretch font-style font-synthesis font-variation-settings font-weight gap
-    height hyphens image-rendering inline-size isolation justify-content justify-items justify-self
-    left letter-spacing line-break line-height max-block-size max-height max-inline-size max-width
-    min-block-size min-height min-inline-size min-width mix-blend-mode object-fit object-position
-    opacity order orphans outline outline-color outline-offset outline-style outline-width overflow
-    overflow-anchor overflow-wrap overflow-x overflow-y perspective perspective-origin
-    place-content place-items place-self pointer-events position quotes resize right rotate row-gap
-    scale stroke tab-size table-layout top transform transform-box transform-origin transform-style
-    translate unicode-bidi user-select vertical-align visibility white-space widows width will-change
+    accent-color align-content align-items align-self all anchor-name anchor-scope appearance
+    aspect-ratio backdrop-filter backface-visibility background background-attachment
+    background-blend-mode background-clip background-color background-image background-origin
+    background-position background-position-x background-position-y background-repeat
+    background-size block-size border-collapse border-spacing bottom box-decoration-break
+    box-shadow box-sizing break-after break-before break-inside caption-side caret-color clear
+    clip clip-path clip-rule color color-scheme contain contain-intrinsic-block-size
+    contain-intrinsic-height contain-intrinsic-inline-size contain-intrinsic-size
+    contain-intrinsic-width content content-visibility cursor direction display
+    dominant-baseline empty-cells field-sizing fill fill-opacity fill-rule filter flex
+    flex-basis flex-direction flex-flow flex-grow flex-shrink flex-wrap float font font-family
+    font-feature-settings font-kerning font-language-override font-optical-sizing font-palette
+    font-size font-size-adjust font-stretch font-style font-synthesis font-synthesis-small-caps
+    font-synthesis-style font-synthesis-weight font-variation-settings font-weight
+    forced-color-adjust gap height hyphenate-character hyphenate-limit-chars hyphens
+    image-orientation image-rendering initial-letter inline-size interpolate-size isolation
+    justify-content justify-items justify-self left letter-spacing line-break line-height
+    math-depth math-shift math-style max-block-size max-height max-inline-size max-width
+    min-block-size min-height min-inline-size min-width mix-blend-mode object-fit
+    object-position object-view-box opacity order orphans outline outline-color outline-offset
+    outline-style outline-width overflow overflow-anchor overflow-block overflow-clip-margin
+    overflow-inline overflow-wrap overflow-x overflow-y page-break-after page-break-before
+    page-break-inside paint-order perspective perspective-origin place-content place-items
+    place-self pointer-events position position-anchor position-area position-try
+    position-try-fallbacks position-try-order position-visibility print-color-adjust quotes
+    resize right rotate row-gap ruby-align ruby-position scale scroll-behavior scroll-snap-align
+    scroll-snap-stop scroll-snap-type scrollbar-color scrollbar-gutter scrollbar-width
+    shape-image-threshold shape-margin shape-outside stop-color stop-opacity stroke
+    stroke-dasharray stroke-dashoffset stroke-linecap stroke-linejoin stroke-miterlimit
+    stroke-opacity stroke-width tab-size table-layout top transform transform-box
+    transform-origin transform-style translate unicode-bidi user-select vector-effect
+    vertical-align visibility white-space white-space-collapse widows width will-change
     word-break word-spacing word-wrap writing-mode z-index zoom
     """.split()  # noqa: SIM905 a table in rows can be read and compared
 )
 _PROPERTY_FAMILIES = re.compile(
     r"(?:-(?:webkit|moz|ms|o)-)?(?:border|column|columns|counter|font-variant|grid|inset|list-style"
     r"|margin|padding|scroll-margin|scroll-padding|text|transition|animation|mask|overscroll"
-    r"|box|container|line-clamp|font-smoothing|osx-font-smoothing|text-size-adjust)(?:-[a-z]+)*"
+    r"|box|container|corner|line-clamp|offset|row-rule|rule|font-smoothing"
+    r"|osx-font-smoothing|text-size-adjust)(?:-[a-z]+)*"
 )
 _FUNCTIONS = frozenset(
     """
-    abs acos asin atan atan2 blur brightness calc circle clamp color color-mix conic-gradient
-    contrast cos counter counters cubic-bezier drop-shadow ellipse env exp fit-content grayscale hsl
-    hsla hue-rotate hwb hypot inset invert lab lch light-dark linear linear-gradient log matrix
-    matrix3d max min minmax mod oklab oklch opacity path perspective polygon pow
-    radial-gradient rect rem repeat repeating-conic-gradient repeating-linear-gradient
-    repeating-radial-gradient rgb rgba rotate rotate3d rotatex rotatey rotatez round saturate scale
-    scale3d scalex scaley scalez sepia sign sin skew skewx skewy sqrt steps symbols tan translate
-    translate3d translatex translatey translatez var xywh
+    abs acos anchor anchor-size annotation asin atan atan2 blur brightness calc calc-size
+    character-variant circle clamp color color-mix conic-gradient contrast contrast-color cos
+    counter counters cubic-bezier drop-shadow ellipse env exp fit-content grayscale hsl hsla
+    hue-rotate hwb hypot inset invert lab lch light-dark linear linear-gradient log matrix
+    matrix3d max min minmax mod oklab oklch opacity ornaments path perspective polygon pow
+    progress radial-gradient ray rect rem repeat repeating-conic-gradient
+    repeating-linear-gradient repeating-radial-gradient rgb rgba rotate rotate3d rotatex rotatey
+    rotatez round saturate scale scale3d scalex scaley scalez sepia shape sibling-count
+    sibling-index sign sin skew skewx skewy sqrt steps styleset stylistic superellipse swash
+    symbols tan translate translate3d translatex translatey translatez var xywh
     -webkit-linear-gradient -webkit-radial-gradient -moz-linear-gradient -o-linear-gradient
+    -webkit-repeating-linear-gradient -webkit-calc -moz-calc
     """.split()  # noqa: SIM905 a table in rows can be read and compared
 )
 # Rules that hold rules; what stands before their block is passed on, since it can fetch nothing.
-_GROUP_RULES = frozenset({"media", "supports", "layer", "container", "keyframes", "scope"})
+_GROUP_RULES = frozenset(
+    {"media", "supports", "layer", "container", "keyframes", "scope", "position-try"}
+)
 _VENDOR = re.compile(r"^-(?:webkit|moz|ms|o)-")
 _OF_LAYERS = {"ident", "literal", "whitespace", "comment"}  # names, full stops, commas
 _IMAGE_SET = {"image-set", "-webkit-image-set"}
@@ -247,6 +271,10 @@ def _write_plain(declarations: Iterable[Declaration], rewriter: Rewriter) -> str
     for name, value, is_important in declarations:
         if not _is_allowed(name):
             continue
+        if needs_parser(name, value):
+            important = " !important" if is_important else ""
+            parts.append(filter_parsed_declarations(f"{name}:{value}{important}", rewriter))
+            continue
         text = value
         if "(" in value:
             try:
@@ -275,15 +303,23 @@ def _is_allowed(name: str) -> bool:
 
 def _write_declaration(node: Any, rewriter: Rewriter) -> str:
     name = node.lower_name
-    if not _is_allowed(name):
+    if not _is_allowed(name) or is_twin(node.name):
         return ""
+    tokens, twin_text = node.value, ""
     try:
-        value = _rewritten(node.value, rewriter, 0, allow_attr=name == "content")
+        if is_masking(name):
+            tokens, rewriter = masking_tokens(name, tokens), rewriter.masking
+        elif name.startswith("--"):
+            twin_text = serialise(_rewritten(tokens, rewriter.masking, 0, allow_attr=False)).strip()
+        value = _rewritten(tokens, rewriter, 0, allow_attr=name == "content")
     except NotAllowedError:
         return ""
     # tinycss2 keeps a custom property's name as written, and its case counts.
-    text = serialise(value).strip()
-    return _as_written(name, _serialise_name(node), text, is_important=node.important)
+    written, text = _serialise_name(node), serialise(value).strip()
+    shown = _as_written(name, written, text, is_important=node.important)
+    if twin_text and twin_text != text:
+        shown += _as_written(name, twin(written), twin_text, is_important=node.important)
+    return shown
 
 
 def _as_written(name: str, written: str, text: str, *, is_important: bool) -> str:
@@ -334,8 +370,10 @@ def _rewritten_token(token: Any, rewriter: Rewriter, depth: int, allow_attr: boo
             raise NotAllowedError
         if token.lower_name == "attr" and not _is_plain_attr(token):
             raise NotAllowedError
+        token = copy(token)
         token.arguments = _rewritten(token.arguments, rewriter, depth + 1, allow_attr=False)
     elif hasattr(token, "content"):  # a block in parentheses, brackets or braces
+        token = copy(token)
         token.content = _rewritten(token.content, rewriter, depth + 1, allow_attr)
     return token
 

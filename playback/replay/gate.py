@@ -45,8 +45,8 @@ class TypePolicy:
         is_part: shown within pages. In a sandboxed document our own images count as cross-origin
             (research 1.6, the trap), so these must say that they may be embedded.
         is_attached: never opened here: it needs a Content-Disposition, and may be had in ranges.
-        is_font: leaves only where fonts are switched on, and is fetched with CORS: of a sandboxed
-            document every origin is another (CSS Fonts 4, 4.8.2).
+        is_font: leaves only where fonts are switched on.
+        is_shared: fetched with CORS, and to a sandboxed document every origin is another.
     """
 
     sandbox: str = "sandbox"
@@ -54,6 +54,7 @@ class TypePolicy:
     is_part: bool = False
     is_attached: bool = False
     is_font: bool = False
+    is_shared: bool = False
 
 
 _PART = TypePolicy(is_part=True)
@@ -72,7 +73,8 @@ TYPES: dict[str, TypePolicy] = {
     "image/gif": _PART,
     "image/webp": _PART,
     "image/avif": _PART,
-    **dict.fromkeys(FONT_TYPES, TypePolicy(is_part=True, is_font=True)),
+    "image/png; role=mask": TypePolicy(is_part=True, is_shared=True),
+    **dict.fromkeys(FONT_TYPES, TypePolicy(is_part=True, is_font=True, is_shared=True)),
     "application/pdf": _DOWNLOAD,
     "audio/mpeg": _DOWNLOAD,
     "audio/flac": _DOWNLOAD,
@@ -203,7 +205,7 @@ def _fixed(policy: Policy, content_type: str) -> tuple[tuple[str, str], ...]:
         ("Origin-Agent-Cluster", "?1"),
         ("X-DNS-Prefetch-Control", "off"),
         ("X-Robots-Tag", "noindex, noarchive"),
-        *((("Access-Control-Allow-Origin", "*"),) if kind.is_font else ()),
+        *((("Access-Control-Allow-Origin", "*"),) if kind.is_shared else ()),
     )
 
 

@@ -26,6 +26,10 @@ from playback.replay.wording import break_lines, write_paragraphs
 # Whose values lead somewhere, or may.
 _JUDGED = frozenset({"style", "href", "src", "background"})
 _MOST_READINGS = 6
+# What a box was scrolled to when the page was captured, as our DOM artifact marks it.
+_BEGINNING = "data-weboid-beginning"
+_MODAL, _POPOVER = "data-weboid-modal", "data-weboid-popover"
+_BARE_MARKS = frozenset({WAS_DISABLED, _BEGINNING, _MODAL})
 # Custom elements (HTML, 4.13.3) are inert without scripts, and style sheets select them by name. The
 # first of the group are names of SVG and MathML.
 _CUSTOM = re.compile(
@@ -52,10 +56,16 @@ _PLAIN_STYLE = (
 _NO_IMAGES = (
     "<meta http-equiv=\"Content-Security-Policy\" content=\"img-src 'none'; font-src 'none'\">"
 )
-# In a layer, so that any rule of the page wins: disabled controls keep their colours.
+# In a layer, so that any rule of the page wins: disabled controls keep their colours. Boxes begin where
+# they were scrolled to, but not the page itself, where a box of it is none for this reader's window.
 _BASE_STYLE = (
     "@layer weboid{:disabled{color:fieldtext;opacity:1}button:disabled{color:buttontext}"
-    "input:disabled,textarea:disabled{background-color:field}img{overflow:clip}}"
+    "input:disabled,textarea:disabled{background-color:field}img{overflow:clip}"
+    # What browsers say of dialogs and popovers (HTML, 15.3.3 and 15.5.18), but for what is fixed.
+    f"[{_POPOVER}],dialog[{_MODAL}]{{position:absolute;inset:0;width:fit-content;height:fit-content;"
+    "margin:auto;overflow:auto;z-index:2147483647}"
+    f"[{_POPOVER}]{{padding:.25em;border:solid;color:canvastext;background:canvas}}"
+    f":root:has([{_BEGINNING}]),[{_BEGINNING}]{{scroll-initial-target:nearest}}}}"
 )
 
 
@@ -146,8 +156,10 @@ class _Kept:
             return made
         if name == "data-weboid-host":  # by which rules of a shadow tree find it
             return value if value.isdecimal() else None
-        if name == WAS_DISABLED:
+        if name in _BARE_MARKS:
             return ""
+        if name == _POPOVER:
+            return value if value in {"open", "closed"} else None
         return None if name.startswith("data-weboid-") else value
 
     def _judge(self, name: str, value: str) -> str | None:

@@ -49,6 +49,12 @@ CAPTURE_COLUMNS = (
     'url, urlkey, captured_ms, record_type, mime, status, digest, filename, "offset", length,'
     " orig_filename, orig_offset, orig_length, page_id, truncated"
 )
+# Most rows of a payload that came often are revisits: only so many are looked at.
+_OF_DIGEST = (
+    f"SELECT {CAPTURE_COLUMNS} FROM"  # noqa: S608 constants of ours
+    f" (SELECT {CAPTURE_COLUMNS} FROM captures WHERE digest = :digest LIMIT 2000) AS same"
+    " WHERE record_type = 'response' LIMIT 4"
+)
 _PAGE_COLUMNS = "page_id, url, timestamp, captured_ms, final_url, page_class"
 
 
@@ -146,6 +152,18 @@ class CaptureIndex:
             limit *= 16
         if blocked is not None:
             raise blocked
+
+    def twins(self, digest: str) -> list[Capture]:
+        """A few captures whose records claim that payload and may be shown, for one that is gone.
+
+        Raises:
+            TransientError: the index cannot be read.
+        """
+        if not digest:
+            return []
+        rows = self._query(_OF_DIGEST, {"digest": digest})
+        found = (capture_of(row) for row in rows)
+        return [each for each in found if each is not None and self._refusal(each) is None]
 
     def _adopted(self, capture: Capture | None) -> Capture | None:
         """The capture with its page, when it came from where no pages are known."""

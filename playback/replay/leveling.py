@@ -68,8 +68,21 @@ def loads_font(context: Context, request: Request, capture: Capture) -> bool:
     Raises:
         TransientError: the rules cannot be read.
     """
+    return _loads(context, request, capture, "font")
+
+
+def loads_mask(context: Context, request: Request, capture: Capture) -> bool:
+    """True when the shape of the image in `capture` may be handed out: to a page, as with fonts.
+
+    Raises:
+        TransientError: the rules cannot be read.
+    """
+    return _loads(context, request, capture, "image")
+
+
+def _loads(context: Context, request: Request, capture: Capture, destination: str) -> bool:
     if request.destination:
-        return request.destination == "font"
+        return request.destination == destination
     return _may_be_seen(context, request, capture)
 
 

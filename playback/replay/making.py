@@ -27,7 +27,7 @@ from playback.decisions.levels import DEFAULT_LEVEL, Level
 from playback.replay.css import filter_sheet
 from playback.replay.full_rewriting import RewriteJob, rewrite
 from playback.replay.html import sanitise_document
-from playback.replay.raster import raster
+from playback.replay.raster import mask, raster
 from playback.replay.rewriting import Rewriter
 
 _LENGTH = struct.Struct(">I")
@@ -66,10 +66,12 @@ class RasterJob:
 
     Attributes:
         scale: how many pixels an SVG has to each of its own.
+        is_mask: of any small picture, only its shape.
     """
 
     data: bytes
     scale: float = 1.0
+    is_mask: bool = False
 
 
 Job = DocumentJob | SheetJob | RasterJob | RewriteJob
@@ -167,7 +169,8 @@ def run_maker(deadline_s: float) -> None:
 def _do(job: dict[str, Any]) -> bytes:
     if "scale" in job:
         try:
-            return raster(job["data"].encode("latin-1"), job["scale"])
+            data = job["data"].encode("latin-1")
+            return mask(data) if job["is_mask"] else raster(data, job["scale"])
         except PermanentError:
             return b""
     if "origin" in job:

@@ -9,12 +9,12 @@ from core.captures import Capture
 from core.errors import BodyTooLargeError, PermanentError
 from core.records import ArtifactKind, parse_artifact_uri
 from playback.addresses import Modifier, is_web_url
-from playback.replay.answers import CSS, TEXT, Answer, Request, absent
+from playback.replay.answers import CSS, MASK, TEXT, Answer, Request, absent
 from playback.replay.archive import Payload
 from playback.replay.context import CHARSET, Context, first_playable
 from playback.replay.fonts import FONT_TYPES, font_type
 from playback.replay.images import image_type
-from playback.replay.leveling import loads_font, shows_image
+from playback.replay.leveling import loads_font, loads_mask, shows_image
 from playback.replay.making import RasterJob, SheetJob
 from playback.replay.rewriting import Rewriter
 from playback.replay.sniffing import raster_kind
@@ -63,6 +63,27 @@ class Parts:
 
         answer = self._context.made_answer(request, capture, "image/png", make)
         return answer if answer.body else absent()
+
+    def mask(self, request: Request) -> Answer:
+        """The shape of a small image, for a style sheet that masks with it."""
+        if not is_web_url(request.memento.url):
+            return absent()
+        found = self._part(request, self._context.limits.mask_bytes)
+        if found is None:
+            return absent()
+        capture, load = found
+        if not loads_mask(self._context, request, capture):
+            return absent()
+
+        def make() -> bytes:
+            try:
+                return self._context.make(RasterJob(load().body, is_mask=True))
+            except (BodyTooLargeError, PermanentError):
+                return b""
+
+        answer = self._context.made_answer(request, capture, MASK, make)
+        known = answer.status is HTTPStatus.NOT_MODIFIED
+        return answer if answer.body or known else absent()
 
     def style(self, request: Request) -> Answer:
         """A style sheet, filtered."""

@@ -42,6 +42,7 @@ class Rewriter:
         level: the level that the reader chose, which links keep; None: none was chosen.
         has_images: images are shown, also those that style sheets name.
         has_fonts: the page's own fonts are loaded.
+        is_masking: an image is wanted for its shape alone, which browsers fetch in another way.
     """
 
     timestamp: str
@@ -52,6 +53,12 @@ class Rewriter:
     level: Level | None = None
     has_images: bool = True
     has_fonts: bool = False
+    is_masking: bool = False
+
+    @property
+    def masking(self) -> "Rewriter":
+        """The same rules for images that are masks."""
+        return replace(self, is_masking=True)
 
     def based(self, base: str) -> "Rewriter":
         """The same rules for a page with a base element that says `base`."""
@@ -67,7 +74,7 @@ class Rewriter:
             value = value.translate(_DROPPED)
             fits = len(value) <= _LONGEST_DATA_URL and _DATA_IMAGE.fullmatch(value)
             return value if fits else None
-        return self._part(value, Modifier.IMAGE)
+        return self._part(value, Modifier.MASK if self.is_masking else Modifier.IMAGE)
 
     def sheet(self, value: str) -> str | None:
         """Where the style sheet comes from; None when from nowhere."""

@@ -39,7 +39,14 @@ _LOG = logging.getLogger(__name__)
 
 Route = Callable[[Request], Answer]
 # What is no page by itself: its reader sees the alternative text.
-_PARTS = (Modifier.IMAGE, Modifier.STYLE, Modifier.PLAIN_STYLE, Modifier.FONT, Modifier.TEXT)
+_PARTS = (
+    Modifier.IMAGE,
+    Modifier.MASK,
+    Modifier.STYLE,
+    Modifier.PLAIN_STYLE,
+    Modifier.FONT,
+    Modifier.TEXT,
+)
 
 # No copy is ever for search engines (P-23).
 ROBOTS = Answer(HTTPStatus.OK, TEXT, b"User-agent: *\nDisallow: /\n")
@@ -53,6 +60,7 @@ def routes(context: Context) -> Mapping[Modifier, Route]:
         Modifier.PAGE: as_memento(context, pages.page),
         Modifier.VERY: as_none(pages.very_page),
         Modifier.IMAGE: parts.image,
+        Modifier.MASK: parts.mask,
         Modifier.STYLE: parts.style,
         Modifier.PLAIN_STYLE: parts.style,
         Modifier.FONT: parts.font,

@@ -17,7 +17,7 @@ from playback.replay.answers import HTML, TEXT, Answer, Request, absent
 from playback.replay.context import Context, first_playable
 from playback.replay.mementos import Route
 
-_PART = re.compile(r"(?:/w/[^/\s\"'<>]{1,64})?/c/\d{14}(?:im|cs|cp|fo)_/[^\s\"'<>]{1,30000}")
+_PART = re.compile(r"(?:/w/[^/\s\"'<>]{1,64})?/c/\d{14}(?:im|mk|cs|cp|fo)_/[^\s\"'<>]{1,30000}")
 _SHEETS = {Modifier.STYLE, Modifier.PLAIN_STYLE}
 _MOST_PARTS = 500
 _MOST_SHEETS = 30

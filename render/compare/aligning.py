@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from render.compare.anchors import offsets
 from render.compare.paths import Places, find_moves
-from render.compare.sheets import TILE_PX, Floats, Rows, Sheet
+from render.compare.sheets import TILE_PX, Floats, Grey, Rows, Sheet
 
 STRIP_TILES = 10
 _MOST_PARTS = 500  # of a strip that are put in order; with more there is none
@@ -114,18 +114,35 @@ def _gaps(rows: Places) -> list[tuple[int, int]]:
 
 def aligned(shown: Sheet, alignment: Alignment, first: int, end: int) -> Rows:
     """What is shown for some rows of the seen picture; ground where there is nothing for them."""
+    grey = aligned_grey(shown, alignment, first, end)
+    return Rows(grey, _taken(shown.rows.pixels, shown.ground, alignment, first, end))
+
+
+def aligned_grey(shown: Sheet, alignment: Alignment, first: int, end: int) -> Grey:
+    """How bright that is."""
+    return _taken(shown.rows.grey, shown.bright, alignment, first, end)
+
+
+def _taken(
+    plane: NDArray[np.uint8],
+    ground: int | tuple[int, int, int],
+    alignment: Alignment,
+    first: int,
+    end: int,
+) -> NDArray[np.uint8]:
     places = alignment.rows[:, first:end]
+    count = places.shape[1]
     start = int(places[0, 0]) if places.size else -1
-    together = np.arange(start, start + end - first)
-    if start >= 0 and places.shape[1] == len(together) and (places == together).all():
-        return shown.rows.part(start, start + len(together))
-    made = shown.rows.blank(end - first, shown.ground)
+    if start >= 0 and count == end - first and (places == np.arange(start, start + count)).all():
+        return plane[start : start + count]
+    made = np.empty((end - first, *plane.shape[1:]), np.uint8)
+    made[count:] = ground
     for strip, rows in enumerate(places):
-        part = slice(alignment.bounds[strip], alignment.bounds[strip + 1])
-        for begin, stop, source in _runs(rows):
-            there = slice(source, source + stop - begin)
-            made.grey[begin:stop, part] = shown.rows.grey[there, part]
-            made.pixels[begin:stop, part] = shown.rows.pixels[there, part]
+        part = made[:count, alignment.bounds[strip] : alignment.bounds[strip + 1]]
+        part[...] = plane[rows, alignment.bounds[strip] : alignment.bounds[strip + 1]]
+        none = rows < 0
+        if none.any():
+            part[none] = ground
     return made
 
 

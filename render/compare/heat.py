@@ -14,7 +14,7 @@ from render.compare.aligning import Alignment
 from render.compare.damage import ADDED, CHANGED, DIMMED, LOST, Damage
 from render.compare.opening import Pixels
 from render.compare.regions import Kind, Region
-from render.compare.sheets import TILE_PX, Grey, Rows, Sheet, chunks
+from render.compare.sheets import TILE_PX, Grey, Sheet, chunks
 
 MOST_WIDTH_PX = 1_280
 MOST_HEIGHT_PX = 4_000  # what is higher is drawn smaller
@@ -38,7 +38,7 @@ _LEAST_BOX_TILES = 2  # smaller ones are seen by their tint
 
 def draw_heat(
     seen: Sheet,
-    shown: Callable[[int, int], Rows],
+    shown: Callable[[int, int], Grey],
     damage: Damage,
     boxes: tuple[Region, ...],
     alignment: Alignment,
@@ -53,7 +53,7 @@ def draw_heat(
             continue
         part = _tinted(
             seen.rows.grey[first * TILE_PX : end * TILE_PX],
-            shown(first * TILE_PX, end * TILE_PX).grey,
+            shown(first * TILE_PX, end * TILE_PX),
             damage.kinds[first:end],
         )[: rows.stop - rows.start, : seen.width]
         top, bottom = round(rows.start * scale), round(rows.stop * scale)

@@ -10,7 +10,7 @@ import warnings
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image, UnidentifiedImageError
+from PIL import ExifTags, Image, UnidentifiedImageError
 
 from core.errors import PictureError
 from render.compare.scanlines import read_rows
@@ -21,10 +21,23 @@ FORMATS = ("PNG", "JPEG", "WEBP")
 MOST_PIXELS = 60_000_000
 MOST_BYTES = 120_000_000
 LONGEST_SIDE_PX = 65_535
+# What is done to a picture for each orientation of EXIF's but the first, which is as it is.
+_TURNS = {
+    2: Image.Transpose.FLIP_LEFT_RIGHT,
+    3: Image.Transpose.ROTATE_180,
+    4: Image.Transpose.FLIP_TOP_BOTTOM,
+    5: Image.Transpose.TRANSPOSE,
+    6: Image.Transpose.ROTATE_270,
+    7: Image.Transpose.TRANSVERSE,
+    8: Image.Transpose.ROTATE_90,
+}
 
 
 def open_picture(data: bytes) -> Pixels:
-    """The picture's pixels as RGB; what is transparent is laid on white, as a browser does.
+    """The picture's pixels as RGB, as a browser shows them.
+
+    What is transparent is laid on white, what EXIF says to turn is turned, and of an animation the
+    first frame counts.
 
     Raises:
         PictureError: it is damaged, cut off, empty, too large, or no PNG, JPEG or WebP.
@@ -42,11 +55,13 @@ def open_picture(data: bytes) -> Pixels:
             if image.format == "PNG" and (rows := read_rows(data)) is not None:
                 return rows
             image.load()
-            return np.asarray(_opaque(image))
+            return np.asarray(_opaque(_turned(_of_8_bits(image))))
     except UnidentifiedImageError as error:
         raise PictureError("This is no PNG, JPEG or WebP picture.") from error
     except Image.DecompressionBombError as error:
-        raise PictureError(f"The picture is too large: {error}") from error
+        raise PictureError(
+            f"The picture is too large: at most {MOST_PIXELS:,} pixels are compared."
+        ) from error
     except (
         OSError,
         ValueError,
@@ -65,6 +80,27 @@ def _check_size(width: int, height: int) -> None:
             f"The picture is {width:,} by {height:,} pixels; at most {MOST_PIXELS:,} pixels"
             f" and {LONGEST_SIDE_PX:,} on a side are compared."
         )
+
+
+def _of_8_bits(image: Image.Image) -> Image.Image:
+    """The picture with 256 shades; Pillow cuts off what is above when it converts greys of 16 bits."""
+    if not image.mode.startswith("I"):
+        return image
+    turned = Image.fromarray((np.asarray(image) >> 8).astype(np.uint8))
+    turned.info = image.info
+    return turned
+
+
+def _turned(image: Image.Image) -> Image.Image:
+    """The picture as its EXIF says that it stands; what is no EXIF says nothing."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            orientation = image.getexif().get(ExifTags.Base.Orientation)
+    except (OSError, ValueError, SyntaxError, LookupError, TypeError, struct.error):
+        return image
+    how = _TURNS.get(orientation) if isinstance(orientation, int) else None
+    return image if how is None else image.transpose(how)
 
 
 def _opaque(image: Image.Image) -> Image.Image:

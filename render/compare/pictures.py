@@ -5,12 +5,13 @@ shares most of its pixels with any. Before that rows are aligned, so that a bann
 each figure means: docs/comparing.md.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from core.quality import Fault, Verdict
-from render.compare.aligning import align, aligned
+from render.compare.aligning import align, aligned, aligned_grey
 from render.compare.damage import (
     ADDED,
     ADDED_WEIGHT,
@@ -27,7 +28,7 @@ from render.compare.heat import draw_heat
 from render.compare.judging import judge
 from render.compare.opening import open_picture
 from render.compare.regions import Region, find_regions
-from render.compare.sheets import Floats, Rows, Sheet
+from render.compare.sheets import Floats, Grey, Rows, Sheet
 from render.compare.shifts import found_beside
 from render.compare.tiles import Tiles, measure
 
@@ -80,8 +81,15 @@ class PictureComparison:
     heat: bytes | None = field(default=None, repr=False)
 
 
-def compare_pictures(seen: bytes, shown: bytes, *, heat: bool = False) -> PictureComparison:
+def compare_pictures(
+    seen: bytes, shown: bytes, *, heat: bool | Callable[[PictureComparison], bool] = False
+) -> PictureComparison:
     """Hold what is `shown` against what was `seen`: two pictures of one page, PNG, JPEG or WebP.
+
+    Args:
+        seen: bytes of the one.
+        shown: bytes of the other.
+        heat: draw where they differ, too; or whether to, for whoever must see first what was found.
 
     Raises:
         PictureError: one of them is damaged, too large, or no such picture.
@@ -93,9 +101,12 @@ def compare_pictures(seen: bytes, shown: bytes, *, heat: bool = False) -> Pictur
     def rows(first: int, end: int) -> Rows:
         return aligned(other, alignment, first, end)
 
+    def greys(first: int, end: int) -> Grey:
+        return aligned_grey(other, alignment, first, end)
+
     tiles = measure(one.rows, rows)
     damage = judge_tiles(tiles, one, other)
-    beside = found_beside(one.rows, rows, damage)
+    beside = found_beside(one.rows.grey, greys, damage)
     damage = judge_tiles(tiles, one, other, beside)
     found = find_regions(damage, tiles)
     put_in = added_weight(other, alignment)
@@ -118,10 +129,12 @@ def compare_pictures(seen: bytes, shown: bytes, *, heat: bool = False) -> Pictur
         regions=found.boxes,
         faults=(),
         verdict=Verdict.UNCHECKED,
-        heat=draw_heat(one, rows, damage, found.boxes, alignment) if heat else None,
     )
     judgement = judge(found_so_far)
-    return replace(found_so_far, verdict=judgement.verdict, faults=judgement.faults)
+    told = replace(found_so_far, verdict=judgement.verdict, faults=judgement.faults)
+    if not (heat(told) if callable(heat) else heat):
+        return told
+    return replace(told, heat=draw_heat(one, greys, damage, found.boxes, alignment))
 
 
 def _score(damage: Damage, put_in: float) -> float:

@@ -6,17 +6,16 @@ are undone by adding each row to the next. Everything else is left to Pillow.
 """
 
 import struct
-import zlib
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from isal import igzip_lib
+from isal import igzip_lib, isal_zlib
 from numpy.typing import NDArray
 
 _SIGNATURE = b"\x89PNG\r\n\x1a\n"
 _RGB8 = b"\x08\x02\x00\x00\x00"  # depth, colour, packing, filters, interlacing: table 11.1
-_LEFT_OUT = {b"tRNS", b"acTL"}  # transparency, animation: they change what is seen
+_LEFT_OUT = {b"tRNS", b"acTL", b"eXIf"}  # transparency, animation, turns: they change what is seen
 _AS_IS, _UP = 0, 2
 _AT_ONCE = 128  # rows that are unpacked together: memory is touched once, and what is touched is in the cache
 
@@ -80,22 +79,23 @@ def _unfilter(
     return above
 
 
-def _packed(data: bytes) -> Iterator[bytes]:
+def _packed(data: bytes) -> Iterator[memoryview]:
     """What is packed in it.
 
     Raises:
         ValueError: a part is damaged, missing or not known here.
     """
     at = 8
+    whole = memoryview(data)
     while at + 12 <= len(data):
         length = int.from_bytes(data[at : at + 4], "big")
-        name, body = data[at + 4 : at + 8], data[at + 8 : at + 8 + length]
+        name = data[at + 4 : at + 8]
         told = int.from_bytes(data[at + 8 + length : at + 12 + length], "big")
-        if name in _LEFT_OUT or told != zlib.crc32(data[at + 4 : at + 8 + length]):
+        if name in _LEFT_OUT or told != isal_zlib.crc32(whole[at + 4 : at + 8 + length]):
             raise ValueError
         if name == b"IEND":
             return
         if name == b"IDAT":
-            yield body
+            yield whole[at + 8 : at + 8 + length]
         at += 12 + length
     raise ValueError

@@ -34,14 +34,6 @@ class Rows:
         """The rows from one to before another."""
         return Rows(self.grey[first:end], self.pixels[first:end])
 
-    def blank(self, height: int, ground: tuple[int, int, int]) -> "Rows":
-        """As wide, of that height, and nothing but ground."""
-        width = self.grey.shape[1]
-        row = np.full((width, 3), ground, np.uint8)
-        bright = int(np.asarray(Image.fromarray(row[None]).convert("L"))[0, 0])
-        grey = np.full((height, width), bright, np.uint8)
-        return Rows(grey, np.repeat(row[None], height, axis=0))
-
     def equals(self, other: "Rows") -> bool:
         """Whether all are the same."""
         return np.array_equal(self.grey, other.grey) and np.array_equal(self.pixels, other.pixels)
@@ -56,12 +48,14 @@ class Sheet:
         height: of the picture itself; below are rows of ground.
         width: of the picture itself.
         ground: the colour that most of the page has, RGB.
+        bright: how bright that is, 0 to 255.
     """
 
     rows: Rows
     height: int
     width: int
     ground: tuple[int, int, int]
+    bright: int
 
     @property
     def tiles(self) -> tuple[int, int]:
@@ -80,7 +74,8 @@ def sheet_of(pixels: Pixels, width: int, like: Sheet | None = None) -> Sheet:
         larger[height:] = ground
         larger[:height, own:] = ground
         pixels = larger
-    return Sheet(rows_of(pixels, like.rows if like else None), height, own, ground)
+    bright = int(np.asarray(Image.new("RGB", (1, 1), ground).convert("L"))[0, 0])
+    return Sheet(rows_of(pixels, like.rows if like else None), height, own, ground, bright)
 
 
 def rows_of(pixels: Pixels, like: Rows | None = None) -> Rows:

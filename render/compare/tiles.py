@@ -128,32 +128,38 @@ def _measured(seen: Rows, shown: Rows) -> Tiles:
 
 def mismatches(seen: Grey, shown: Grey) -> NDArray[np.bool_]:
     """Where the two differ by more than another way of drawing the same edge."""
-    far = np.maximum(seen, shown) - np.minimum(seen, shown) > NEAR
-    if not far.any():
-        return far
-    return far & (_outside(seen, shown) | _outside(shown, seen))
+    far: NDArray[np.bool_] = np.maximum(seen, shown) - np.minimum(seen, shown) > NEAR
+    if far.any():
+        far &= _outside(seen, shown) | _outside(shown, seen)
+    return far
 
 
 def _outside(one: Grey, other: Grey) -> NDArray[np.bool_]:
     """Where the first has nothing that the second has at that place or beside it."""
-    low, high = _lowest(other), _highest(other)
-    below = one < np.maximum(low, NEAR) - np.uint8(NEAR)
-    above = one > np.minimum(high, 255 - NEAR) + np.uint8(NEAR)
-    return below | above
+    # Between arrays, never with a bound: numpy takes ten times as long for a minimum with one number.
+    below = _around(other, np.minimum)
+    np.maximum(below, one, out=below)
+    below -= one
+    above = _around(other, np.maximum)
+    np.minimum(above, one, out=above)
+    np.subtract(one, above, out=above)
+    below |= above  # at every place one of them is 0
+    return below > NEAR
 
 
-def _lowest(grey: Grey) -> Grey:
-    beside = grey.copy()
-    np.minimum(beside[:, 1:], grey[:, :-1], out=beside[:, 1:])
-    np.minimum(beside[:, :-1], grey[:, 1:], out=beside[:, :-1])
-    found = beside.copy()
-    np.minimum(found[1:], beside[:-1], out=found[1:])
-    np.minimum(found[:-1], beside[1:], out=found[:-1])
+def _around(grey: Grey, most: np.ufunc) -> Grey:
+    """The least or the most of each pixel and the eight beside it."""
+    tall = grey.copy()
+    most(tall[1:], grey[:-1], out=tall[1:])
+    most(tall[:-1], grey[1:], out=tall[:-1])
+    found = tall.copy()
+    # As one line it takes half the time; what is beside a row's ends is not in another row.
+    line, beside = found.reshape(-1), tall.reshape(-1)
+    most(line[1:], beside[:-1], out=line[1:])
+    most(line[:-1], beside[1:], out=line[:-1])
+    for end, inner in ((0, 1), (-1, -2)):
+        most(tall[:, end], tall[:, inner], out=found[:, end])
     return found
-
-
-def _highest(grey: Grey) -> Grey:
-    return ~_lowest(~grey)
 
 
 def _index(

@@ -30,6 +30,7 @@
     "href src poster background action formaction cite longdesc data icon manifest xlink:href".split(" "),
   );
   const DEPTH = 1000;
+  const LONGEST_SHEET = 1000000; // characters; no longer one is shown in a copy
   const typeOf = reader(Node, "nodeType");
   const firstOf = reader(Node, "firstChild");
   const nextOf = reader(Node, "nextSibling");
@@ -38,7 +39,9 @@
   const dataOf = reader(CharacterData, "data");
   const nameOf = reader(Element, "localName");
   const namespaceOf = reader(Element, "namespaceURI");
-  const shadowOf = reader(Element, "shadowRoot");
+  const openOf = reader(Element, "shadowRoot");
+  const closed = Object.hasOwn(globalThis, "weboidClosed") ? globalThis.weboidClosed : new WeakMap(); // hosts.js
+  const shadowOf = (node) => openOf(node) ?? closed.get(node) ?? null;
   const FRAMES = {
     iframe: reader(HTMLIFrameElement, "contentDocument"),
     frame: reader(HTMLFrameElement, "contentDocument"),
@@ -145,6 +148,15 @@
       })
       .join("\n");
 
+  // Elements whose sheet is no longer as it came, by the word of the guard (guard.js).
+  const changed = new Set();
+  const hearChanged = (page) =>
+    attempt(() => {
+      const hear = (event) => changed.add(event.target);
+      EventTarget.prototype.addEventListener.call(page, "weboid-changed", hear, true);
+      EventTarget.prototype.dispatchEvent.call(page, new Event("weboid-sheets"));
+      EventTarget.prototype.removeEventListener.call(page, "weboid-changed", hear, true);
+    });
   const styleText = (node) => {
     // Rules that scripts inserted are only in the sheet; text keeps what the sheet cannot say.
     const written = textOf(node);
@@ -152,7 +164,8 @@
     if (!sheet) return written;
     if (sheet.disabled) return "";
     return attempt(() => {
-      if (written.length > 1000000) return written;
+      if (written.length > LONGEST_SHEET) return written;
+      if (changed.has(node)) return cssText(sheet);
       const probe = new CSSStyleSheet();
       probe.replaceSync(written);
       const imports = [...sheet.cssRules].filter((rule) => rule.cssText.startsWith("@import")).length;
@@ -167,7 +180,7 @@
   const ATTRIBUTE_NAME = /^[^\s"'<>/=\u0000]+$/;
   const attribute = (name, value) => ` ${name}="${escapeValue(value)}"`;
   const NO_STATE = new Map();
-  const STATEFUL = new Set(["img", "video", "input", "option"]);
+  const STATEFUL = new Set(["img", "video", "input", "option", "dialog"]);
   const attributesText = (node, name, host) => {
     const plain = !Element.prototype.hasAttributes.call(node);
     const state = plain && !STATEFUL.has(name) ? NO_STATE : stateOf(node, name);
@@ -191,6 +204,7 @@
       else if (name === "img" && loaded.startsWith("blob:")) text += attribute("data-weboid-blob", loaded.slice(0, 200));
     }
     if (host) text += attribute("data-weboid-host", String(host.id));
+    if (beginnings.has(node)) text += attribute("data-weboid-beginning", "");
     return text;
   };
   const draw = (node, width, height, type) =>
@@ -228,6 +242,9 @@
       state.set("data-weboid-popover", open ? "open" : "closed");
       if (!open) state.set("hidden", "");
     }
+    if (name === "dialog" && attempt(() => Element.prototype.matches.call(node, ":modal"), false)) {
+      state.set("data-weboid-modal", "");
+    }
     attempt(() => {
       if (name === "input") {
         const kind = reader(HTMLInputElement, "type")(node);
@@ -252,6 +269,41 @@
       return data;
     }, null);
 
+  // What a box is scrolled to. Without scripts it can begin at an element (CSS Scroll Snap 2,
+  // scroll-initial-target), so that which begins nearest to the edge is marked.
+  const [topOf, leftOf] = [reader(Element, "scrollTop"), reader(Element, "scrollLeft")];
+  const boxOf = (node) => Element.prototype.getBoundingClientRect.call(node);
+  const said = (node, key) => CSSStyleDeclaration.prototype.getPropertyValue.call(getComputedStyle(node), key);
+  const beginnings = new Set();
+  const markBeginning = (node, name) => {
+    const [top, left] = [topOf(node), leftOf(node)];
+    if ((top === 0 && left === 0) || name === "html" || name === "body" || name === "textarea") return;
+    const [height, width] = [reader(Element, "clientHeight")(node), reader(Element, "clientWidth")(node)];
+    const atEnd = Math.abs(top) + height >= reader(Element, "scrollHeight")(node) - 1;
+    const edge = boxOf(node);
+    const upper = edge.top + reader(Element, "clientTop")(node);
+    const start = edge.left + reader(Element, "clientLeft")(node);
+    const fromRight = said(node, "direction") === "rtl";
+    const isOfAnother = (inner) => {
+      for (let at = reader(Node, "parentNode")(inner); at && at !== node; at = reader(Node, "parentNode")(at)) {
+        if (typeOf(at) !== 1 || !/^(visible|clip)/.test(said(at, "overflow-y"))) return true;
+      }
+      return false;
+    };
+    let [best, nearest] = [null, 1];
+    for (const inner of [...Element.prototype.querySelectorAll.call(node, "*")].slice(0, 3000)) {
+      const box = boxOf(inner);
+      if (box.width === 0 || box.height === 0) continue;
+      const below = top === 0 ? 0 : (box.top - upper) / (height / 2);
+      const beside = left === 0 ? 0 : (fromRight ? start + width - box.right : box.left - start) / (width / 2);
+      // At its end a box is scrolled by whatever begins in what is seen.
+      const away = Math.abs(beside) + (atEnd && top !== 0 ? (below < 0 ? 1 : 1e-9 / (1 + below)) : Math.abs(below));
+      if (away >= nearest || said(inner, "display") === "inline") continue;
+      if (/^(fixed|sticky)/.test(said(inner, "position")) || isOfAnother(inner)) continue;
+      [best, nearest] = [inner, away];
+    }
+    if (best) beginnings.add(best);
+  };
   const children = (parent, depth, scope, raw) => {
     for (let child = firstOf(parent); child; child = nextOf(child)) {
       if (length > limit) {
@@ -281,6 +333,24 @@
     const sheet = attempt(() => node.sheet, null);
     const css = attempt(() => scopedRules(sheet.cssRules, selectorOf(scope)), "");
     return css ? putStyle(css, "", base) : undefined;
+  };
+  const writeLink = (node, scope) => {
+    const sheet = attempt(() => reader(HTMLLinkElement, "sheet")(node), null);
+    const href = attempt(() => sheet.href, null) || base;
+    const ofMemory = /^blob:/i.test(Element.prototype.getAttribute.call(node, "href") || "");
+    if (scope || ofMemory) {
+      const css = attempt(() => (scope ? scopedRules(sheet.cssRules, selectorOf(scope)) : cssText(sheet)), "");
+      return css ? putStyle(css, "", href) : undefined;
+    }
+    const disabled = sheet !== null && sheet.disabled;
+    const css = changed.has(node) && !disabled ? attempt(() => cssText(sheet), null) : null;
+    if (css !== null && css.length <= LONGEST_SHEET) {
+      const media = Element.prototype.getAttribute.call(node, "media");
+      const kept = (media ? attribute("media", media) : "") + attribute("data-weboid-sheet", href);
+      return putStyle(css, kept, href);
+    }
+    const off = disabled && !Element.prototype.hasAttribute.call(node, "disabled");
+    put(`<link${attributesText(node, "link", null)}${off ? attribute("disabled", "") : ""}>`);
   };
   const writeFrame = (node, name, depth) => {
     const inner = attempt(() => FRAMES[name](node), null);
@@ -351,6 +421,29 @@
       const said = [...LOOK, ...placed].filter((key) => !/[;:"]/.test(value(key)));
       return attribute("data-weboid-look", said.map((key) => `${key}:${value(key)}`).join(";"));
     }, "");
+  const copies = Object.hasOwn(globalThis, "weboidCopies") ? globalThis.weboidCopies : new WeakMap(); // hosts.js
+  const shapes = new Map(); // by address, what a drawing takes from another file
+  const writeUse = (node, depth, scope) => {
+    const get = (element, name) => Element.prototype.getAttribute.call(element, name) ?? "";
+    const address = get(node, "href") || get(node, "xlink:href");
+    if (copies.has(node)) shapes.set(address, firstOf(copies.get(node)));
+    const shape = shapes.get(address);
+    if (!shape || typeOf(shape) !== 1) return false;
+    const place = ["x", "y"].map((key) => parseFloat(get(node, key)) || 0);
+    put(`<g${attributesText(node, "use", null)}><g transform="translate(${place.join(" ")})">`);
+    const name = nameOf(shape);
+    if (name === "symbol" || name === "svg") {
+      // What it is drawn as (SVG 2, 5.5.1): a drawing of its own, as large as it is asked for.
+      put("<svg");
+      for (const key of ["viewBox", "preserveAspectRatio"]) if (get(shape, key)) put(attribute(key, get(shape, key)));
+      for (const key of ["width", "height"]) put(attribute(key, get(node, key) || get(shape, key) || "100%"));
+      put(">");
+      children(shape, depth + 1, scope, false);
+      put("</svg>");
+    } else write(shape, depth + 1, scope, false);
+    put("</g></g>");
+    return true;
+  };
   const writeElement = (node, depth, scope) => {
     const html = namespaceOf(node) === HTML;
     const name = nameOf(node);
@@ -360,6 +453,7 @@
       return;
     }
     if (!html) {
+      if (name === "use" && attempt(() => writeUse(node, depth, scope), false)) return;
       const look = name === "svg" ? lookOf(node) : "";
       put(`<${name}${attributesText(node, name, null)}${look}>`);
       children(node, depth + 1, scope, false);
@@ -371,12 +465,10 @@
     if (Object.hasOwn(FRAMES, name)) return void writeFrame(node, name, depth);
     if (name === "canvas" && writeCanvas(node)) return;
     if (name === "meta" && Element.prototype.hasAttribute.call(node, "charset")) return;
-    const ofMemory = () => /^blob:/i.test(Element.prototype.getAttribute.call(node, "href") || "");
-    if (name === "link" && (scope || ofMemory()) && /stylesheet/i.test(Element.prototype.getAttribute.call(node, "rel") || "")) {
-      const css = attempt(() => (scope ? scopedRules(node.sheet.cssRules, selectorOf(scope)) : cssText(node.sheet)), "");
-      if (css) putStyle(css, "", attempt(() => node.sheet.href, null) || base);
-      return;
+    if (name === "link" && /stylesheet/i.test(Element.prototype.getAttribute.call(node, "rel") || "")) {
+      return void writeLink(node, scope);
     }
+    attempt(() => markBeginning(node, name));
     const shadow = shadowOf(node);
     const own = shadow ? { id: (hosts += 1), outer: scope } : null;
     put(`<${name}${attributesText(node, name, own)}>`);
@@ -418,6 +510,7 @@
       else if (systemId) tail = ` SYSTEM "${systemId}"`;
       put(`<!DOCTYPE ${doctype.name.replace(/[^\w.:-]/g, "") || "html"}${tail}>\n`);
     }
+    hearChanged(page);
     const root = rootOf(page);
     if (root) write(root, depth, null, false);
   };

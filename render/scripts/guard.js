@@ -13,4 +13,72 @@
     apply: (attach, host, [options, ...rest]) =>
       Reflect.apply(attach, host, [options && { ...options, mode: "open" }, ...rest]),
   });
+
+  // What scripts do to the rules of a sheet is in no markup. Whoever writes the page down (dom.js)
+  // asks its document, and each element whose sheet is no longer what it was answers.
+  const MOST = 5000; // rules whose text is remembered; who looks at more has changed some
+  const reader = (type, name) => {
+    const { get } = Object.getOwnPropertyDescriptor(type.prototype, name);
+    return (object) => get.call(object);
+  };
+  const [call, NativeEvent] = [Reflect.apply, Event];
+  const { addEventListener, dispatchEvent } = EventTarget.prototype;
+  const [ownerOf, aboveOf] = [reader(StyleSheet, "ownerNode"), reader(StyleSheet, "parentStyleSheet")];
+  const [sheetOf, textOf] = [reader(CSSRule, "parentStyleSheet"), reader(CSSRule, "cssText")];
+  const changed = new Set();
+  const texts = new Map();
+  const answer = () => {
+    for (const [rule, text] of texts) if (textOf(rule) !== text) note(sheetOf(rule));
+    for (const node of changed) call(dispatchEvent, node, [new NativeEvent("weboid-changed")]);
+  };
+  const note = (sheet) => {
+    while (sheet && aboveOf(sheet)) sheet = aboveOf(sheet);
+    const node = sheet && ownerOf(sheet);
+    if (!node) return;
+    changed.add(node);
+    // Again each time: a document that is opened anew forgets who listens.
+    call(addEventListener, document, ["weboid-sheets", answer]);
+  };
+  const remember = (rule) => {
+    const sheet = sheetOf(rule);
+    if (!sheet || texts.has(rule)) return;
+    if (texts.size >= MOST) return void note(sheet);
+    texts.set(rule, textOf(rule));
+    call(addEventListener, document, ["weboid-sheets", answer]);
+  };
+  const attempt = (action, object) => {
+    try {
+      action(object);
+    } catch {
+      // It is no object of the kind, and the browser says so.
+    }
+  };
+  const nothing = () => {};
+  const heard = (method, before, after) =>
+    new Proxy(method, {
+      apply: (original, object, values) => {
+        attempt(before, object);
+        const result = call(original, object, values);
+        attempt(after, object);
+        return result;
+      },
+    });
+  for (const name of ["insertRule", "deleteRule", "addRule", "removeRule"]) {
+    CSSStyleSheet.prototype[name] = heard(CSSStyleSheet.prototype[name], nothing, note);
+  }
+  for (const type of [CSSGroupingRule, CSSStyleRule, CSSKeyframesRule]) {
+    for (const name of ["insertRule", "deleteRule", "appendRule"]) {
+      if (!Object.hasOwn(type.prototype, name)) continue;
+      type.prototype[name] = heard(type.prototype[name], nothing, (rule) => note(sheetOf(rule)));
+    }
+  }
+  for (const [type, name, way] of [
+    [CSSStyleRule, "style", "get"], [CSSStyleRule, "styleMap", "get"], [CSSStyleRule, "selectorText", "set"],
+    [CSSKeyframeRule, "style", "get"], [CSSMediaRule, "media", "get"],
+  ]) {
+    const property = Object.getOwnPropertyDescriptor(type.prototype, name);
+    if (!property) continue;
+    property[way] = heard(property[way], remember, nothing);
+    Object.defineProperty(type.prototype, name, property);
+  }
 }

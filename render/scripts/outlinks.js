@@ -9,7 +9,9 @@
     return (node) => get.call(node);
   };
   const nameOf = reader(Element, "localName");
-  const shadowOf = reader(Element, "shadowRoot");
+  const openOf = reader(Element, "shadowRoot");
+  const closed = Object.hasOwn(globalThis, "weboidClosed") ? globalThis.weboidClosed : new WeakMap(); // hosts.js
+  const shadowOf = (node) => openOf(node) ?? closed.get(node) ?? null;
   const textOf = reader(Node, "textContent");
   const documents = new Map([
     ["iframe", reader(HTMLIFrameElement, "contentDocument")],

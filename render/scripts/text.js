@@ -16,7 +16,9 @@
   const innerText = reader(HTMLElement, "innerText");
   const nameOf = reader(Element, "localName");
   const namespaceOf = reader(Element, "namespaceURI");
-  const shadowOf = reader(Element, "shadowRoot");
+  const openOf = reader(Element, "shadowRoot");
+  const closed = Object.hasOwn(globalThis, "weboidClosed") ? globalThis.weboidClosed : new WeakMap(); // hosts.js
+  const shadowOf = (node) => openOf(node) ?? closed.get(node) ?? null;
   const typeOf = reader(Node, "nodeType");
   const firstOf = reader(Node, "firstChild");
   const nextOf = reader(Node, "nextSibling");

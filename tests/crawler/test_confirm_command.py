@@ -16,9 +16,9 @@ from links.books.urls import ensure_urls
 from links.days import day_of
 from links.states import Proof, State
 from links.store.schema import hosts, observations, urls
-from links.store.store import open_store
 from tests.crawler.linked_site import LinkedSite, file, page, weboid_for
 from tests.links.test_drift import ARTICLE, GAMBLING, OTHER
+from tests.services.registries import open_registry
 from tests.sites.web import TestWeb
 
 pytestmark = [pytest.mark.browser, pytest.mark.proxy, pytest.mark.slow]
@@ -46,7 +46,7 @@ def site() -> Iterator[LinkedSite]:
 
 def watched(collection: Path, addresses: Iterable[str]) -> None:
     """A registry in which these links have failed as often as it takes, and wait for the browser."""
-    with closing(open_store(Layout(collection))) as store, store.writing() as rows:
+    with closing(open_registry(Layout(collection))) as store, store.writing() as rows:
         found = ensure_urls(rows, list(addresses), day=TODAY - 60)
         rows.execute(
             update(urls).where(urls.c.id == bindparam("b_id")),
@@ -74,7 +74,7 @@ def looked_at(number: int) -> dict[str, int | str]:
 
 def states(collection: Path) -> dict[str, State]:
     """By host and path."""
-    with closing(open_store(Layout(collection))) as store, store.reading() as rows:
+    with closing(open_registry(Layout(collection))) as store, store.reading() as rows:
         asked = select(hosts.c.name, urls.c.path, urls.c.state).join_from(
             urls, hosts, hosts.c.id == urls.c.host_id
         )
@@ -117,7 +117,7 @@ def test_what_is_captured_anyway_is_held_against_its_first_copy(
     weboid = weboid_for(site, web, tmp_path)
     urls_cited = ["http://sold.example.net/a", "http://fine.example.net/a"]
     weboid.archive(*urls_cited)
-    with closing(open_store(Layout(weboid.collection))) as store, store.writing() as rows:
+    with closing(open_registry(Layout(weboid.collection))) as store, store.writing() as rows:
         ensure_urls(rows, urls_cited, day=TODAY)
     site.answers["sold.example.net/a"] = html("Slot gacor", GAMBLING)
     weboid.archive("--again", *urls_cited)
@@ -195,7 +195,7 @@ def test_what_was_visited_is_to_be_kept_elsewhere_too(
     weboid = weboid_for(site, web, tmp_path)
     cited = ["http://fine.example.net/a", "http://gone.example.net/a"]
     weboid.archive(*cited, "http://other.example.net/a")  # nobody cites the last one
-    with closing(open_store(Layout(weboid.collection))) as store, store.writing() as rows:
+    with closing(open_registry(Layout(weboid.collection))) as store, store.writing() as rows:
         ensure_urls(rows, cited, day=TODAY)
     told = {}
     for setting in ("never", "failed", "always"):

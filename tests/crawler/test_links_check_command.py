@@ -26,9 +26,10 @@ from links.checking.parts import WHOLE
 from links.days import day_of
 from links.locator import locate
 from links.store.schema import urls
-from links.store.store import Store, open_store
+from links.store.store import Store
 from tests.links.checking.farm import Farm, farming, gone
 from tests.links.checking.rows import watch
+from tests.services.registries import open_registry
 
 TODAY = day_of(SystemClock().now())
 NAMES = [f"h{number}.example" for number in range(12)]
@@ -66,7 +67,7 @@ def _fine_again(farm: Farm) -> None:
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[Store]:
     """The registry of the collection that commands work on."""
-    with closing(open_store(Layout(tmp_path / "collection"))) as opened:
+    with closing(open_registry(Layout(tmp_path / "collection"))) as opened:
         yield opened
 
 

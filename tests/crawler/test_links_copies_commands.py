@@ -17,7 +17,7 @@ from crawler.cli.exits import Exit
 from links.books.urls import ensure_urls
 from links.states import State
 from links.store.schema import copies, urls
-from links.store.store import open_store
+from tests.services.registries import open_registry
 
 pytestmark = pytest.mark.slow
 
@@ -72,7 +72,7 @@ def links(
 ) -> Links:
     """Runs `weboid links` on a registry with two dead links: exit code, stdout and stderr."""
     Layout(tmp_path).marker.write_text(f"version = {COLLECTION_VERSION}\n")
-    store = open_store(Layout(tmp_path))
+    store = open_registry(Layout(tmp_path))
     with store.writing() as rows:
         ensure_urls(rows, [A, B], day=3_000)
         rows.execute(update(urls).values(state=int(State.DEAD)))
@@ -181,7 +181,7 @@ def test_copies_are_looked_at(links: Links, profile: str, tmp_path: Path) -> Non
     """Those that are due: listed first, then looked at, then not due any more."""
     links("copies", "--find", "--profile", profile)
     assert _told(links("copies", "--verify", "--dry-run", "--profile", profile, "--json")) == []
-    store = open_store(Layout(tmp_path))
+    store = open_registry(Layout(tmp_path))
     with store.writing() as rows:
         rows.execute(update(copies).values(due_day=1))
     store.close()

@@ -15,8 +15,8 @@ from crawler.cli import main
 from crawler.cli.exits import Exit
 from links.states import State
 from links.store.schema import copies, urls
-from links.store.store import open_store
 from tests.links.saying import watch
+from tests.services.registries import open_registry
 
 DEAD = "https://gone.example.net/a"
 Links = Callable[..., tuple[int, str, str]]
@@ -29,7 +29,7 @@ def links(
     """Runs `weboid links` on a collection with three dead links: exit code, stdout and stderr."""
     layout = Layout(tmp_path)
     layout.marker.write_text(f"version = {COLLECTION_VERSION}\n")
-    with closing(open_store(layout)) as store, store.writing() as rows:
+    with closing(open_registry(layout)) as store, store.writing() as rows:
         watch(rows, DEAD, f"{DEAD}/b", "https://www.example.net/")
 
     def run(*arguments: str) -> tuple[int, str, str]:
@@ -53,7 +53,7 @@ def facts(ran: tuple[int, str, str]) -> Any:
 
 def states(folder: Path) -> list[State]:
     """Where the links stand."""
-    with closing(open_store(Layout(folder))) as store, store.reading() as rows:
+    with closing(open_registry(Layout(folder))) as store, store.reading() as rows:
         return [
             State(each) for each in rows.execute(select(urls.c.state).order_by(urls.c.id)).scalars()
         ]
@@ -90,7 +90,7 @@ def test_a_replacement_is_proposed_seen_and_removed(links: Links, tmp_path: Path
     copy = f"https://web.archive.org/web/20150102030405/{DEAD}"
     told = facts(links("replace", DEAD, copy, "--actor", "bob", "--json"))
     assert told["archive"] == "wayback"
-    with closing(open_store(Layout(tmp_path))) as store, store.reading() as rows:
+    with closing(open_registry(Layout(tmp_path))) as store, store.reading() as rows:
         (kept,) = rows.execute(select(copies.c.timestamp)).scalars()
     assert kept == "20150102030405"
     other = "https://web.archive.org/web/2015/https://other.example.net/"

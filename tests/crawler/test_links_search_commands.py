@@ -16,7 +16,8 @@ from links.books.pages import PageName, PutPage, drop_pages, find_pages, put_pag
 from links.books.wikis import WikiName, ensure_wiki, find_wiki
 from links.rulebook import RuleBook
 from links.sorting import sort_link
-from links.store.store import Store, open_store
+from links.store.store import Store
+from tests.services.registries import open_registry
 
 TODAY = 3_600
 CC = "https://creativecommons.org/licenses/by-sa/4.0"
@@ -27,7 +28,7 @@ Links = Callable[..., tuple[int, str, str]]
 def store(tmp_path: Path) -> Iterator[Store]:
     """The registry of a collection, with a wiki."""
     Layout(tmp_path).marker.write_text(f"version = {COLLECTION_VERSION}\n")
-    with closing(open_store(Layout(tmp_path))) as opened:
+    with closing(open_registry(Layout(tmp_path))) as opened:
         with opened.writing() as rows:
             ensure_wiki(rows, WikiName("dewiki"), day=TODAY)
         yield opened

@@ -1,5 +1,6 @@
 """`archive --qa`: copies are looked at while a run goes on, and whatever happens to that, it goes on."""
 
+import asyncio
 import json
 import os
 import signal
@@ -13,13 +14,19 @@ from typing import Any
 import psutil
 import pytest
 
+from core.clock import SystemClock
 from core.layout import Layout
 from core.quality import Verdict
+from crawler.collection import open_collection
 from links.books.quality import CheckedPage, checks_of
-from links.store.store import open_store
+from playback.decisions.level_book import LevelBook
+from playback.decisions.level_targets import target_of
+from playback.decisions.levels import Actor, Level
+from playback.decisions.store import open_decisions
 from tests.crawler.conftest import Weboid
 from tests.crawler.linked_site import LinkedSite, weboid_for
 from tests.crawler.quality.paged_site import answers_of
+from tests.services.registries import open_registry
 from tests.sites.web import TestWeb
 
 pytestmark = [
@@ -30,6 +37,7 @@ pytestmark = [
     pytest.mark.timeout(900),
 ]
 
+CLOCK = SystemClock()
 NAMES = ("one", "two", "three")
 URLS = [f"http://a.example/{name}" for name in NAMES]
 
@@ -48,7 +56,7 @@ def weboid(site: LinkedSite, web: TestWeb, tmp_path: Path) -> Weboid:
 
 def kept(weboid: Weboid, page_ids: list[str]) -> list[CheckedPage]:
     """What the registry says of these captures."""
-    with closing(open_store(Layout(weboid.collection))) as store, store.reading() as rows:
+    with closing(open_registry(Layout(weboid.collection))) as store, store.reading() as rows:
         return checks_of(rows, page_ids)
 
 
@@ -57,17 +65,27 @@ def of(events: list[dict[str, Any]], name: str) -> list[dict[str, Any]]:
     return [each for each in events if each["event"] == name]
 
 
-def test_copies_are_looked_at_while_a_run_goes_on(weboid: Weboid) -> None:
-    """What is found is told, counted, in the registry and in the WARCs when the run ends."""
-    ran = weboid.archive("--qa", *URLS)
+async def test_copies_are_looked_at_while_a_run_goes_on(weboid: Weboid) -> None:
+    """What is found is told, counted, in the registry and in the WARCs when the run ends.
+
+    They are looked at as `weboid qa` looks: in full, too, where the level rules show a page so.
+    """
+    async with open_collection(weboid.collection, clock=CLOCK) as made:
+        with closing(open_decisions(made.layout)) as decisions:
+            target = target_of(link=URLS[0])
+            LevelBook(decisions).decide([target], Level.FULL, actor=Actor("me"), now=CLOCK.now())
+
+    ran = await asyncio.to_thread(weboid.archive, "--qa", *URLS)
 
     assert ran.code == 0
-    assert {each["url"] for each in of(ran.events, "checked")} == set(URLS)
-    assert ran.summary["checked"] == {"good": 3}
+    looked = {(each["url"], each["level"]) for each in of(ran.events, "checked")}
+    assert looked == {(URLS[0], "full"), *((url, "images") for url in URLS)}
+    assert ran.summary["checked"] == {"good": 4}
     rows = kept(weboid, [each["page_id"] for each in of(ran.events, "page")])
-    assert [row.verdict for row in rows] == [Verdict.GOOD] * 3
+    assert [row.verdict for row in rows] == [Verdict.GOOD] * 4
     assert all(row.is_recorded for row in rows)
-    assert weboid.run("qa", "--all", "--json", "--no-repair").summary["checked"] == 0
+    later = await asyncio.to_thread(weboid.run, "qa", "--all", "--json", "--no-repair")
+    assert later.summary["checked"] == 0
 
 
 def test_a_run_without_it_loads_nothing_of_it() -> None:

@@ -16,16 +16,20 @@ import pytest
 from click.testing import CliRunner, Result
 from PIL import Image
 
-from core.errors import UnavailableError
+from core.errors import InputError, UnavailableError
 from core.quality import Verdict, picture_name
+from core.records import ArtifactKind
+from crawler.cli import weboid
 from crawler.cli.qa.group import command as qa
+from crawler.frontier.base import NewItem
+from crawler.frontier.sqlite import SqliteFrontier
 from links.books.quality import checks_of
-from links.store.store import open_store
 from playback.decisions.level_book import LevelBook
 from playback.decisions.levels import Actor, Level, Scope, Target
 from playback.decisions.store import open_decisions
 from tests.crawler.quality.conftest import drawn_page
 from tests.playback.conftest import NOW, CollectionBuilder, collection  # noqa: F401 fixtures
+from tests.services.registries import open_registry
 
 pytestmark = [pytest.mark.browser, pytest.mark.playback, pytest.mark.slow]
 
@@ -60,7 +64,7 @@ def test_a_copy_that_lost_its_look_is_broken_and_the_others_are_not(
     assert ran.return_value == 1
     assert lines[-1]["event"] == "summary"
     assert (lines[-1]["good"], lines[-1]["broken"]) == (1, 1)
-    with closing(open_store(made.layout, "")) as store, store.reading() as reader:
+    with closing(open_registry(made.layout, "")) as store, store.reading() as reader:
         kept = {each.check.page_id: each.verdict for each in checks_of(reader, [good, bad])}
     assert kept == {good: Verdict.GOOD, bad: Verdict.BROKEN}
     for kind in ("seen", "shown"):
@@ -105,9 +109,11 @@ def test_copies_are_looked_at_in_full_where_rules_show_them_so(made: CollectionB
         target = Target(Scope.DOMAIN, what="full.example")
         LevelBook(decisions).decide([target], Level.FULL, actor=Actor("me"), now=NOW)
 
+    _, planned = run(made, "--dry-run")
     _, lines = run(made, "--no-record", "--no-repair")
 
     looked = {(each["url"], each["level"]) for each in lines if each["event"] == "check"}
+    assert looked == {(each["url"], each["level"]) for each in planned}
     assert looked == {
         ("https://full.example/", "images"),
         ("https://full.example/", "full"),
@@ -157,7 +163,7 @@ def test_a_run_that_is_cut_short_loses_nothing(
         else:
             os.killpg(process.pid, number)
         told += [json.loads(line) for line in process.stdout if line.endswith("}\n")]
-    with closing(open_store(made.layout, "")) as store, store.reading() as reader:
+    with closing(open_registry(made.layout, "")) as store, store.reading() as reader:
         kept = {each.check.url for each in checks_of(reader, page_ids)}
     _, rest = run(made, "--no-record", "--no-repair")
 
@@ -183,3 +189,46 @@ def test_a_url_without_a_copy_is_told(made: CollectionBuilder) -> None:
     ran, lines = run(made, "https://never.example/")
 
     assert (ran.return_value, lines[-1]["checked"]) == (1, 0)
+
+
+def test_a_beginning_that_is_none_is_told_with_what_to_write(made: CollectionBuilder) -> None:
+    """It may be a moment or a length of time."""
+    with pytest.raises(InputError, match=r"neither a moment nor a length of time.*12h or 3d"):
+        run(made, "--since", "yesterday")
+
+
+def test_why_nothing_is_checked_is_told(made: CollectionBuilder) -> None:
+    """Rather than so many times nothing."""
+    made.page("https://a.example/", "<p>some words</p>", text="some words")
+    said = [
+        CliRunner().invoke(
+            qa, [*more, "--collection", str(made.layout.root)], standalone_mode=False
+        )
+        for more in (["--since", "2099-01-01"], ["https://a.example/", "--level", "full"])
+    ]
+
+    assert "Nothing is left to be checked" in said[0].output
+    assert "https://a.example/: no level rule shows it in full" in said[1].output
+
+
+def test_the_usage_of_a_command_below_has_none_of_the_arguments_above() -> None:
+    """`weboid qa [URL]... repair` cannot be typed."""
+    usage = CliRunner().invoke(weboid, ["qa", "repair", "--help"]).output.splitlines()[0]
+
+    assert usage == "Usage: weboid qa repair [OPTIONS]"
+
+
+def test_a_visit_whose_manifest_is_gone_is_told(made: CollectionBuilder) -> None:
+    """Nobody is offered its page, and no check of pages meets it; one that is to come again is not lost."""
+    gone, waiting = "https://gone.example/", "https://waiting.example/"
+    made.artifact(ArtifactKind.DOM, gone, b"<p>words", mime="text/html", at=NOW, page_id="lost")
+    with SqliteFrontier(made.layout.frontier_db) as frontier:
+        frontier.add([NewItem(waiting)], now=NOW)
+        record = frontier.find(waiting)
+        assert record is not None
+        page_id = record.item.id
+    made.artifact(ArtifactKind.DOM, waiting, b"<p>words", mime="text/html", at=NOW, page_id=page_id)
+
+    ran, lines = run(made, "--no-repair")
+
+    assert (ran.return_value, lines[-1]["without_manifest"]) == (1, [[gone, "lost"]])

@@ -16,7 +16,6 @@ from core.settings import PolitenessSettings
 from crawler.frontier.base import NewItem
 from crawler.frontier.sqlite import SqliteFrontier
 from links.books.quality import CheckedPage, RepairState, checks_of_urls, review
-from links.store.store import open_store
 from playback.addresses import Memento, Modifier, memento_path
 from playback.database import open_database
 from playback.front.pages import Page, PageStore
@@ -24,6 +23,7 @@ from tests.crawler.conftest import Ran, Weboid
 from tests.crawler.linked_site import LinkedSite, weboid_for
 from tests.crawler.quality.paged_site import answers_of, damage
 from tests.playback.conftest import running_replay
+from tests.services.registries import open_registry
 from tests.sites.web import TestWeb
 
 pytestmark = [
@@ -59,7 +59,7 @@ def qa(weboid: Weboid, *arguments: str) -> Ran:
 
 def checks(weboid: Weboid, url: str) -> list[CheckedPage]:
     """What is known of the URL's captures, the oldest first."""
-    with closing(open_store(Layout(weboid.collection))) as store, store.reading() as rows:
+    with closing(open_registry(Layout(weboid.collection))) as store, store.reading() as rows:
         return checks_of_urls(rows, [url])[::-1]
 
 
@@ -127,7 +127,7 @@ def test_a_persons_word_has_a_page_captured_again(weboid: Weboid, site: LinkedSi
     assert weboid.archive(BACK).code == 0
     assert qa(weboid, "--all", "--no-record").code == 0
     (page,) = checks(weboid, BACK)
-    store = open_store(Layout(weboid.collection))
+    store = open_registry(Layout(weboid.collection))
     with closing(store), store.writing() as rows:
         review(rows, page.check.page_id, "images", Verdict.BROKEN, by="Ada", now=CLOCK.now())
     listed = qa(weboid, "repair", "--dry-run")

@@ -19,12 +19,12 @@ from core.timestamps import timestamp14, warc_date
 from crawler import collection
 from crawler.cli import weboid
 from links.books.quality import CheckedPage, checks_of, keep_checks
-from links.store.store import open_store
 from proxy.checksums import complete
 from proxy.index.sqlite import SqliteCaptureIndex
 from proxy.rebuilding import rebuild
 from proxy.verify import verify
 from tests.playback.conftest import NOW, CollectionBuilder, fetch, png, serving
+from tests.services.registries import open_registry
 
 pytestmark = pytest.mark.playback
 
@@ -194,14 +194,14 @@ def test_what_checks_kept_of_an_erased_page_goes_with_it(layout: Layout) -> None
         index_.cover(path.name, path.stat().st_size)
         layout.checksums.unlink()
         complete(layout, index_)
-    with closing(open_store(layout)) as store, store.writing() as rows:
+    with closing(open_registry(layout)) as store, store.writing() as rows:
         keep_checks(rows, [CheckedPage(check, "host") for check in checks], NOW)
     run(layout, "add", "--capture", timestamp14(NOW), URL)
     run(layout, "erase", "1", "--yes")
 
     with closing(sqlite3.connect(layout.captures_db)) as index:
         assert index.execute("SELECT page_id FROM qualities").fetchall() == [(checks[2].page_id,)]
-    with closing(open_store(layout)) as store, store.snapshot() as reader:
+    with closing(open_registry(layout)) as store, store.snapshot() as reader:
         found = checks_of(reader, [check.page_id for check in checks])
     assert [row.check.url for row in found] == ["https://b.example/"]
     assert [path.name for path in layout.quality_pictures.rglob("*.webp")] == [

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from contextlib import closing
 from functools import cache
 from pathlib import Path
-from tempfile import mkdtemp
+from tempfile import TemporaryDirectory
 from typing import TypeVar
 
 from core.errors import BodyTooLargeError, InputError, ProxyUnavailableError
@@ -185,4 +185,10 @@ def _refusable(function: Callable[[T], R], value: T) -> R | None:
 
 @cache
 def _ca() -> Authority:
-    return Authority(Path(mkdtemp(prefix="weboid-fuzz-")))
+    return Authority(Path(_folder().name))
+
+
+@cache
+def _folder() -> "TemporaryDirectory[str]":
+    """Gone when this process ends."""
+    return TemporaryDirectory(prefix="weboid-fuzz-")

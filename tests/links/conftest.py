@@ -8,9 +8,10 @@ import pytest
 
 from core.layout import Layout
 from links.store.schema import metadata
-from links.store.store import Store, open_store
+from links.store.store import Store
 from links.store.upgrading import HEAD
 from tests.services.postgres import PostgresServer
+from tests.services.registries import open_registry
 
 _FARMS = "SELECT id, name, address, internal FROM weboid.link_farms ORDER BY id"
 
@@ -18,7 +19,7 @@ _FARMS = "SELECT id, name, address, internal FROM weboid.link_farms ORDER BY id"
 @pytest.fixture
 def sqlite_store(tmp_path: Path) -> Iterator[Store]:
     """A registry of one collection."""
-    store = open_store(Layout(tmp_path))
+    store = open_registry(Layout(tmp_path))
     yield store
     store.close()
 
@@ -43,7 +44,7 @@ class SharedRegistry:
     def _made(self) -> str:
         if not self._template:
             url = self._server.database()
-            open_store(Layout(self._folder), url).close()
+            open_registry(Layout(self._folder), url).close()
             with psycopg.connect(url) as client:
                 self._farms = client.execute(_FARMS).fetchall()
             self._template = url.rpartition("/")[2]
@@ -90,7 +91,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
     url = ""
     if request.param == "postgresql":
         url = request.getfixturevalue("shared_registry").empty()
-    opened = open_store(Layout(tmp_path), url)
+    opened = open_registry(Layout(tmp_path), url)
     yield opened
     opened.close()
 
@@ -101,6 +102,6 @@ def unknown_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[St
     url = ""
     if request.param == "postgresql":
         url = request.getfixturevalue("shared_registry").fresh()
-    opened = open_store(Layout(tmp_path), url)
+    opened = open_registry(Layout(tmp_path), url)
     yield opened
     opened.close()

@@ -26,8 +26,9 @@ from links.reports import (
 )
 from links.states import State
 from links.store.schema import actors, acts, host_quirks, urls
-from links.store.store import Store, open_store
+from links.store.store import Store
 from tests.links.saying import NOW, TODAY, watch
+from tests.services.registries import open_registry
 
 MINUTE = timedelta(minutes=1)
 DAY = timedelta(days=1)
@@ -299,7 +300,7 @@ def _report_from(
     root: Path, url: str, start: object, done: object, numbers: range, a_day: int
 ) -> None:
     """Report in a process of its own, once for each number."""
-    store = open_store(Layout(root), url)
+    store = open_registry(Layout(root), url)
     start.wait()  # type: ignore[attr-defined]
     outcome = []
     for number in numbers:
@@ -320,7 +321,7 @@ def racing(
 ) -> Callable[[int, list[range]], list[int]]:
     """Reports from several processes at once; how many each of them got through."""
     url = request.getfixturevalue("database_url") if request.param == "postgresql" else ""
-    opened = open_store(Layout(tmp_path), url)
+    opened = open_registry(Layout(tmp_path), url)
     with opened.writing() as rows:
         watch(rows, *(f"{SITE}/{n}" for n in range(40)))
     opened.close()

@@ -24,7 +24,9 @@ class _Standing(Rewriter):
     """Leaves addresses of ours alone, so that sanitising twice can be compared."""
 
     def image(self, value: str) -> str | None:
-        return value if value.startswith("/c/") else super().image(value)
+        if value.startswith("/c/"):
+            return value.replace("im_/", "mk_/", 1) if self.is_masking else value
+        return super().image(value)
 
     def sheet(self, value: str) -> str | None:
         return value if value.startswith("/c/") else super().sheet(value)

@@ -292,7 +292,7 @@ def test_whatever_a_sheet_says_its_fonts_come_from_us(in_replay: Call, css: str)
     for face in re.findall(r"(?<!\\)@font-face\{[^}]*\}", once):  # an escaped @ is a name
         assert "src:url(" in face
     for url in re.findall(r"(?i)(?<![\w-])url\(\s*[\"']?([^\"')]*)", once):
-        assert url.startswith((FONT, f"/c/{TS}im_/")), once
+        assert url.startswith((FONT, f"/c/{TS}im_/", f"/c/{TS}mk_/")), once
     assert not re.search(r"(?i)(?<!['\"\w-])(?:local|src)\(", once)
 
 

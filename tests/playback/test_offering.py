@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from core.classes import PageClass
 from core.pages import Outcome
 from core.timestamps import milliseconds, timestamp14
-from core.urls import fetch_key, identity_key
+from core.urls import ONE_SPELLING, fetch_key, has_one_spelling, identity_key
 from playback.addresses import escape_url
 from playback.database import Asking, Database, asked_value
-from playback.front.offering import _PLAIN, Bar, Offer, Offering, Spelled
+from playback.front.offering import Bar, Offer, Offering, Spelled
 from playback.front.pages import PageStore
 from tests.playback.conftest import NOW
 from tests.playback.test_index_contract import Writer, both, page
@@ -162,7 +162,7 @@ def test_the_moment_of_the_page_is_that_of_the_capture(both: Both) -> None:
 
 
 @settings(deadline=None)
-@given(st.from_regex(_PLAIN, fullmatch=True).filter(lambda url: len(url) <= 250))
+@given(st.from_regex(ONE_SPELLING, fullmatch=True).filter(has_one_spelling))
 def test_a_url_that_is_taken_as_it_is_would_be_spelled_so(url: str) -> None:
     """The short way gives what the long one does."""
     assert (url, url) == (fetch_key(url), identity_key(fetch_key(url)))

@@ -19,7 +19,15 @@ from core.captures import Capture, RecordLocation
 from core.records import ArtifactKind, RecordType
 from core.replay_keys import replay_key
 from core.timestamps import timestamp14
-from tests.playback.conftest import FRONT, NOW, Archived, CollectionBuilder, png, running_replay
+from tests.playback.conftest import (
+    FRONT,
+    NOW,
+    Archived,
+    CollectionBuilder,
+    _http,
+    png,
+    running_replay,
+)
 
 pytestmark = pytest.mark.playback
 
@@ -174,11 +182,60 @@ def test_a_revisit_plays_back_the_payload_of_its_original(archived: Archived, si
 
 def test_a_revisit_of_another_payload_is_refused(archived: Archived, site: str) -> None:
     """An index that mixes up records must not show one site's bytes under another's name."""
-    original = archived.builder.response(f"{site}/one.png", png("lime"), mime="image/png")
+    own = replace(archived.builder.response(f"{site}/one.png", png(), mime="image/png"),
+                  digest=f"sha256:{hashlib.sha256(site.encode()).hexdigest()}")  # fmt: skip
     other = archived.builder.response(f"{site}/other.png", png("pink"), mime="image/png")
-    archived.builder.revisit(f"{site}/two.png", replace(original, location=other.location))
+    archived.builder.revisit(f"{site}/two.png", replace(own, location=other.location))
 
     assert archived.replay.get(f"/c/{TS}im_/{site}/two.png").status == 404
+
+
+@pytest.mark.parametrize("loss", ["file", "damage", "reference"])
+def test_a_revisit_whose_original_is_gone_is_played_from_a_twin(
+    archived: Archived, site: str, loss: str
+) -> None:
+    """Another record with the very same payload, wherever it was captured: of images and of files."""
+    builder = archived.builder
+    bodies = {"im_": png() + site.encode(), "": b"%PDF-1.4 " + site.encode()}
+    for modifier, body in bodies.items():
+        mime = "image/png" if modifier else "application/pdf"
+        path = f"{site}/{modifier}"
+        warc = f"{hashlib.sha256(path.encode()).hexdigest()[:8]}.warc.gz"
+        original = builder.response(f"{path}one", body, mime=mime, warc=warc)
+        revisit = builder.revisit(f"{path}two", original)
+        builder.response(f"{path}twin", body, mime=mime)
+        if loss == "file":
+            (builder.layout.archive / warc).unlink()
+        elif loss == "damage":
+            (builder.layout.archive / warc).write_bytes(b"x" * original.location.length)
+        else:
+            builder._database.execute(
+                "UPDATE captures SET orig_filename = NULL WHERE filename = ? AND offset = ?",
+                (revisit.location.filename, revisit.location.offset),
+            )
+
+        assert archived.replay.get(f"/c/{TS}{modifier}/{path}two").body == body
+
+
+def test_a_twin_is_believed_for_what_it_holds_not_for_what_it_claims(
+    archived: Archived, site: str
+) -> None:
+    """Neither a record's own word nor the index's puts other bytes in the place of those that are gone."""
+    builder = archived.builder
+    body, foreign = png() + site.encode(), png("pink") + site.encode()
+    original = builder.response(f"{site}/one", body, mime="image/png", warc="gone.warc.gz")
+    builder.revisit(f"{site}/two", original)
+    (builder.layout.archive / "gone.warc.gz").unlink()
+    headers = {"WARC-Payload-Digest": original.digest}
+    place, _ = builder._write(
+        f"{site}/liar", foreign, RecordType.RESPONSE, NOW, "captures-00000.warc.gz", False,
+        _http(200, [("Content-Type", "image/png")]), headers,
+    )  # fmt: skip
+    builder.index(
+        replace(original, url=f"{site}/liar", urlkey=replay_key(f"{site}/liar"), location=place)
+    )
+
+    assert archived.replay.get(f"/c/{TS}im_/{site}/two").status == 404
 
 
 def test_a_warc_that_is_still_written_plays_back(archived: Archived, site: str) -> None:

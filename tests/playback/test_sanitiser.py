@@ -464,8 +464,12 @@ def test_custom_elements_keep_name_and_look(in_replay: Call) -> None:
 def test_rules_of_a_shadow_tree_find_their_host(in_replay: Call) -> None:
     """The number that our DOM artifact gives a host stays; no other name of ours does."""
     markup = '<p data-weboid-host="3">a</p><p data-weboid-host="x" data-weboid-src="y">b</p>'
+    scrolled = '<p data-weboid-beginning="url(//x)">c</p>'
 
     assert in_replay("body", [markup]) == '<p data-weboid-host="3">a</p><p>b</p>'
+    popover = '<p data-weboid-popover="open">d</p><p data-weboid-popover="x">e</p>'
+    assert in_replay("body", [popover]) == '<p data-weboid-popover="open">d</p><p>e</p>'
+    assert in_replay("body", [scrolled]) == '<p data-weboid-beginning="">c</p>'
 
 
 def test_a_style_sheet_within_a_data_url_holds(in_replay: Call) -> None:

@@ -28,7 +28,7 @@ from links.replacements import book_test, replacements_to_test
 from links.reporters import Reporters
 from links.states import State
 from links.store.schema import actors, copies, replacements, reports
-from links.store.store import Store, open_store
+from links.store.store import Store
 from playback.front.readers import Readers, parse_networks
 from playback.front.registry.access import Access
 from playback.front.registry.throttle import Rate, Rates
@@ -36,6 +36,7 @@ from playback.front.registry.voice import Voice
 from playback.front.saying.acts import Reach, reaching
 from playback.front.saying.letters import MOST_BYTES, TOKEN_S, Tokens
 from tests.playback.registry.shelf import NOW, ORIGIN, TODAY, Front, Given, Shelf, open_front
+from tests.services.registries import open_registry
 
 DEAD, FINE = "https://gone.bridges.org/a/page?x=1", "https://fine.bridges.org/"
 NEW = "https://new.example.net/page"
@@ -46,7 +47,7 @@ ACCESS = Access(readers=Readers(parse_networks(["198.51.100.7"])), form_rates=FR
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[Store]:
     """A registry with a dead link and one that works."""
-    opened = open_store(Layout(tmp_path))
+    opened = open_registry(Layout(tmp_path))
     shelf = Shelf(opened)
     shelf.page(1, "Page", DEAD, FINE)
     shelf.state(DEAD, State.DEAD, code=18)

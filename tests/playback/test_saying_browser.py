@@ -12,7 +12,7 @@ from sqlalchemy import select
 
 from links.states import State
 from links.store.schema import replacements, reports
-from links.store.store import Store, open_store
+from links.store.store import Store
 from playback.front.registry.access import Access
 from playback.front.registry.desk import LinkRegistry
 from playback.front.registry.voice import Voice
@@ -20,6 +20,7 @@ from tests.playback.conftest import CollectionBuilder, serving
 from tests.playback.registry.shelf import Given, Shelf
 from tests.playback.screen import Screen, open_screen
 from tests.playback.test_saying import FREE
+from tests.services.registries import open_registry
 
 pytestmark = [pytest.mark.playback, pytest.mark.browser]
 
@@ -51,7 +52,7 @@ def speaking(tmp_path: Path) -> Iterator[Speaking]:
     """The real server of a collection with a dead link and one that works."""
     with (
         contextlib.closing(CollectionBuilder(tmp_path / "collection")) as builder,
-        contextlib.closing(open_store(builder.layout)) as store,
+        contextlib.closing(open_registry(builder.layout)) as store,
     ):
         shelf = Shelf(store)
         shelf.page(1, "Page", DEAD, FINE)

@@ -198,3 +198,42 @@ async def test_what_the_page_tells_robots_is_read(look: Look) -> None:
         ("robots", "NOINDEX , NoArchive"),
         ("weboid", "nocache"),
     ]
+
+
+async def test_what_scripts_did_to_linked_sheets_is_written_in_their_place(
+    look: Look, site: Any
+) -> None:
+    """Inserted, deleted and changed rules, in the sheet's order; what only looked is left as it is."""
+    html = dom(await look("/changed.html"))
+    found = re.findall(r"<(?:style|link)(?:[^>]*)>", html)
+
+    sheet = site.url("/linked.css?")
+    assert found == [
+        f'<style media="screen" data-weboid-sheet="{sheet}inserted">',
+        f'<style data-weboid-sheet="{sheet}deleted">',
+        f'<style data-weboid-sheet="{sheet}declared">',
+        f'<link rel="stylesheet" href="{sheet}read">',
+        f'<link rel="stylesheet" href="{sheet}off" disabled="">',
+        f'<link rel="stylesheet" href="{sheet}left">',
+        "<style>",
+    ]
+    inserted, deleted, declared, own = re.findall(r"<style[^>]*>(.*?)</style>", html, re.DOTALL)
+    assert f'url("{site.url("/in.png")}")' in inserted
+    assert "p { margin: 1px; }" in inserted
+    assert f'url("{site.url("/two.png")}")' in inserted
+    assert deleted == "p { margin: 1px; }"
+    assert "margin: 7px" in declared
+    assert own == ".own { color: rgb(1, 2, 3); }"
+
+
+async def test_shadow_roots_that_markup_closes_are_in_the_dom(look: Look) -> None:
+    """No script of a page sees them: with slots, one in another, and in a frame; words and links too."""
+    seen = await look("/closed.html")
+    html = dom(seen)
+
+    assert '<div data-weboid-host="1"><style>[data-weboid-host="1"] p { color: red; }' in html
+    assert '<x-card data-weboid-host="2"><b>before</b> slotted' in html
+    assert '<x-deep data-weboid-host="3"><a href=' in html
+    assert "&gt;in a frame&lt;/x-in&gt;" in html
+    assert "said in a plain host\nbefore slotted deep down\nin a frame" in text(seen)
+    assert [url.rpartition("/")[2] for url in seen.outlinks] == ["deep.html"]

@@ -24,12 +24,12 @@ class ClamdServer:
     """
 
     def __init__(self, *, stream_max_length: int = 1_000_000) -> None:
+        self._program = shutil.which("clamd") or "/usr/sbin/clamd"
+        assert Path(self._program).exists(), "clamd is missing: run scripts/setup test."
         self.folder = Path(tempfile.mkdtemp(prefix="weboid-clamd-"))  # a socket's path is short
         self.signatures = self.folder / "db"
         self.signatures.mkdir()
         self.sign("Weboid-Eicar", EICAR)
-        self._program = shutil.which("clamd") or "/usr/sbin/clamd"
-        assert Path(self._program).exists(), "clamd is missing: run scripts/setup test."
         with socket.create_server(("127.0.0.1", 0)) as listener:
             self.port = int(listener.getsockname()[1])
         (self.folder / "clamd.conf").write_text(

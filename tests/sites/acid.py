@@ -14,9 +14,10 @@ from tests.sites.acid_making import MAKING
 from tests.sites.acid_moving import MOVING
 from tests.sites.acid_parts import film, picture, sound, typeface, typeface_woff2
 from tests.sites.acid_showing import SHOWING
+from tests.sites.acid_writing import WRITING
 from tests.sites.http1 import Answer, Out, Request, response
 
-CELLS: tuple[Cell, ...] = (*MAKING, *LOADING, *SHOWING, *MOVING)
+CELLS: tuple[Cell, ...] = (*MAKING, *LOADING, *SHOWING, *WRITING, *MOVING)
 _OPEN = (("Access-Control-Allow-Origin", "*"), ("Cache-Control", "max-age=600"))
 
 

@@ -84,7 +84,8 @@ def document(
     """
     kind = ' type="module"' if module else ""
     end = f"<script{kind}>\n{script}\n</script>" if script else ""
-    tools = f"<script>{_SCRIPT}</script>" if script or "<script" in body + head else ""
+    scripted = script or "<script" in body + head or "green(" in body
+    tools = f"<script>{_SCRIPT}</script>" if scripted else ""
     return (
         f"<!doctype html>\n<html lang=en><head><meta charset=utf-8><title>Acid: {escape(name)}</title>"
         "<meta name=viewport content='width=device-width,initial-scale=1'>"

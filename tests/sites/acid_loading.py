@@ -46,11 +46,15 @@ const later = new IntersectionObserver((entries) => {
   }
 });
 document.querySelectorAll("img[data-src]").forEach((each) => later.observe(each));
-let left = 2;
-for (const name of ["l1", "l2"]) {
-  document.getElementById(name).addEventListener("load", () => { if (--left === 0) green(0); });
-}
 """
+
+# In the head: the first picture may have loaded before a script below it runs.
+_COUNTED = """<script>
+let left = 2;
+document.addEventListener("load", ({ target }) => {
+  if (target.localName === "img" && --left === 0) green(0);
+}, true);
+</script>"""
 
 _STORAGE = """
 localStorage.setItem("acid", "local.png");
@@ -176,6 +180,7 @@ LOADING: tuple[Cell, ...] = (
         f"{marks(1)}<div style='height:6000px'></div><img id=l1 loading=lazy src=lazy.png>"
         "<div style='height:4000px'></div><img id=l2 data-src=observed.png width=10 height=10>"
         "<div style='height:4000px'></div><iframe id=l3 loading=lazy src=lazy.html></iframe>",
+        head=_COUNTED,
         script=_LAZY,
         files={"lazy.html": html("<!doctype html><img src=in-frame.png>")},
         must="lazy.png observed.png lazy.html in-frame.png",
@@ -239,10 +244,10 @@ LOADING: tuple[Cell, ...] = (
         "media",
         f"<video {at(0)} src=film.webm muted autoplay></video>"
         f"<video {at(1)} muted preload=none poster=poster.png src=later.webm></video>"
-        f"<audio id=a src=sound.wav autoplay muted></audio><div id=m2 {at(2)}></div>"
+        f"<div id=m2 {at(2)}></div>"
+        "<audio src=sound.wav autoplay muted oncanplaythrough='green(2)'></audio>"
         f"<video {at(3)} muted autoplay><source src=no.mp4 type='video/none'>"
         "<source src=second.webm type=video/webm><track default src=words.vtt></video>",
-        script="document.getElementById('a').addEventListener('canplaythrough', () => green(2));",
         count=4,
         files={
             "words.vtt": response(

@@ -173,8 +173,6 @@ MAKING: tuple[Cell, ...] = (
         count=5,
         must="closed.png openly.png closedly.png nested.png",
         text="said in a closed root",
-        dark=(4,),
-        short="no closed root that markup declares, since no script can read it",
     ),
     cell(
         "components",
@@ -250,18 +248,18 @@ MAKING: tuple[Cell, ...] = (
     ),
     cell(
         "inserted-rules",
-        count=3,
+        count=5,
         head="<style id=s></style><link rel=stylesheet href=linked.css>",
-        files={"linked.css": css("#nobody{color:red}")},
+        files={"linked.css": css("#m3{background:red!important}#m4{background:red}")},
         script=(
             "document.getElementById('s').sheet.insertRule('#m0{background:url(inserted.png)}');"
             "document.styleSheets[0].insertRule('#m1{background:#008000}');"
-            "document.styleSheets[document.styleSheets.length - 1]"
-            ".insertRule('#m2{background:#008000 !important}');"
+            "const linked = document.styleSheets[document.styleSheets.length - 1];"
+            "linked.insertRule('#m2{background:#008000 !important}', 2);"
+            "linked.deleteRule(0); green(3);"
+            "linked.cssRules[0].style.backgroundColor = '#008000';"
         ),
         must="inserted.png linked.css",
-        dark=(2,),
-        short="no rules that scripts insert into a linked sheet",
     ),
     cell(
         "frames-made",

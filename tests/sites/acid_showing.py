@@ -37,6 +37,7 @@ _BACKGROUNDS = """<style>
 #m6{box-sizing:border-box;border:50px solid;border-image:url(border.png) 30 fill}
 #m7{background:#008000;-webkit-mask-image:url(mask.png);mask-image:url(mask.png)}
 #m8{background-image:image-set(url(set-1.png) 1x,url(set-2.png) 2x)}
+:root{--mask:url(mask.svg)}#m9{background:#008000;mask:var(--mask)}
 </style>"""
 
 _MODERN = """<style>
@@ -130,13 +131,11 @@ SHOWING: tuple[Cell, ...] = (
     cell(
         "backgrounds",
         f"<div id=m0 {at(0)}></div><div {at(1, 'background:url(inline.png);')}>"
-        "</div>" + "".join(f"<div id=m{n} {at(n)}></div>" for n in range(2, 9)),
+        "</div>" + "".join(f"<div id=m{n} {at(n)}></div>" for n in range(2, 10)),
         head=_BACKGROUNDS,
-        count=9,
+        count=10,
         must="class.png inline.png before.png after.png variable.png first.png second.png border.png"
-        " mask.png set-1.png",
-        dark=(7,),
-        short="no masks, which browsers fetch only where the server allows it to other origins",
+        " mask.png mask.svg set-1.png",
     ),
     cell(
         "modern-css",
@@ -173,12 +172,20 @@ SHOWING: tuple[Cell, ...] = (
         f"<svg {at(3)}><image href=inner.png width=100 height=100 /></svg>"
         f"<div {at(4, 'background-image:url(back.svg);')}></div>"
         f"<svg {at(5)} viewBox='0 0 10 10'><style>.f{{fill:#008000}}</style>"
-        "<g transform='scale(2)'><path class=f d='M0 0H5V5H0z'/></g></svg>",
-        count=6,
-        files={"sprite.svg": response(body=_SPRITE, content_type="image/svg+xml")},
-        must="image.svg sprite.svg inner.png back.svg",
-        dark=(2, 3),
-        short="nothing that a drawing takes from another file",
+        "<g transform='scale(2)'><path class=f d='M0 0H5V5H0z'/></g></svg>"
+        f"<svg {at(6)} viewBox='0 0 20 20'><g fill=#008000><use x=5 y=5 href=shapes.svg#p /></g></svg>"
+        f"<svg {at(7)}><use href=sprite.svg#s width=100 height=100 /></svg>",
+        count=8,
+        files={
+            "sprite.svg": response(body=_SPRITE, content_type="image/svg+xml"),
+            "shapes.svg": response(
+                body="<svg xmlns='http://www.w3.org/2000/svg'><path id='p' d='M-5-5h20v20h-20z'/></svg>",
+                content_type="image/svg+xml",
+            ),
+        },
+        must="image.svg sprite.svg shapes.svg inner.png back.svg",
+        dark=(3,),
+        short="no picture in a drawing, which stands in another file",
     ),
     cell(
         "mathml",

@@ -53,19 +53,30 @@ def built(name: str, recipe: str, build: Callable[[Path], None]) -> Path:
     return folder
 
 
-def unpack_packages(names: tuple[str, ...], into: Path, *, optional: bool = False) -> list[str]:
+def unpack_packages(
+    names: tuple[str, ...], into: Path, *, optional: bool = False, apt: tuple[str, ...] = ()
+) -> list[str]:
     """Fetch Debian packages and unpack them into one tree; the names that there were.
+
+    Args:
+        names: the packages.
+        into: the tree.
+        optional: a package that does not exist is left out.
+        apt: options for apt, such as `tests.sites.debian.apt_of` gives.
 
     Raises:
         SiteUnavailableError: a package that is not `optional` does not exist, or a download failed.
     """
-    known = [name for name in names if _candidate(name)]
+    known = [name for name in names if _candidate(name, apt)]
     if len(known) < len(names) and not optional:
         missing = ", ".join(sorted(set(names) - set(known)))
         raise SiteUnavailableError(f"apt knows no package {missing}: run `apt-get update`.")
     with tempfile.TemporaryDirectory(dir=into) as folder:
         # APT::Sandbox::User: as root, apt would give the download to a user who cannot write here.
-        _run(["apt-get", "-qq", "-o", "APT::Sandbox::User=root", "download", *known], cwd=folder)
+        _run(
+            ["apt-get", "-qq", "-o", "APT::Sandbox::User=root", *apt, "download", *known],
+            cwd=folder,
+        )
         for package in sorted(Path(folder).glob("*.deb")):
             _run(["dpkg", "-x", str(package), str(into)], cwd=folder)
     return known
@@ -116,9 +127,9 @@ def _followed(path: Path, tree: Path) -> Path | None:
     return None
 
 
-def _candidate(name: str) -> bool:
+def _candidate(name: str, apt: tuple[str, ...]) -> bool:
     asked = subprocess.run(
-        ["apt-cache", "--no-all-versions", "show", name], capture_output=True, check=False
+        ["apt-cache", *apt, "--no-all-versions", "show", name], capture_output=True, check=False
     )
     return asked.returncode == 0
 

@@ -1,7 +1,8 @@
 """Debian's MediaWiki on SQLite, served by PHP's own server.
 
 The wiki is installed and filled once into the cache; whoever uses one gets a copy of its database,
-settings and pictures, and shares its code.
+settings and pictures, and shares its code. Of the versions in `tests.sites.versions` there is an
+empty wiki each.
 """
 
 import os
@@ -20,8 +21,9 @@ from threading import Event
 
 from tests.sites import hosts
 from tests.sites.articles import ARTICLES, INFOBOX, LENGTH, WEBCITE, Article, articles
-from tests.sites.cache import SiteUnavailableError, built, unpack_packages
+from tests.sites.cache import SiteUnavailableError, built
 from tests.sites.docs import library
+from tests.sites.versions import MACHINES, Php, Version, php_of, unpack_version
 
 ADMIN = "Admin"
 PASSWORD = "long-enough-passphrase-1"
@@ -98,6 +100,7 @@ class Wiki:
         code: MediaWiki's code, shared: never write there.
         folder: this wiki's own settings, database and pictures.
         titles: the titles of its articles.
+        php: what it runs with.
     """
 
     port: int
@@ -105,6 +108,7 @@ class Wiki:
     code: Path
     folder: Path
     titles: tuple[str, ...]
+    php: Php
 
     def api(self) -> str:
         """The URL of its API."""
@@ -116,22 +120,26 @@ class Wiki:
         Raises:
             SiteUnavailableError: it failed.
         """
-        return _maintain(self.code, self.folder, script, *arguments, text=text)
+        return _maintain(self.php, self.code, self.folder, script, *arguments, text=text)
 
 
 @contextmanager
-def running_wiki(*, server: str = "", settings: str = "") -> Iterator[Wiki]:
+def running_wiki(
+    *, server: str = "", settings: str = "", version: Version = MACHINES
+) -> Iterator[Wiki]:
     """A wiki of your own, from its start to its end.
 
     Args:
         server: what the wiki believes its address is, e.g. ``http://wiki.org``; empty: the
             test web's name for it, under either scheme. ``self`` means ``http://127.0.0.1:PORT``.
         settings: more PHP for its settings, e.g. to load an extension.
+        version: of MediaWiki; another than the machine's has no articles.
 
     Raises:
         SiteUnavailableError: PHP is missing, or the wiki could not be built or started.
     """
-    home = wiki_template()
+    home = wiki_template(version)
+    php = php_of(version)
     with tempfile.TemporaryDirectory(prefix="wiki-") as scratch:
         folder = Path(scratch) / "wiki"
         shutil.copytree(home / "wiki", folder)
@@ -139,20 +147,27 @@ def running_wiki(*, server: str = "", settings: str = "") -> Iterator[Wiki]:
             (folder / "settings.d" / "own.php").write_text(f"<?php\n{settings}\n")
         port = _free_port()
         base = f"http://127.0.0.1:{port}"
-        environment = _environment(home / "code", folder, base if server == "self" else server)
+        told = base if server == "self" else server
+        environment = _environment(php, home / "code", folder, told)
         titles = tuple((home / "titles.txt").read_text().splitlines())
-        with _served(home / "code", port, environment):
-            yield Wiki(port, base, home / "code", folder, titles)
+        with _served(php, home / "code", port, environment):
+            yield Wiki(port, base, home / "code", folder, titles, php)
 
 
-def wiki_template() -> Path:
+def wiki_template(version: Version = MACHINES) -> Path:
     """The folder of the installed and filled wiki, made on the first call (about a minute).
 
     Raises:
         SiteUnavailableError: PHP is missing, or a step failed.
     """
-    if shutil.which("php") is None:
-        raise SiteUnavailableError("PHP is missing: run `make test`, which installs it.")
+    if version != MACHINES:
+        php = php_of(version)
+        recipe = f"1 {_EXTENSIONS} {_SETTINGS} {version}"
+
+        def build(home: Path) -> None:
+            _build_empty(home, version, php)
+
+        return built(f"wiki-{version.number}", recipe, build)
     recipe = (
         f"6 {_EXTENSIONS} {_SETTINGS} {ARTICLES} {LENGTH} {INFOBOX} {WEBCITE} {library().root.name}"
     )
@@ -160,24 +175,32 @@ def wiki_template() -> Path:
 
 
 def _build(home: Path) -> None:
+    php = php_of(MACHINES)
+    folder = _build_empty(home, MACHINES, php)
     code = home / "code"
-    _unpack_code(home, code)
-    folder = home / "wiki"
-    for name in ("data", "images", "cache", "settings.d"):
-        (folder / name).mkdir(parents=True)
-    _install(code, folder)
     pages = articles(library().root / "handbook")
-    _import(code, folder, pages)
-    _maintain(code, folder, "runJobs.php", "--quiet")
+    _import(php, code, folder, pages)
+    _maintain(php, code, folder, "runJobs.php", "--quiet")
     ordinary = [page.title for page in pages if ":" not in page.title]
     (home / "titles.txt").write_text("\n".join(ordinary))
 
 
-def _unpack_code(home: Path, code: Path) -> None:
+def _build_empty(home: Path, version: Version, php: Php) -> Path:
+    code = home / "code"
+    _unpack_code(home, code, version)
+    folder = home / "wiki"
+    for name in ("data", "images", "cache", "settings.d"):
+        (folder / name).mkdir(parents=True)
+    _install(php, code, folder)
+    (home / "titles.txt").touch()
+    return folder
+
+
+def _unpack_code(home: Path, code: Path, version: Version) -> None:
     """Fetch MediaWiki and turn Debian's layout, made of links into the system, into one folder."""
     tree = home / "tree"
     tree.mkdir()
-    unpack_packages(("mediawiki", "mediawiki-classes"), tree)
+    unpack_version(version, tree)
     (tree / "usr/share/mediawiki").rename(code)
     shutil.rmtree(tree)
     for link in ("LocalSettings.php", "config", "extensions", "images"):
@@ -189,8 +212,9 @@ def _unpack_code(home: Path, code: Path) -> None:
     (code / "images").mkdir()
 
 
-def _install(code: Path, folder: Path) -> None:
-    _php(
+def _install(php: Php, code: Path, folder: Path) -> None:
+    _run_php(
+        php,
         code,
         folder,
         str(code / "maintenance/install.php"),
@@ -202,7 +226,7 @@ def _install(code: Path, folder: Path) -> None:
     settings.write_text(settings.read_text() + _SETTINGS)
 
 
-def _import(code: Path, folder: Path, pages: list[Article]) -> None:
+def _import(php: Php, code: Path, folder: Path, pages: list[Article]) -> None:
     with tempfile.TemporaryDirectory() as scratch:
         pictures = Path(scratch) / "pictures"
         texts = Path(scratch) / "texts"
@@ -210,25 +234,26 @@ def _import(code: Path, folder: Path, pages: list[Article]) -> None:
         texts.mkdir()
         for picture in {picture for page in pages for picture in page.pictures}:
             shutil.copyfile(picture, pictures / picture.name)
-        _maintain(code, folder, "importImages.php", "--user", ADMIN, str(pictures))
+        _maintain(php, code, folder, "importImages.php", "--user", ADMIN, str(pictures))
         for page in pages:
             # importTextFiles.php takes the title from the name; a slash or colon would be lost.
-            _maintain(
-                code, folder, "edit.php", "--user", ADMIN, "--no-rc", page.title, text=page.text
-            )
+            edit = ("edit.php", "--user", ADMIN, "--no-rc", page.title)
+            _maintain(php, code, folder, *edit, text=page.text)
 
 
-def _maintain(code: Path, folder: Path, script: str, *arguments: str, text: str = "") -> str:
+def _maintain(
+    php: Php, code: Path, folder: Path, script: str, *arguments: str, text: str = ""
+) -> str:
     settings = str(folder / "LocalSettings.php")
     path = str(code / "maintenance" / script)
-    return _php(code, folder, path, "--conf", settings, *arguments, text=text)
+    return _run_php(php, code, folder, path, "--conf", settings, *arguments, text=text)
 
 
-def _php(code: Path, folder: Path, *arguments: str, text: str = "") -> str:
+def _run_php(php: Php, code: Path, folder: Path, *arguments: str, text: str = "") -> str:
     done = subprocess.run(
-        ["php", *arguments],
+        [*php.command, *arguments],
         cwd=code,
-        env=_environment(code, folder, ""),
+        env=_environment(php, code, folder, ""),
         input=text,
         capture_output=True,
         text=True,
@@ -241,16 +266,16 @@ def _php(code: Path, folder: Path, *arguments: str, text: str = "") -> str:
     return done.stdout
 
 
-def _environment(code: Path, folder: Path, server: str) -> dict[str, str]:
+def _environment(php: Php, code: Path, folder: Path, server: str) -> dict[str, str]:
     ours = {"WIKI_CODE": str(code), "WIKI_FOLDER": str(folder), "WIKI_SERVER": server}
-    return {**os.environ, **ours, "PHP_CLI_SERVER_WORKERS": str(WORKERS)}
+    return {**os.environ, **php.environment, **ours, "PHP_CLI_SERVER_WORKERS": str(WORKERS)}
 
 
 @contextmanager
-def _served(code: Path, port: int, environment: dict[str, str]) -> Iterator[None]:
+def _served(php: Php, code: Path, port: int, environment: dict[str, str]) -> Iterator[None]:
     """PHP's server, with all its workers, until the block ends or this process does."""
     # The shell reads the pipe that only this process holds: when it closes, the group ends.
-    command = ["php", "-q", "-S", f"127.0.0.1:{port}", "-t", str(code), str(_ROUTER)]
+    command = [*php.command, "-q", "-S", f"127.0.0.1:{port}", "-t", str(code), str(_ROUTER)]
     guard = '"$@" </dev/null >/dev/null 2>&1 & read -r _; kill -TERM 0'
     process = subprocess.Popen(
         ["sh", "-c", guard, "sh", *command],

@@ -14,7 +14,7 @@ from core.layout import Layout
 from core.timestamps import parse_timestamp14, timestamp14
 from links.history import Run, pack, unpack
 from links.store.schema import metadata, urls
-from links.store.store import open_store
+from tests.services.registries import open_registry
 
 _DAY_S = 86_400
 _MOMENTS = ("moment", "since", "due", "checked", "expires")
@@ -27,7 +27,7 @@ def pass_days(layout: Layout, days: int) -> None:
 
 
 def _move_registry(layout: Layout, days: int) -> None:
-    with closing(open_store(layout)) as store, store.writing() as rows:
+    with closing(open_registry(layout)) as store, store.writing() as rows:
         for table in metadata.sorted_tables:
             moved = {
                 column.name: column - days * (_DAY_S if column.name in _MOMENTS else 1)

@@ -23,9 +23,10 @@ from links.books.wikis import (
 )
 from links.farms import OwnHosts
 from links.sorting import sort_link
-from links.store.store import Store, open_store
+from links.store.store import Store
 from tests.links.conftest import SharedRegistry
 from tests.services.postgres import PostgresServer
+from tests.services.registries import open_registry
 from wiki.adding import Wanted, expression_for, farm_for, namespaces_named, put_wiki
 from wiki.api.facts import Namespace, SiteFacts
 from wiki.settings import WikiSettings
@@ -50,7 +51,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
     """An empty registry, on either database."""
     is_shared = request.param == "postgresql"
     url = request.getfixturevalue("registry").empty() if is_shared else ""
-    opened = open_store(Layout(tmp_path), url)
+    opened = open_registry(Layout(tmp_path), url)
     yield opened
     opened.close()
 

@@ -15,7 +15,7 @@ from crawler.cli import main
 from crawler.cli.exits import Exit
 from links.books.feeds import put_cursor, put_trouble
 from links.books.wikis import all_wikis
-from links.store.store import open_store
+from tests.services.registries import open_registry
 from tests.sites.mediawiki import Wiki
 from tests.wiki.api.fronting import fronting
 from tests.wiki.writing import BOT_SECRET, Writer
@@ -137,7 +137,7 @@ def test_the_list_tells_how_far_feeds_are_and_what_holds_them_up(
 ) -> None:
     """And settings that cannot be used."""
     assert command("add", wiki.base, "--name", "listed@here", "--farm", "here")[0] == Exit.OK
-    store = open_store(Layout(tmp_path / "collection"))
+    store = open_registry(Layout(tmp_path / "collection"))
     now = datetime(2026, 11, 21, tzinfo=UTC)
     with store.writing() as connection:
         (known,) = all_wikis(connection)

@@ -26,9 +26,10 @@ from links.books.urls import UrlRow, find_urls, urls_by_id
 from links.days import day_of
 from links.states import State
 from links.store.schema import urls
-from links.store.store import Store, open_store
+from links.store.store import Store
 from tests.crawler.conftest import Ran, Weboid
 from tests.crawler.linked_site import Answer, LinkedSite
+from tests.services.registries import open_registry
 from tests.sites.cache import ROOT
 from tests.sites.mediawiki import Wiki, running_wiki
 from tests.wiki.passing import pass_days
@@ -157,7 +158,7 @@ class Town:
     @contextmanager
     def store(self) -> Iterator[Store]:
         """The registry."""
-        with closing(open_store(self.layout)) as store:
+        with closing(open_registry(self.layout)) as store:
             yield store
 
     def pass_days(self, days: int) -> None:

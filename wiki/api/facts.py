@@ -101,7 +101,8 @@ class WikiPage:
         rev_id: its newest revision.
         touched: when that was made.
         model: the content model; only ``wikitext`` has citations (W25).
-        links: external links, as its table of links has them (not normalised).
+        links: external links, as its table of links has them: as they were written, from MediaWiki
+            1.41 on in a normal form, with a scheme.
         interwiki_links: (prefix, title).
         categories: with the namespace's name, hidden ones too; None when not asked for.
         templates: that it uses, with the namespace's name; None when not asked for.

@@ -107,6 +107,11 @@ class Desk:
         return self._settings.feed
 
     @property
+    def own_origins(self) -> tuple[str, ...]:
+        """Where readers find our own copies, as the bot cites them."""
+        return (self._settings.bot.front,) if self._settings.bot.front else ()
+
+    @property
     def facts(self) -> SiteFacts:
         """The wiki as it described itself last."""
         assert self._facts is not None, "refresh first"

@@ -65,7 +65,7 @@ class WikiFeed:
         """Take the wiki, who asks it, and what feeders share."""
         self.desk = Desk(wiki, source, shared)
         self.sweeper = Sweeper(self.desk)
-        self._hand_over = HandOver(shared.store, wiki.id, wiki.name, shared.archive)
+        self._hand_over = HandOver(shared.store, wiki.id, wiki.name, shared.archive, shared.rules)
         self._hints: set[int] = set()
         self._polled_at: datetime | None = None
         self._has_more = False
@@ -155,7 +155,9 @@ class WikiFeed:
         if self.desk.feed.grace_h > 0:
             rows, is_cut = await self._second_look(rows, now)
             is_full = is_full or is_cut
-        handed = await self._hand_over.hand_on(rows, now=now, days=self.desk.feed.archived_days)
+        handed = await self._hand_over.hand_on(
+            rows, now=now, days=self.desk.feed.archived_days, own=self.desk.own_origins
+        )
         return handed, is_full and not handed.put_off
 
     async def _second_look(

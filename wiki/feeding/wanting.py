@@ -1,6 +1,7 @@
 """Links that are due, on to the archive (A01, A02): looked at once more, and handed on at least once.
 
 Whoever archives is an `Archive`; it may be given a link twice, so it must know what waits there already.
+Of a link to a copy in an archive what that copy is of is archived, not the copy (`asked_for`).
 """
 
 import asyncio
@@ -11,10 +12,14 @@ from datetime import datetime, timedelta
 from typing import Protocol
 
 from core.errors import WeboidError
+from links.archives.recognising import recognise
+from links.archives.services import WEBOID
 from links.books.pages import Ref
 from links.books.urls import urls_by_id
 from links.books.wanted import Priority, WantedRow, due_links, forget, postpone
 from links.books.wikis import WikiName
+from links.rulebook import RuleBook
+from links.sorting import Sort, WikiRules, sort_link
 from links.store.store import Store
 
 BATCH = 500
@@ -29,7 +34,7 @@ class Wanted:
     """A link that is to be archived.
 
     Attributes:
-        url: its identity key, which can be asked for.
+        url: its identity key, which can be asked for; of a copy in an archive that of what it is of.
         wiki: whose page has it.
         page_id: that page's number there.
         title: that page's name.
@@ -72,15 +77,40 @@ class Handed:
     taken: int = 0
     fresh: int = 0  # archived so lately that nothing is to be done
     gone: int = 0  # not on their pages any more
+    copies: int = 0  # of what is not to be archived, or of ours
     put_off: int = 0  # the archive could not take them
+
+
+def asked_for(url: str, rules: WikiRules, own: Collection[str] = ()) -> str:
+    """What is archived of a link: itself; of a copy in a known archive what that is of; of ours nothing.
+
+    A copy whose address does not say what it is of is archived like any other page.
+
+    Args:
+        url: the link.
+        rules: of its wiki; they hold for what a copy is of, too.
+        own: origins of this archive's own pages.
+    """
+    found = recognise(url, own=own)
+    if found is None or not found.is_known:
+        return url
+    if found.service == WEBOID:
+        return ""
+    if not found.original:
+        return url
+    link = sort_link(found.original, rules)
+    return link.identity if link.sort is Sort.WATCHED else ""
 
 
 class HandOver:
     """Hands one wiki's links on."""
 
-    def __init__(self, store: Store, wiki_id: int, name: WikiName, archive: Archive) -> None:
-        """Take the registry, the wiki, and who archives."""
+    def __init__(
+        self, store: Store, wiki_id: int, name: WikiName, archive: Archive, rules: RuleBook
+    ) -> None:
+        """Take the registry, the wiki, who archives, and what wikis say of URLs."""
         self._store = store
+        self._rules = rules
         self._wiki_id = wiki_id
         self._name = name
         self._archive = archive
@@ -90,20 +120,28 @@ class HandOver:
         with self._store.snapshot() as reader:
             return due_links(reader, self._wiki_id, now=now, limit=limit)
 
-    async def hand_on(self, rows: Sequence[WantedRow], *, now: datetime, days: int) -> Handed:
+    async def hand_on(
+        self,
+        rows: Sequence[WantedRow],
+        *,
+        now: datetime,
+        days: int,
+        own: Collection[str] = (),
+    ) -> Handed:
         """Hand links on that were looked at once more.
 
         Args:
             rows: what `due` told after the second look.
             now: the moment.
             days: what was archived so lately is not archived again.
+            own: origins of this archive's own pages.
 
         Raises:
             TransientError: the registry does not answer; the links come again.
         """
         gone = [row for row in rows if not row.is_there or row.gone_day is not None]
         there = [row for row in rows if row.is_there and row.gone_day is None]
-        wanted = await asyncio.to_thread(self._named, there, days)
+        wanted = await asyncio.to_thread(self._named, there, days, own)
         try:
             fresh = await self._fresh(wanted, now - timedelta(days=days)) if days else set()
             asked = [each for _, each in wanted if each.url not in fresh]
@@ -114,20 +152,26 @@ class HandOver:
             await asyncio.to_thread(self._put_off, there, gone, now)
             return Handed(gone=len(gone), put_off=len(there))
         await asyncio.to_thread(self._forget, rows)
-        return Handed(len(asked), len(there) - len(asked), len(gone))
+        copies = len(there) - len(wanted)
+        return Handed(len(asked), len(wanted) - len(asked), len(gone), copies)
 
     async def _fresh(self, wanted: Sequence[tuple[WantedRow, Wanted]], since: datetime) -> set[str]:
         urls = list(dict.fromkeys(each.url for _, each in wanted))
         return set(await self._archive.archived(urls, since)) if urls else set()
 
-    def _named(self, rows: Sequence[WantedRow], days: int) -> list[tuple[WantedRow, Wanted]]:
+    def _named(
+        self, rows: Sequence[WantedRow], days: int, own: Collection[str]
+    ) -> list[tuple[WantedRow, Wanted]]:
         with self._store.snapshot() as reader:
             urls = urls_by_id(reader, [row.url_id for row in rows])
+        with self._store.reading() as connection:
+            rules = self._rules.rules_of(connection, self._wiki_id)
+        asked = {number: asked_for(each.url, rules, own) for number, each in urls.items()}
         return [
             (
                 row,
                 Wanted(
-                    urls[row.url_id].url,
+                    asked[row.url_id],
                     self._name,
                     row.page_id,
                     row.title,
@@ -137,7 +181,7 @@ class HandOver:
                 ),
             )
             for row in rows
-            if row.url_id in urls
+            if asked.get(row.url_id)
         ]
 
     def _forget(self, rows: Sequence[WantedRow]) -> None:

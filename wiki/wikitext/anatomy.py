@@ -20,6 +20,7 @@ from wiki.wikitext.structure import Kind, Part, parse
 
 _COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
 _MARKUP = re.compile(r"[\[\]{}<>]|''")
+_TRAILING = re.compile(r"[^\S\r\n]+(?=\r?\n)")  # blanks at the end of a line
 LONGEST: Final = 65_536  # characters a template may have to be taken apart
 _ALIGNED: Final = 3  # so many names of different lengths, padded to one width, are a column
 
@@ -86,6 +87,15 @@ class Dissected:
             None,
         )
 
+    def behind(self, each: Field, lead: str) -> int:
+        """Where a parameter with that white space before it is put in behind this one.
+
+        Behind blanks at the end of a line, so that the line stays as it is.
+        """
+        end = each.inner.end
+        blanks = _TRAILING.match(self.text, end, each.end) if "\n" in lead else None
+        return blanks.end() if blanks is not None else end
+
     def lead_of(self, index: int) -> str:
         """The white space before the ``|`` of the parameter with that number."""
         start = self.name_end if index == 0 else self.fields[index - 1].end
@@ -139,7 +149,7 @@ class Style:
     """How a template's author writes parameters.
 
     Attributes:
-        lead: white space before ``|``.
+        lead: white space before ``|``; without what an author left at the end of a line.
         after_bar: between ``|`` and the name.
         before_equals: between the name and ``=``.
         after_equals: between ``=`` and the value.
@@ -157,7 +167,7 @@ class Style:
         """The template's style; where its parameters differ, most of them, then the anchor decide."""
         text = template.text
         named = [(i, each) for i, each in enumerate(template.fields) if each.name]
-        leads = {each.start: template.lead_of(i) for i, each in named}
+        leads = {each.start: _TRAILING.sub("", template.lead_of(i)) for i, each in named}
         others = [leads[each.start] for i, each in named if i > 0]
         bars = {each.start: text[each.start + 1 : each.name_span.start] for _, each in named}
         gaps = {each.start: _gap(text, each) for _, each in named}

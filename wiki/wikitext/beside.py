@@ -15,7 +15,7 @@ from typing import Final
 
 from links.archives.recognising import is_same_page
 from wiki.wikitext.citations import Parameter, Role, Tag, Way
-from wiki.wikitext.drafts import Draft, Reader, decoded, is_of
+from wiki.wikitext.drafts import Draft, Reader, address_of, decoded, is_of
 from wiki.wikitext.external import is_url
 from wiki.wikitext.rules import Rules
 from wiki.wikitext.stretches import Beside, Stretch
@@ -210,7 +210,7 @@ def _judge_alone(stretch: Stretch, text: str) -> None:
 
 
 def _url_of(draft: Draft, reader: Reader) -> str:
-    address = decoded(draft.written)
+    address = address_of(draft)
     found = reader.archive(address)
     return found.original if found is not None and found.original else address
 

@@ -23,6 +23,7 @@ _ENTITY = re.compile(
 )
 _HOST = re.compile(r"(?:https?:)?//([a-z0-9.-]+)(?=[/:?#]|\Z)", re.IGNORECASE | re.ASCII)
 _STAMP = re.compile(r"\d{4,14}", re.ASCII)
+_SHORT = re.compile(r"[A-Za-z0-9]{4,6}", re.ASCII)  # archive.today's own names of copies
 
 
 @dataclass(slots=True)
@@ -71,9 +72,7 @@ class Reader:
 
     def finished(self, draft: Draft) -> Citation:
         """The citation."""
-        address = draft.scheme + decoded(draft.written)[:LONGEST_URL]
-        if address.startswith("//"):
-            address = "https:" + address
+        address = address_of(draft)
         url, archived = address, draft.archived
         found = None if draft.is_malformed else self.archive(address)
         if found is not None:
@@ -123,7 +122,10 @@ class Reader:
     def copy_of(
         self, template: ArchiveTemplate, given: Mapping[str, Parameter]
     ) -> "tuple[str, str, Parameter] | None":
-        """The address, the original (empty: unknown) and where it stands, of an archive template."""
+        """The address, the original (empty: unknown) and where it stands, of an archive template.
+
+        The address is empty when the template names an original, and no copy that is known.
+        """
         for name in template.address:
             value = given.get(name)
             if value is not None and is_url(value.value):
@@ -133,6 +135,7 @@ class Reader:
                     return address, found.original, value
                 if name not in template.original:
                     return address, "", value
+        named = None
         for name in template.original:
             value = given.get(name)
             if value is None or not value.value:
@@ -146,7 +149,8 @@ class Reader:
                 made = self._made(service, original, stamp)
                 if made:
                     return made, original, value
-        return None
+            named = named or ("", original, value)
+        return named if named is not None and is_fetched(named[1]) else None
 
     def _made(self, service: str, original: str, stamp: Parameter | None) -> str:
         if stamp is None:
@@ -155,6 +159,8 @@ class Reader:
         if not _STAMP.fullmatch(digits):
             day = read_date(stamp.value, today=self.today, first=FIRST_ARCHIVED)
             digits = f"{day:%Y%m%d}" if day is not None else ""
+            if not digits and service == "archive-today" and _SHORT.fullmatch(stamp.value):
+                return f"https://{SERVICES[service].hosts[0]}/{stamp.value}"
         try:
             return make(service, original, digits) if digits else ""
         except InputError:
@@ -190,6 +196,12 @@ class Reader:
             found = self.archive(decoded(archived))
         moment = found.moment if found is not None else None
         return moment.date() if moment is not None else None
+
+
+def address_of(draft: Draft) -> str:
+    """What the link leads to: entities replaced, with the scheme that it goes without in the text."""
+    address = draft.scheme + decoded(draft.written)[:LONGEST_URL]
+    return "https:" + address if address.startswith("//") else address
 
 
 def is_of(archived_original: str, url: str) -> bool:

@@ -103,9 +103,14 @@ def find_links(text: str) -> list[Found]:
     return found
 
 
+def opens_tag(text: str, at: int) -> bool:
+    """Whether an HTML tag that MediaWiki lets pass begins or ends there."""
+    return _TAG.match(text, at) is not None
+
+
 def _swallowed(text: str, end: int) -> int:
     """Where the next link may begin: a sign that opens no tag is shown escaped, and goes on the URL."""
-    while text.startswith(("<", ">"), end) and not _TAG.match(text, end):
+    while text.startswith(("<", ">"), end) and not opens_tag(text, end):
         rest = _RUN.match(text, end + 1)
         end = rest.end() if rest is not None else end + 1
     return end

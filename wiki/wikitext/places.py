@@ -7,6 +7,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
+from wiki.wikitext.external import opens_tag
 from wiki.wikitext.rules import fold
 from wiki.wikitext.structure import Kind, Node, parse
 
@@ -21,7 +22,8 @@ def fits(text: str, offsets: Iterable[int], references: frozenset[str]) -> froze
     """Of these places, ends of links, those where a template may be put in.
 
     Not within another template's parameters, unless they are in a reference; not in headings, galleries,
-    code and comments. Linear in the text.
+    code and comments; not before a ``<`` or ``>`` that opens nothing: MediaWiki shows it as a part of what
+    a bare URL is followed by, and a URL behind it as text, which would become a link. Linear in the text.
 
     Args:
         text: a page's.
@@ -36,6 +38,10 @@ def fits(text: str, offsets: Iterable[int], references: frozenset[str]) -> froze
     while due:
         start, end, nodes, is_text = due.pop()
         state.update((each, is_text) for each in _within(wanted, start, end))
+        begins = {node.start for node in nodes}
+        for at in _within(wanted, start, end):
+            if text[at : at + 1] in ("<", ">") and at < end and at not in begins:
+                state[at] = state[at] and opens_tag(text, at)
         for node in nodes:
             inside = _within(wanted, node.start + 1, node.end - 1)
             if inside:

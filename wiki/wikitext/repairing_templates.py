@@ -111,7 +111,8 @@ class _Writer:
             if each.start in self.values:
                 done.append(self._valued(each, self.values[each.start], new))
             elif new:
-                done.append(Edit(each.inner.end, each.inner.end, new))
+                at = self.template.behind(each, new.partition("|")[0])
+                done.append(Edit(at, at, new))
         return done
 
     def _valued(self, there: Field, value: str, behind: str) -> Edit:

@@ -143,11 +143,21 @@ class Templates:
                 value = bare
         if is_url(value):
             return Draft(Way.CITATION, span, inner, value)
-        if place.name in template.text_urls:
+        if place.name in template.text_urls or self._holds_link(value, children):
             return None
         draft = Draft(Way.CITATION, span, place.parameter.inner, place.value)
         draft.is_malformed = True
         return draft
+
+    def _holds_link(self, value: str, children: list[Node]) -> bool:
+        """Whether a value is, by mistake, a link rather than a URL: it is read as one then."""
+        if value.startswith(("[http", "[//")):
+            return True
+        first = next((each for each in children if each.kind is not Kind.COMMENT), None)
+        if not value.startswith(HOLE) or first is None or first.kind is not Kind.TEMPLATE:
+            return False
+        rules = self.reader.rules
+        return rules.name_of(written_name(self.text, first)) in rules.links
 
     def _behind(self, stretch: Stretch, place: Given, draft: Draft) -> None:
         """Have the tags read that stand behind a URL in its own parameter."""

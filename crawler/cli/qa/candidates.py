@@ -102,20 +102,6 @@ def newest(
         )
 
 
-def by_ids(database: Database, page_ids: Sequence[str]) -> Iterator[Candidate]:
-    """The pages of these ids that the index knows.
-
-    Raises:
-        TransientError: the index cannot be read.
-    """
-    for page_id in page_ids:
-        for row in database.rows(
-            f"SELECT {_COLUMNS} FROM pages WHERE page_id = :page_id",  # noqa: S608 constants of ours
-            {"page_id": page_id},
-        ):
-            yield _candidate(row, _host(row["url"]), None, host_checked=True)
-
-
 def _keys_of(host: str) -> KeyRange:
     return KeyRange.of_prefix(replay_key(f"http://{host}/").partition(")")[0])
 

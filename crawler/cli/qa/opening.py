@@ -1,6 +1,6 @@
 """What the commands of `weboid qa` open: a playback of their own, browsers, and checkers that use both."""
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, asynccontextmanager
 
@@ -11,8 +11,17 @@ from crawler.browsers import Browsers
 from crawler.cli.qa.playing import NAMES, opened_playback, playing
 from crawler.lending import Needs
 from crawler.quality.checking import Checker, LendBrowser
-from playback.decisions.levels import Level
+from playback.decisions.levels import Level, LevelRules
 from render.executable import find_browser
+
+
+def is_looked_at(level: Level, urls: Iterable[str], rules: LevelRules) -> bool:
+    """Whether copies of a page that goes by these URLs are looked at, at the level.
+
+    In full only where the rules show it so: it is shown nowhere else. What they do not allow of another
+    level is looked at, and told as unchecked: most pages are allowed there.
+    """
+    return level is not Level.FULL or rules.of_page(urls).covers(level)
 
 
 @asynccontextmanager

@@ -3,7 +3,7 @@
 import asyncio
 import re
 import socket
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import ExitStack, asynccontextmanager, closing, contextmanager
 from dataclasses import dataclass
 from urllib.parse import urlsplit
@@ -15,7 +15,7 @@ from core.pages import PageInfo
 from core.quality import LostPart
 from core.records import ArtifactKind
 from crawler.quality.checking import COMPARISON_VERSION
-from crawler.quality.holding import ROWS_OF_PAGE, HeldRow, Holding
+from crawler.quality.holding import ROWS_OF_PAGE, ROWS_OF_PAYLOAD, HeldRow, Holding
 from crawler.quality.looking import Address
 from playback.addresses import (
     LEVEL_MODIFIERS,
@@ -152,7 +152,9 @@ class CollectionPlayback:
         self._levels = LevelBook(decisions)
         self._permits = Permits(decisions, database.rows, clock.now)
         self._store = PageStore(database, self._permits)
-        self._holding = Holding(layout, self._rows_of, is_hidden=self.is_hidden)
+        self._holding = Holding(
+            layout, self._rows_of, is_hidden=self.is_hidden, twins_of=self._twins_of
+        )
         self._records = Records(layout)
 
     def page(self, page_id: str) -> "StoredPage | None":
@@ -198,7 +200,14 @@ class CollectionPlayback:
             return False
 
     def _rows_of(self, page_id: str) -> list[HeldRow]:
-        rows = self._database.rows(ROWS_OF_PAGE, {"page_id": page_id})
+        return self._held(ROWS_OF_PAGE, {"page_id": page_id})
+
+    def _twins_of(self, digest: str) -> list[HeldRow]:
+        rows = self._held(ROWS_OF_PAYLOAD, {"digest": digest})
+        return [row for row in rows if not self.is_hidden(row.url, row.digest)]
+
+    def _held(self, query: str, values: Mapping[str, str]) -> list[HeldRow]:
+        rows = self._database.rows(query, values)
         return [HeldRow(**{name: row[name] for name in HeldRow._fields}) for row in rows]
 
     def _withheld(self, page: Page) -> str:

@@ -2,8 +2,9 @@
 
 import asyncio
 import json
+import os
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -13,9 +14,11 @@ import click
 from core.clock import SystemClock
 from core.errors import CollectionInUseError, InvariantError
 from core.layout import Layout
+from core.pages import PageInfo
 from core.settings import QualitySettings, Settings
 from crawler.cli.exits import Exit
 from crawler.cli.options import (
+    cluster_secret_option,
     collection_option,
     database_option,
     dedup_option,
@@ -25,7 +28,8 @@ from crawler.cli.options import (
     shared_settings,
     workers_option,
 )
-from crawler.cli.qa.beside import checks_beside, opened_permits
+from crawler.cli.qa.beside import checks_beside, opened_permits, opened_tools
+from crawler.cli.qa.writing import Written, write_checks
 from crawler.cli.tables import clean
 from crawler.cli.unlocking import unlocked
 from crawler.collection import read_collection
@@ -34,16 +38,19 @@ from crawler.events import Event, PageRepaired
 from crawler.frontier.base import AddResult, Frontier
 from crawler.frontier.opening import open_frontier
 from crawler.profiles import laid_over, load_profile
+from crawler.quality.looks import Inspector
 from crawler.quality.repairing import AT_ONCE, Bench, Repairs
 from crawler.running import Run, perform
 from crawler.waiting import Waiting
 from links.books.quality import CheckedPage, RepairState
 from links.store.store import Store, open_store
 from playback.decisions.levels import DEFAULT_LEVEL, Level
+from proxy.handshake import Secret
 from proxy.index.opening import open_index
 from proxy.manifests import read_manifest
 
 _CLOCK = SystemClock()
+_NOTHING = "Nothing is to be captured again."
 _ATTEMPTS = 2  # a site that is away is not waited for
 _LEFT = {
     "shared": "the workers of the shared frontier (`weboid worker`) visit them",
@@ -61,12 +68,14 @@ class Household:
         settings: the profile, shared stores laid over it.
         workers: visits at the same time.
         limit: captures that are made again at most.
+        secret: what a cluster's proxies know us by; None: we have none.
     """
 
     layout: Layout
     settings: Settings
     workers: int
     limit: int
+    secret: Secret | None = None
 
 
 @dataclass(slots=True)
@@ -118,6 +127,7 @@ class Repaired:
 @dedup_option
 @profile_option
 @workers_option
+@cluster_secret_option
 @json_option
 def command(
     *,
@@ -129,6 +139,7 @@ def command(
     dedup_url: str,
     profile: str,
     workers: int,
+    secret: Secret | None,
     as_json: bool,
 ) -> int:
     """Capture again what is broken, once, with the thorough profile.
@@ -138,6 +149,7 @@ def command(
     and both are kept. Robots, politeness and policies hold as for any visit. The same command goes on
     where it was stopped. Exit code 1: a repair brought nothing better.
     """
+    os.environ.pop("WEBOID_SECRET", None)  # what we start need not know it
     layout = read_collection(collection)
     settings = shared_settings(
         load_profile(profile),
@@ -146,15 +158,30 @@ def command(
         dedup_url=dedup_url,
     )
     with closing(open_store(layout, settings.index.url)) as store:
-        home = Household(layout, settings, workers, limit)
+        home = Household(layout, settings, workers, limit, secret)
         if dry_run:
             _list(Workshop(home, store).wanted(), as_json=as_json)
             return Exit.OK
-        done = asyncio.run(Workshop(home, store).repair(Teller(as_json=as_json)))
-    _say(done, as_json=as_json)
+        done, written = asyncio.run(_repair_and_write(home, store, as_json=as_json))
+    _say(done, written, as_json=as_json)
+    if written.error is not None:
+        raise written.error
     if done.stopped:
         return Exit.STOPPED
     return Exit.OK if done.is_well else Exit.SOME_FAILED
+
+
+async def _repair_and_write(
+    home: Household, store: Store, *, as_json: bool
+) -> tuple[Repaired, Written]:
+    done = await Workshop(home, store).repair(Teller(as_json=as_json))
+    if not done.ended:
+        return done, Written()
+    return done, await write_checks(home.layout, home.settings, store, home.secret)
+
+
+async def _nobody_checks(_page: PageInfo, _level: str) -> CheckedPage:
+    raise InvariantError("Nobody looks at copies here.")
 
 
 class Workshop:
@@ -181,18 +208,36 @@ class Workshop:
             if not todo:
                 return done
             done.why_left = self._elsewhere(repairs)
-            if done.why_left:
-                await repairs.begin(self._home.limit)
+
+        def report(event: Event) -> None:
+            if isinstance(event, PageRepaired):
+                done.ended[event.state] += 1
+            tell(event)
+
         if not done.why_left:
             try:
-                await self._perform(todo, done, tell)
+                await self._perform(todo, done, report)
             except CollectionInUseError:
                 done.why_left = "in use"
-                with self._repairs() as repairs:
-                    await repairs.begin(self._home.limit)
+        if done.why_left:
+            await self._with_others(report)
         with self._repairs() as repairs:
             done.left = len(repairs.begun())
         return done
+
+    async def _with_others(self, report: Callable[[Event], None]) -> None:
+        """Hand over what is to be captured again, and compare what others have captured since."""
+        home = self._home
+        with self._repairs() as repairs:
+            over = repairs.over()
+            await repairs.begin(home.limit)
+        if not over:
+            return
+        levels = _levels_of(over)
+        async with opened_tools(home.layout, home.settings, _CLOCK, levels) as tools:
+            check = Inspector(tools, report, _CLOCK).check
+            with self._repairs(check, tools.checkers.keys(), report) as repairs:
+                await repairs.finish()
 
     def _elsewhere(self, repairs: Repairs) -> str:
         """Why the visits are left to others; empty when they are ours."""
@@ -201,7 +246,7 @@ class Workshop:
         return "others" if repairs.others_wait() else ""
 
     async def _perform(
-        self, todo: Sequence[CheckedPage], done: Repaired, tell: Callable[[Event], None]
+        self, todo: Sequence[CheckedPage], done: Repaired, report: Callable[[Event], None]
     ) -> None:
         home = self._home
         quality = replace(home.settings.quality, share=0.0, repairs=home.limit)
@@ -217,22 +262,18 @@ class Workshop:
         async def nothing(_frontier: Frontier) -> AddResult:
             return AddResult()
 
-        def report(event: Event) -> None:
-            if isinstance(event, PageRepaired):
-                done.ended[event.state] += 1
-            tell(event)
-
         account = await perform(run, nothing, clock=_CLOCK, started=lambda *_: None, report=report)
         done.stopped = account.stopped
 
     @contextmanager
-    def _repairs(self) -> Iterator[Repairs]:
-        """Repairs that others visit and finish, until the end of the block."""
+    def _repairs(
+        self,
+        check: Callable[[PageInfo, str], Awaitable[CheckedPage]] = _nobody_checks,
+        levels: Collection[str] = (),
+        report: Callable[[Event], None] = lambda _event: None,
+    ) -> Iterator[Repairs]:
+        """Repairs that others visit, until the end of the block; without levels none is finished."""
         home, settings = self._home, self._home.settings
-
-        async def check(*_: object) -> CheckedPage:
-            raise InvariantError("Who finishes repairs is the run that visits.")
-
         with (
             open_frontier(home.layout, settings.frontier, settings.politeness) as frontier,
             closing(open_index(home.layout, settings.index)) as index,
@@ -245,10 +286,10 @@ class Workshop:
                     turns_for(settings),
                     lambda page_id: read_manifest(home.layout, index, page_id),
                     check,
-                    (),
+                    levels,
                     is_withheld,
                     _CLOCK,
-                    lambda _event: None,
+                    report,
                     settings.quality.repair_profile,
                 )
             )
@@ -297,13 +338,15 @@ class Teller:
         click.echo(json.dumps(facts, ensure_ascii=False) if self._as_json else clean(text))
 
 
-def _say(done: Repaired, *, as_json: bool) -> None:
+def _say(done: Repaired, written: Written, *, as_json: bool) -> None:
     """The summary."""
     if as_json:
         facts = {"event": "summary", "repaired": dict(done.ended), "left": done.left}
-        click.echo(json.dumps({**facts, "why_left": done.why_left, "stopped": done.stopped}))
+        more = {"why_left": done.why_left, "stopped": done.stopped, "unrecorded": written.left}
+        click.echo(json.dumps({**facts, **more}))
         return
-    for line in done.lines or ["Nothing is to be captured again."]:
+    told = [written.text] if written.left and written.error is None else []
+    for line in [*(done.lines or [_NOTHING]), *told]:
         click.echo(line)
 
 
@@ -314,3 +357,5 @@ def _list(rows: Sequence[CheckedPage], *, as_json: bool) -> None:
         facts |= {"level": check.level, "verdict": str(row.verdict), "reason": check.reason}
         text = f"{row.verdict or 'unchecked':9} {check.captured_at} {check.url}  {check.reason}"
         click.echo(json.dumps(facts, ensure_ascii=False) if as_json else clean(text))
+    if not rows and not as_json:
+        click.echo(_NOTHING)

@@ -129,7 +129,10 @@ def _replacing(path: Path) -> Iterator[Path]:
         try:
             partial.touch(mode=0o644)
         except OSError as error:
-            raise InputError(f"{path} cannot be written: {error}.") from error
+            reason = error.strerror or str(error)
+            raise InputError(
+                f"{clean(str(path))} cannot be written: {reason}. Give --out a file in a folder that is there."
+            ) from error
         yield partial
         partial.replace(path)
     finally:

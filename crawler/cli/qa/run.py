@@ -3,23 +3,19 @@
 import asyncio
 import os
 import random
-import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
-from datetime import datetime
+from dataclasses import replace
 from pathlib import Path
 
 import click
 
 from core.clock import SystemClock
-from core.durations import parse_duration, parse_moment
-from core.errors import CollectionInUseError, InputError, WeboidError
-from core.layout import Layout
+from core.errors import InputError, WeboidError
 from core.quality import Verdict
-from core.settings import Settings
 from crawler.cli.exits import Exit
 from crawler.cli.options import (
+    cluster_secret_option,
     collection_option,
     database_option,
     dedup_option,
@@ -28,17 +24,20 @@ from crawler.cli.options import (
     profile_option,
     shared_settings,
 )
-from crawler.cli.params import host_name
+from crawler.cli.params import begin_of, host_name
+from crawler.cli.qa.asked import Asked
 from crawler.cli.qa.candidates import Wanted, candidates, newest
-from crawler.cli.qa.opening import looking_browsers, opened_checkers
+from crawler.cli.qa.opening import is_looked_at, looking_browsers, opened_checkers
 from crawler.cli.qa.playing import ENGINE
 from crawler.cli.qa.repair import Household, Repaired, Teller, Workshop
-from crawler.cli.qa.shown import Show, planned
-from crawler.collection import open_collection, read_collection
+from crawler.cli.qa.shown import NOTHING, Show, left_out, planned
+from crawler.cli.qa.unlisted import Unlisted, is_to_come, without_manifest
+from crawler.cli.qa.writing import Written, write_checks
+from crawler.collection import read_collection
+from crawler.frontier.opening import open_frontier
 from crawler.profiles import load_profile
 from crawler.quality.checking import Checked
 from crawler.quality.keeping import keep
-from crawler.quality.recording import proxies_of, record_checks
 from crawler.quality.repairing import AT_ONCE
 from crawler.quality.running import Tally, check_pages
 from crawler.quality.sampling import Candidate, Chosen, Sample, by_risk, suspected
@@ -48,46 +47,17 @@ from links.books.quality import (
     RepairState,
     already_checked,
     checks_of,
-    unrecorded,
 )
 from links.store.store import Store, open_store
 from playback.choosing import OFFERED
 from playback.database import Database, open_database
 from playback.decisions.level_book import LevelBook
-from playback.decisions.levels import DEFAULT_LEVEL, Level, LevelRules
+from playback.decisions.levels import DEFAULT_LEVEL, Level
 from playback.decisions.store import open_decisions
+from proxy.handshake import Secret
 
 _CLOCK = SystemClock()
 _LEVELS = click.Choice([str(level) for level in Level])
-
-
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """What was asked for on the command line.
-
-    Attributes:
-        urls: check the newest captures of these; none: see the others.
-        sample: so many pages; 0: all.
-        wanted: which pages are looked through.
-        levels: at which copies are looked at.
-        jobs: pages at the same time.
-        seed: of the dice; None: others each time.
-        fonts: copies load their own fonts.
-        records: write what is found into WARCs, too.
-        repairs: capture again what is broken.
-        rules: which pages are shown in full.
-    """
-
-    urls: tuple[str, ...]
-    sample: int
-    wanted: Wanted
-    levels: tuple[Level, ...]
-    jobs: int
-    seed: int | None
-    fonts: bool
-    records: bool
-    repairs: bool
-    rules: LevelRules
 
 
 @click.command("run")
@@ -135,6 +105,7 @@ class Asked:
 @frontier_option
 @dedup_option
 @profile_option
+@cluster_secret_option
 @json_option
 @click.pass_context
 def command(
@@ -159,6 +130,7 @@ def command(
     frontier_url: str,
     dedup_url: str,
     profile: str,
+    secret: Secret | None,
     as_json: bool,
 ) -> int:
     """Check copies: is what was kept what the visitor saw, and does it still play back?
@@ -169,6 +141,7 @@ def command(
     Ctrl-C finishes the pages begun; the same command goes on where it stopped. Exit code 1: a copy is
     broken, and there is no better one.
     """
+    os.environ.pop("WEBOID_SECRET", None)  # what we start need not know it
     layout = read_collection(collection)
     settings = shared_settings(
         load_profile(profile),
@@ -188,7 +161,7 @@ def command(
         str(chosen_levels[0]),
         ENGINE,
         host=host_name(host) if host else "",
-        since=_since(since, now=_CLOCK.now()) if since else None,
+        since=begin_of(since, now=_CLOCK.now()) if since else None,
         again=again,
     )
     is_all = every or (bool(since) and not was_said)
@@ -208,23 +181,11 @@ def command(
         closing(open_database(layout, database_url)) as database,
         closing(open_store(layout, database_url)) as store,
     ):
-        run = _Run(layout, database_url, database, store, settings, asked)
+        home = Household(layout, settings, asked.jobs, AT_ONCE, secret)
+        run = _Run(home, database_url, database, store, asked)
         if dry_run:
-            planned(run.chosen(chosen_levels[0]), as_json=as_json)
-            return Exit.OK
+            return run.plan(as_json=as_json)
         return asyncio.run(run.perform(as_json=as_json))
-
-
-def _since(text: str, *, now: datetime) -> datetime:
-    """The moment that a date, or a length of time until now, names.
-
-    Raises:
-        InputError: it names none.
-    """
-    try:
-        return now - parse_duration(text)
-    except InputError:
-        return parse_moment(text)
 
 
 class _Run:
@@ -232,21 +193,22 @@ class _Run:
 
     def __init__(
         self,
-        layout: Layout,
+        home: Household,
         database_url: str,
         database: Database,
         store: Store,
-        settings: Settings,
         asked: Asked,
     ) -> None:
-        self._layout = layout
+        self._home = home
+        self._layout = home.layout
         self._database_url = database_url
         self._database = database
         self._store = store
-        self._settings = settings
         self._asked = asked
         self.missing: list[str] = []
+        self.forbidden: list[str] = []
         self.known: list[CheckedPage] = []
+        self.unlisted: list[Unlisted] = []
         self._broken: list[str] = []
 
     def chosen(self, level: Level) -> Iterable[Chosen]:
@@ -268,16 +230,14 @@ class _Run:
         return (page for page in found if self._is_allowed(page, wanted.level))
 
     def _is_allowed(self, page: Candidate, level: str) -> bool:
-        # Of other levels what is not allowed is told as unchecked: most pages are allowed there.
-        if level != Level.FULL:
-            return True
-        return self._asked.rules.of_page((page.url, page.final_url)).covers(Level.FULL)
+        return is_looked_at(Level(level), (page.url, page.final_url), self._asked.rules)
 
     def _named(self, urls: Sequence[str], wanted: Wanted) -> list[Chosen]:
         """The newest captures of these URLs, as far as they are still to be checked."""
         found = list(newest(self._database, urls))
         self.missing = [url for url, page in found if page is None]
         pages = [page for _, page in found if page is not None]
+        self.forbidden += [page.url for page in pages if not self._is_allowed(page, wanted.level)]
         pages = [page for page in pages if self._is_allowed(page, wanted.level)]
         if not wanted.again:
             with self._store.reading() as reader:
@@ -287,6 +247,22 @@ class _Run:
             self.known += [each for each in known if each.check.level == wanted.level]
             pages = [page for page in pages if page.page_id not in done]
         return list(map(suspected, pages))
+
+    def plan(self, *, as_json: bool) -> Exit:
+        """Say what would be checked at which level; nothing is started."""
+        found = ((level, each) for level in self._asked.levels for each in self.chosen(level))
+        planned(found, as_json=as_json)
+        for line in self._left_out():
+            click.echo(line, err=True)
+        return Exit.SOME_FAILED if self.missing else Exit.OK
+
+    def _left_out(self) -> Iterator[str]:
+        """What becomes of URLs that were named and are not checked."""
+        for url in self.missing:
+            yield f"{url}: there is no capture with a copy."
+        for each in self.known:
+            level = "" if each.check.level == DEFAULT_LEVEL else f" ({each.check.level})"
+            yield f"{each.check.url}{level}: checked already, {each.verdict}; --again checks it again."
 
     def total(self) -> int:
         """How many pages will be checked at most; 0: that is not known yet."""
@@ -302,13 +278,12 @@ class _Run:
             Show(as_json=as_json, total=self.total()) as show,
             Stop(lambda: show.say("Stopping: what is begun is finished.")) as stop,
         ):
+            self.unlisted = self._unlisted()
             tally = await self._check(show, stop)
-            unwritten, error = "", None
+            written = Written()
             if self._asked.records and not stop.at_once:
-                try:
-                    unwritten = await self._record(show)
-                except WeboidError as failed:
-                    unwritten, error = str(failed), failed
+                written = await self._write(show)
+            error = written.error
             is_stopped = stop.event.is_set()
         repaired = Repaired()
         if self._asked.repairs and not is_stopped and error is None:
@@ -316,19 +291,39 @@ class _Run:
                 repaired = await self._repair(as_json=as_json)
             except WeboidError as failed:
                 error = failed
-        for url in self.missing:
-            show.say(f"{url}: there is no capture with a copy.")
-        for each in self.known:
-            show.say(f"{each.check.url}: checked already, {each.verdict}; --again checks it again.")
-        for line in repaired.lines:
+            if repaired.ended and error is None:
+                written = await self._write(show)
+                error = written.error
+        out = left_out(self.missing, self.forbidden, self.known, self.unlisted)
+        for line in (*out, *repaired.lines):
             show.say(line)
+        if not (tally.done or self._asked.urls or is_stopped or repaired.lines):
+            show.say(NOTHING[self._asked.wanted.again])
         is_stopped = is_stopped or repaired.stopped
-        show.ended(tally, stopped=is_stopped, unrecorded=unwritten, repaired=dict(repaired.ended))
+        show.ended(
+            tally,
+            stopped=is_stopped,
+            unrecorded=written.left,
+            repaired=dict(repaired.ended),
+            without_manifest=[[each.url, each.page_id] for each in self.unlisted],
+        )
         if error is not None:
             raise error
         if is_stopped:
             return Exit.STOPPED
-        return Exit.SOME_FAILED if self.missing or self._stays_broken() else Exit.OK
+        is_well = not (self.missing or self.unlisted or self._stays_broken())
+        return Exit.OK if is_well else Exit.SOME_FAILED
+
+    def _unlisted(self) -> list[Unlisted]:
+        """Visits whose manifest is gone; of a part of the archive nobody asks for them."""
+        asked, settings = self._asked, self._home.settings
+        if asked.urls or asked.wanted.host or asked.wanted.since:
+            return []
+        found = without_manifest(self._database)
+        if not found:
+            return []
+        with open_frontier(self._layout, settings.frontier, settings.politeness) as frontier:
+            return [each for each in found if not is_to_come(frontier, each)]
 
     def _stays_broken(self) -> bool:
         """Whether a copy is broken, and no better capture of its page is known."""
@@ -342,8 +337,7 @@ class _Run:
 
     async def _repair(self, *, as_json: bool) -> Repaired:
         """Capture again what is broken, of this run and of those before."""
-        home = Household(self._layout, self._settings, self._asked.jobs, AT_ONCE)
-        return await Workshop(home, self._store).repair(Teller(as_json=as_json))
+        return await Workshop(self._home, self._store).repair(Teller(as_json=as_json))
 
     async def _check(self, show: Show, stop: Stop) -> Tally:
         """Check what is chosen; nothing is started when there is nothing."""
@@ -359,7 +353,7 @@ class _Run:
                 return tally
         with stop.cut_short():
             async with (
-                looking_browsers(self._settings.browser, clock=_CLOCK) as lend,
+                looking_browsers(self._home.settings.browser, clock=_CLOCK) as lend,
                 opened_checkers(
                     self._layout,
                     self._database_url,
@@ -389,26 +383,10 @@ class _Run:
         if checked.check.verdict is Verdict.BROKEN:
             self._broken.append(checked.check.page_id)
 
-    async def _record(self, show: Show) -> str:
-        """Write records of what has none yet; why that was left to the next run, else nothing."""
-        with self._store.reading() as reader:
-            if not unrecorded(reader, 1):
-                return ""
-        try:
-            async with (
-                open_collection(self._layout.root, clock=_CLOCK) as collection,
-                proxies_of(collection, self._settings) as lend,
-            ):
-                await record_checks(
-                    self._store,
-                    lend,
-                    bucket=self._settings.proxy.dedup_bucket,
-                    new_id=lambda: str(uuid.uuid4()),
-                )
-        except CollectionInUseError:
-            show.say(
-                "Another process writes the collection: what was found is in the registry, and is"
-                " written into WARCs by the next `weboid qa`."
-            )
-            return "in use"
-        return ""
+    async def _write(self, show: Show) -> Written:
+        """Write records of what has none yet; why that was left to the next run is said."""
+        home = self._home
+        written = await write_checks(home.layout, home.settings, self._store, home.secret)
+        if written.left and written.error is None:
+            show.say(written.text)
+        return written

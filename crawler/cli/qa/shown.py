@@ -2,7 +2,7 @@
 
 import heapq
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import click
@@ -16,12 +16,20 @@ from rich.progress import (
 )
 
 from core.quality import Check, Verdict
+from crawler.cli.qa.unlisted import Unlisted
 from crawler.cli.tables import clean, table, width
 from crawler.quality.checking import Checked
 from crawler.quality.running import Tally
 from crawler.quality.sampling import Chosen
+from links.books.quality import CheckedPage
 
 _WORST = 10
+_MOST_NAMED = 10  # visits without a manifest
+# Why nothing was checked, by whether --again was said.
+NOTHING = {
+    False: "Nothing is left to be checked; --again checks also what was checked already.",
+    True: "There is no such capture with a copy.",
+}
 _NAMES = {
     Verdict.GOOD: "good",
     Verdict.DOUBTFUL: "doubtful",
@@ -120,15 +128,16 @@ def facts_of(check: Check) -> dict[str, Any]:
     }
 
 
-def planned(chosen: Iterable[Chosen], *, as_json: bool) -> None:
-    """What would be checked, and why."""
+def planned(chosen: Iterable[tuple[str, Chosen]], *, as_json: bool) -> None:
+    """What would be checked at which level, and why."""
     if as_json:
-        for each in chosen:
+        for level, each in chosen:
             page = each.page
             facts = {
                 "event": "planned",
                 "page_id": page.page_id,
                 "url": page.url,
+                "level": str(level),
                 "timestamp": page.timestamp,
                 "weight": each.weight,
                 "why": each.reasons,
@@ -136,10 +145,49 @@ def planned(chosen: Iterable[Chosen], *, as_json: bool) -> None:
             click.echo(json.dumps(facts, ensure_ascii=False))
         return
     rows = [
-        (f"{each.weight:.0f}", each.page.timestamp, "; ".join(each.reasons) or "-", each.page.url)
-        for each in chosen
+        (
+            f"{each.weight:.0f}",
+            each.page.timestamp,
+            str(level),
+            "; ".join(each.reasons) or "-",
+            each.page.url,
+        )
+        for level, each in chosen
     ]
-    click.echo("\n".join(table(("risk>", "captured", "why", "page"), rows, columns=width())))
+    if not rows:
+        click.echo("Nothing is to be checked; --again checks also what was.")
+        return
+    head = ("risk>", "captured", "level", "why", "page")
+    click.echo("\n".join(table(head, rows, columns=width())))
+
+
+def left_out(
+    missing: Iterable[str],
+    forbidden: Iterable[str],
+    known: Iterable[CheckedPage],
+    unlisted: Sequence[Unlisted],
+) -> Iterator[str]:
+    """A sentence for each URL that was named and not checked, and for each page that nobody can check.
+
+    Args:
+        missing: URLs without a copy.
+        forbidden: URLs that no level rule shows in full.
+        known: what was checked already.
+        unlisted: visits without a manifest.
+    """
+    for url in missing:
+        yield f"{url}: there is no capture with a copy."
+    for url in forbidden:
+        yield f"{url}: no level rule shows it in full; `weboid level set` makes one."
+    for each in known:
+        yield f"{each.check.url}: checked already, {each.verdict}; --again checks it again."
+    for visit in unlisted[:_MOST_NAMED]:
+        yield (
+            f"{visit.url}: its records are here and its manifest is not, so no reader is offered it;"
+            " `weboid archive --again URL` captures it again."
+        )
+    if len(unlisted) > _MOST_NAMED:
+        yield f"And {len(unlisted) - _MOST_NAMED} more without a manifest, see --json."
 
 
 def _badness(check: Check) -> float:
@@ -148,8 +196,9 @@ def _badness(check: Check) -> float:
 
 
 def _standing(tally: Tally) -> str:
-    found = [f"{tally.verdicts[verdict]} {name}" for verdict, name in _NAMES.items()]
-    return f"{', '.join(found[:3])}, {tally.per_minute:.0f} a minute"
+    shown = (verdict for verdict in _NAMES if verdict or tally.verdicts[verdict])
+    found = [f"{tally.verdicts[verdict]} {_NAMES[verdict]}" for verdict in shown]
+    return f"{', '.join(found)}, {tally.per_minute:.0f} a minute"
 
 
 def _worst_lines(checks: Sequence[Check]) -> list[str]:

@@ -23,7 +23,6 @@ from crawler.quality.checking import Checked, Checker
 from crawler.quality.keeping import keep
 from crawler.quality.sampling import Candidate
 from links.books.quality import checks_of
-from links.store.store import open_store
 from playback.decisions import takedown_book
 from playback.decisions.levels import Level
 from playback.decisions.store import open_decisions
@@ -41,6 +40,7 @@ from tests.playback.conftest import (  # noqa: F401 fixtures
     full,
     png,
 )
+from tests.services.registries import open_registry
 
 pytestmark = [pytest.mark.browser, pytest.mark.playback]
 
@@ -175,7 +175,7 @@ async def test_nothing_of_what_was_taken_down_is_looked_at_or_kept(
     url = f"{site}/"
     page_id = drawn_page(full.builder, url, is_there=False)
     before = await check(full, browser, url, page_id)
-    with closing(open_store(full.builder.layout, "")) as store:
+    with closing(open_registry(full.builder.layout, "")) as store:
         keep(store, tmp_path, before, now=CLOCK.now())
         assert list(tmp_path.rglob("*.webp"))
         taken = Takedown(0, TakedownKind.URL, url, "", effect, "", "", "test", NOW, None)
@@ -201,7 +201,7 @@ async def test_the_pictures_of_a_page_go_when_it_is_good_again(
     """Its row stays, and says so."""
     url = f"{site}/"
     page_id = drawn_page(full.builder, url, is_there=False)
-    with closing(open_store(full.builder.layout, "")) as store:
+    with closing(open_registry(full.builder.layout, "")) as store:
         broken = await check(full, browser, url, page_id)
         keep(store, tmp_path, broken, now=CLOCK.now())
         kept = {path.name for path in tmp_path.rglob("*.webp")}

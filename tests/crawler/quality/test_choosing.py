@@ -7,9 +7,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.classes import PageClass
-from core.quality import Check, Fault, Verdict
+from core.quality import Check, Fault, Judge, Verdict
+from crawler.quality.changes import Changes, Drift
 from crawler.quality.choosing import Choice, Side, choose
 from links.books.quality_rows import RepairState
+from render.compare.texts import TextComparison
 
 OLD = Check("old", "https://a.example/", "2026-01-01T00:00:00Z", "images", "2026-01-02T00:00:00Z",
             "1", Verdict.BROKEN, score=0.4, faults=(Fault.LOST,))  # fmt: skip
@@ -113,6 +115,44 @@ def test_of_two_broken_ones_that_which_shows_more_is_offered() -> None:
     assert "20%" in choice.reason
     assert "still broken" in choice.reason
     assert offered(old, new, choice) == "new"
+
+
+@pytest.mark.parametrize("drift", [Drift.OTHER_PAGE, Drift.OTHER_OWNER, Drift.GONE])
+def test_what_stands_at_the_url_now_is_not_offered_for_the_page(drift: Drift) -> None:
+    """A faithful copy of the front page is no copy of the page, of which all words are still shown."""
+    old, new = side(replace(OLD, text=1.0)), side(replace(NEW, verdict=Verdict.GOOD, score=1.0))
+    choice = choose(old, new, Changes(drift))
+
+    assert (choice.state, choice.old_stays) == (RepairState.DONE_NOT_BETTER, True)
+    assert offered(old, new, choice) == "old"
+
+
+def test_another_page_is_better_than_a_copy_that_shows_nothing() -> None:
+    """Where the words are gone there is nothing to keep."""
+    old, new = side(replace(OLD, text=0.0)), side(replace(NEW, verdict=Verdict.GOOD, score=1.0))
+
+    assert choose(old, new, Changes(Drift.OTHER_PAGE)).state is RepairState.DONE_BETTER
+
+
+def test_much_less_of_a_page_is_not_better_than_nearly_all_of_it() -> None:
+    """It counts what is left of the old copy: of one without its style sheet little is."""
+    whole = replace(OLD, score=0.95, text=1.0, parts_seen=10, parts_shown=9)
+    poor = side(replace(NEW, verdict=Verdict.GOOD, score=1.0, parts_seen=3, parts_shown=3))
+    cut = Changes(Drift.REWRITTEN, text=TextComparison(0.2, 0.2, 0.0, 500, 100))
+    rich = side(replace(poor.check, parts_seen=9, parts_shown=9))
+
+    assert "30% of the parts" in choose(side(whole), poor).reason
+    assert "20% of the words" in choose(side(whole), rich, cut).reason
+    assert choose(side(replace(whole, score=0.1)), poor).state is RepairState.DONE_BETTER
+    assert choose(side(whole), rich).state is RepairState.DONE_BETTER
+
+
+def test_what_a_person_calls_bad_needs_no_second_word() -> None:
+    """Another page may be what they wish for: a wall that no machine saw is gone, say."""
+    marked = replace(OLD, judge=Judge.PERSON, score=1.0, text=1.0)
+    new = side(replace(NEW, verdict=Verdict.GOOD, score=1.0))
+
+    assert choose(side(marked), new, Changes(Drift.OTHER_PAGE)).state is RepairState.DONE_BETTER
 
 
 @settings(deadline=None)

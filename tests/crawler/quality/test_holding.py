@@ -157,12 +157,20 @@ def test_every_flipped_bit_is_found(layout: Layout) -> None:
     row = next(row for row in rows_of(layout)(first.page_id) if row.url == PICTURE)
     path = layout.archive / row.filename
     data = bytearray(path.read_bytes())
+    sound = bytes(data[row.offset : row.offset + row.length])
     data[row.offset + row.length // 2] ^= 1
     path.write_bytes(data)
 
     (lost,) = held(layout, FIRST, first).lost
     assert (lost.url, lost.reason.partition(":")[0]) == (PICTURE, "damaged")
     assert held(layout, AGAIN, again).lost == (LostPart(PICTURE, "original-gone"),)
+
+    # Where another record has the payload, playback takes it from there: so it is held.
+    (layout.archive / "twin.warc.gz").write_bytes(sound)
+    twin = row._replace(url=f"{PICTURE}?elsewhere", filename="twin.warc.gz", offset=0)
+    for rows, lost_now in (([row, twin], ()), ([row], (PICTURE,))):
+        holding = Holding(layout, rows_of(layout), twins_of={row.digest: rows}.__getitem__)
+        assert tuple(each.url for each in holding.check(again).lost) == lost_now
 
 
 @pytest.mark.browser

@@ -22,9 +22,9 @@ from core.pages import PageInfo, parse_pageinfo
 from core.quality import Verdict
 from links.books.quality import checks_of
 from links.books.quality_rows import CheckedPage, RepairState
-from links.store.store import open_store
 from tests.crawler.conftest import Ran, Weboid, profile_for
 from tests.crawler.quality.planting import Held, Planted, held, plant
+from tests.services.registries import open_registry
 from tests.sites.web import TestWeb
 
 pytestmark = [
@@ -81,7 +81,7 @@ class Kept:
 
     def checked(self, page_ids: Iterable[str]) -> dict[str, CheckedPage]:
         """What the registry has of these pages at the default level."""
-        with closing(open_store(self.layout, "")) as store, store.reading() as rows:
+        with closing(open_registry(self.layout, "")) as store, store.reading() as rows:
             return {
                 each.check.page_id: each
                 for each in checks_of(rows, list(page_ids))

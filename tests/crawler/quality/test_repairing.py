@@ -19,6 +19,7 @@ from crawler.composing import turns_for
 from crawler.events import PageRepaired
 from crawler.frontier.base import Frontier, ItemRecord, ItemState, NewItem
 from crawler.jobs import LOOK_S
+from crawler.quality.changes import Changes, Drift
 from crawler.quality.choosing import Choice
 from crawler.quality.repairing import Bench, Repairs
 from crawler.repairs import read_repairs
@@ -30,8 +31,9 @@ from links.books.quality import (
     review,
     want_repair,
 )
-from links.store.store import Store, open_store
+from links.store.store import Store
 from tests.crawler.frontier.conftest import NewPlace
+from tests.services.registries import open_registry
 
 NOW = datetime(2026, 11, 22, 12, 0, tzinfo=UTC)
 URL = "https://a.example/page"
@@ -48,6 +50,7 @@ class Workshop:
         shown: the verdict and score that a check of a capture finds, by page id.
         told: how repairs ended.
         withheld: ids of captures of which nothing may be shown.
+        became: what the page of one capture had become in another, by their ids.
     """
 
     def __init__(self, frontier: Frontier, store: Store) -> None:
@@ -57,6 +60,7 @@ class Workshop:
         self.shown: dict[str, tuple[Verdict, float]] = {}
         self.told: list[PageRepaired] = []
         self.withheld: set[str] = set()
+        self.became: dict[tuple[str, str], Changes] = {}
         self.checks = 0
         self._seconds = 0.0
         self.repairs = Repairs(
@@ -71,6 +75,7 @@ class Workshop:
                 self,
                 self.told.append,
                 reach_s=0.0,
+                became=lambda old, new: self.became.get((old, new)),
             )
         )
 
@@ -103,7 +108,7 @@ class Workshop:
         faults = (Fault.LOST,) if verdict is Verdict.BROKEN else ()
         check = Check(
             page_id, url, warc_date(NOW), level, warc_date(now), "1", verdict,
-            score=score, faults=faults,
+            score=score, text=1.0, faults=faults,
         )  # fmt: skip
         row = CheckedPage(check, "a.example", page_class)
         with self.store.writing() as rows:
@@ -154,7 +159,7 @@ class Workshop:
 def workshop(new_place: NewPlace, tmp_path: Path) -> Iterator[Workshop]:
     """With every implementation of the frontier."""
     politeness = PolitenessSettings(min_delay_s=0.0, max_delay_s=0.0)
-    store = open_store(Layout(tmp_path))
+    store = open_registry(Layout(tmp_path))
     with new_place().open(politeness) as frontier:
         yield Workshop(frontier, store)
     store.close()
@@ -183,6 +188,19 @@ async def test_what_is_broken_is_captured_again_and_the_better_one_is_known(
     assert "Captured again, and better" in row.check.reason
     assert read_repairs(workshop.frontier) == {}
     assert [each.state for each in workshop.told] == ["done-better"]
+
+
+async def test_a_page_that_became_another_is_not_offered_in_its_place(workshop: Workshop) -> None:
+    """The site leads to its front page now; both are kept, and the old copy is the better one."""
+    old = workshop.captured()
+    await workshop.repairs.begin(10)
+    new = workshop.visit()
+    workshop.became[old, new] = Changes(Drift.OTHER_PAGE)
+    await workshop.repairs.finish()
+
+    assert workshop.row(old).repair is RepairState.DONE_NOT_BETTER
+    assert workshop.row(new).check.better == old
+    assert "another page" in workshop.told[0].reason
 
 
 async def test_a_capture_is_repaired_once(workshop: Workshop) -> None:

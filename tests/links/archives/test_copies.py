@@ -40,9 +40,10 @@ from links.observed import Observed, need_observed
 from links.replacing import RefusedAddressError
 from links.states import State
 from links.store.schema import copies, refs
-from links.store.store import Store, open_store
+from links.store.store import Store
 from tests.links.archives.world import NOW
 from tests.links.rows import Rows
+from tests.services.registries import open_registry
 
 A, B = "http://a.test/", "http://b.test/"
 DAY = day_of(NOW)
@@ -349,7 +350,7 @@ def test_no_question_walks_through_all_rows(store: Store, url: Observed, reader:
 @pytest.mark.slow
 def test_every_statement_runs_on_postgresql(database_url: str, tmp_path: Path) -> None:
     """What the tests above tried on SQLite is understood by the other database, too."""
-    store = open_store(Layout(tmp_path), database_url)
+    store = open_registry(Layout(tmp_path), database_url)
     try:
         url = _watched(store)
         with store.writing() as rows:

@@ -39,9 +39,10 @@ from links.books.edits import (
     take_turn,
 )
 from links.states import State
-from links.store.store import Store, open_store
+from links.store.store import Store
 from tests.examples import examples
 from tests.links.rows import TODAY, Rows
+from tests.services.registries import open_registry
 
 WIKI = 1
 CHANGES = (Change(5, "archived", "a", "b"), Change(6, "tagged", "", "{{dead link}}"))
@@ -256,7 +257,7 @@ class BookMachine(RuleBasedStateMachine):
         from pathlib import Path
 
         self._folder = tempfile.TemporaryDirectory()
-        self.store = open_store(Layout(Path(self._folder.name)))
+        self.store = open_registry(Layout(Path(self._folder.name)))
         self.edits: dict[int, Edit] = {}
         self.moment = 0
 

@@ -26,8 +26,9 @@ from links.books.urls import find_urls
 from links.books.wikis import ensure_wiki, parse_wiki
 from links.sorting import sort_link
 from links.store.schema import hosts, metadata, refs, urls
-from links.store.store import Store, open_store
+from links.store.store import Store
 from tests.examples import examples
+from tests.services.registries import open_registry
 
 KEEP = 10
 PAGE_IDS = st.integers(1, 4)
@@ -231,7 +232,7 @@ PAGE_IDS_ALL = range(1, 5)
 def test_pages_are_what_a_model_says() -> None:
     """Whatever feeders do in whatever order: links, days, titles, stale pages, what is forgotten."""
     with tempfile.TemporaryDirectory() as folder:
-        Books.store = open_store(Layout(Path(folder)))
+        Books.store = open_registry(Layout(Path(folder)))
         try:
             run_state_machine_as_test(
                 Books,

@@ -34,6 +34,7 @@ from links.books.quality import (
     want_repair,
     worst,
 )
+from links.books.quality_counts import checked_since, count_unrecorded, repairs_by_state
 from links.books.retention import purge
 from links.store.store import Store
 
@@ -402,3 +403,26 @@ def test_pages_of_any_list_are_the_list_in_its_order(store: Store, wanted: Filte
         count == sum(row.verdict is each for row in expected) for each, count in counted.items()
     )
     assert bounded == {each: min(count, 2) for each, count in counted.items()}
+
+
+def test_monitors_are_told_what_there_is_and_what_was_lately(store: Store) -> None:
+    """A repair counts once, at however many levels its page is broken; so does a copy, however often checked."""
+    keep(store, checked("p1", minute=0), checked("p1", minute=50))
+    keep(store, checked("p2", minute=55, verdict=Verdict.BROKEN))
+    keep(store, checked("p2", minute=56, verdict=Verdict.BROKEN, level="full"))
+    keep(store, checked("p3", minute=1, verdict=Verdict.BROKEN))
+    with store.writing() as connection:
+        repair_begun(connection, "p3", "p4", now=at(2))
+        repair_ended(connection, "p3", RepairState.DONE_BETTER, "p4", now=at(58))
+
+    with store.snapshot() as reader:
+        lately = checked_since(reader, at(50))
+        every = repairs_by_state(reader)
+        ended = repairs_by_state(reader, at(50))
+        left = count_unrecorded(reader)
+
+    assert lately == {Verdict.GOOD: 1, Verdict.BROKEN: 2}
+    assert every[RepairState.WANTED] == every[RepairState.DONE_BETTER] == 1
+    assert (every[RepairState.BEGUN], every[RepairState.FAILED]) == (0, 0)
+    assert (ended[RepairState.WANTED], ended[RepairState.DONE_BETTER]) == (0, 1)
+    assert left == 4

@@ -27,11 +27,12 @@ from links.checking.working import take_part, watch
 from links.history import unpack
 from links.states import State
 from links.store.schema import leases, urls
-from links.store.store import Store, open_store
+from links.store.store import Store
 from tests.links.checking.farm import Days, Farm, checking, farming, gone
 from tests.links.checking.rows import row_of
 from tests.links.checking.rows import watch as watch_urls
 from tests.services.postgres import PostgresServer
+from tests.services.registries import open_registry
 
 pytestmark = pytest.mark.slow  # servers of its own: seconds, not milliseconds
 
@@ -65,7 +66,7 @@ async def test_a_database_that_dies_in_mid_pass_is_waited_for(
 ) -> None:
     """Looks go on meanwhile; then everything is kept, each result once."""
     days = Days()
-    store = open_store(Layout(tmp_path), own_postgres.database())
+    store = open_registry(Layout(tmp_path), own_postgres.database())
     farm.hosts |= dict.fromkeys(NAMES, gone)
     watch_urls(store, [f"http://{name}/{n}" for name in NAMES for n in range(4)], day=days.day)
     asked_while_away: list[int] = []
@@ -123,7 +124,7 @@ async def test_a_batch_whose_answer_was_lost_is_kept_once(
 async def test_a_locked_file_is_waited_for(tmp_path: Path, farm: Farm) -> None:
     """Somebody else writes for longer than SQLite waits: nothing is lost, nothing is kept twice."""
     days = Days()
-    store = open_store(Layout(tmp_path))
+    store = open_registry(Layout(tmp_path))
     watch_urls(store, [f"http://{name}/" for name in NAMES], day=days.day)
     with store.engine.connect() as some:  # every later connection waits but briefly
         some.exec_driver_sql("PRAGMA busy_timeout = 50")
@@ -299,11 +300,11 @@ _CRASHING = """
 import asyncio, os, signal, sys
 from pathlib import Path
 from core.layout import Layout
-from links.store.store import open_store
+from tests.services.registries import open_registry
 from tests.links.checking.farm import Days, Farm, checking
 
 async def main(folder, url, port, dns_port, day, after):
-    sqlite_store = open_store(Layout(Path(folder)), url)
+    sqlite_store = open_registry(Layout(Path(folder)), url)
     farm = Farm()
     farm.port, farm.dns_port = port, dns_port
     def dying(_booked, tally):

@@ -19,12 +19,13 @@ from core.timestamps import milliseconds, timestamp14, warc_date
 from links.books.quality import CheckedPage, checks_of, keep_checks
 from links.locator import key_of, locate
 from links.store.schema import quality
-from links.store.store import Store, open_store
+from links.store.store import Store
 from playback.front.quality.rights import Reviewers
 from playback.front.quality.site import Quality
 from playback.front.readers import parse_networks
 from tests.playback.conftest import NOW, CollectionBuilder
 from tests.playback.registry.shelf import Front, Given, open_front
+from tests.services.registries import open_registry
 
 REVIEWER = "198.51.100.7"
 STRANGER = "203.0.113.9"
@@ -102,7 +103,7 @@ def open_hall(root: Path) -> Iterator[Hall]:
     """An empty one."""
     with (
         contextlib.closing(CollectionBuilder(root / "collection")) as builder,
-        contextlib.closing(open_store(builder.layout)) as store,
+        contextlib.closing(open_registry(builder.layout)) as store,
     ):
         yield Hall(builder, store)
 

@@ -7,15 +7,15 @@ from pathlib import Path
 import pytest
 
 from core.layout import Layout
-from links.store.store import open_store
 from tests.playback.registry.shelf import Front, Given, Shelf, open_front
+from tests.services.registries import open_registry
 
 
 @pytest.fixture(scope="session")
 def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The file of a filled registry, of which tests get copies: making one takes a while."""
     layout = Layout(tmp_path_factory.mktemp("filled"))
-    opened = open_store(layout)
+    opened = open_registry(layout)
     Shelf(opened).fill()
     opened.close()
     return layout.links_db
@@ -27,7 +27,7 @@ def shelf(filled: Path, tmp_path: Path) -> Iterator[Shelf]:
     layout = Layout(tmp_path)
     layout.links_db.parent.mkdir(parents=True)
     shutil.copyfile(filled, layout.links_db)
-    opened = open_store(layout)
+    opened = open_registry(layout)
     yield Shelf(opened, tmp_path)
     opened.close()
 
@@ -43,6 +43,6 @@ def front(shelf: Shelf, tmp_path: Path) -> Iterator[Front]:
 def either(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Shelf]:
     """An empty registry, on either database."""
     url = request.getfixturevalue("database_url") if request.param == "postgresql" else ""
-    opened = open_store(Layout(tmp_path), url)
+    opened = open_registry(Layout(tmp_path), url)
     yield Shelf(opened, tmp_path)
     opened.close()

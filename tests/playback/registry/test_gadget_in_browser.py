@@ -21,7 +21,6 @@ from crawler.frontier.base import Frontier, NewItem
 from crawler.frontier.opening import open_frontier
 from links.days import day_of
 from links.states import State
-from links.store.store import open_store
 from playback.front.registry.access import Access
 from playback.front.registry.cached import gadget
 from playback.front.registry.desk import LinkRegistry
@@ -30,7 +29,9 @@ from playback.front.registry.throttle import Rate, Rates
 from tests.playback.conftest import CollectionBuilder, Served, serving
 from tests.playback.registry.shelf import DEAD, FINE, Shelf
 from tests.playback.screen import Screen, open_screen
+from tests.services.registries import open_registry
 from tests.sites.mediawiki import ADMIN, Wiki, running_wiki
+from tests.sites.versions import MACHINES, OTHERS, Version
 
 pytestmark = [pytest.mark.playback, pytest.mark.browser, pytest.mark.slow]
 
@@ -93,7 +94,7 @@ def archive(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Archive]:
     builder = CollectionBuilder(root / "collection")
     clock = SystemClock()
     now = clock.now()
-    store = open_store(builder.layout)
+    store = open_registry(builder.layout)
     shelf = Shelf(store, root)
     shelf.page(1, "Burg", DEAD, FINE, QUEUED)
     since = {"first_fail_day": day_of(now) - 183, "fails": 9}
@@ -114,10 +115,10 @@ def archive(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Archive]:
         yield Archive(served, shelf, frontier)
 
 
-@pytest.fixture(scope="module")
-def wiki(archive: Archive) -> Iterator[Wiki]:
+@contextmanager
+def reading_wiki(archive: Archive, version: Version = MACHINES) -> Iterator[Wiki]:
     """A wiki whose readers get the gadget by its Common.js, each page its own way to show it."""
-    with running_wiki(server="self", settings="$wgUseSiteJs = true;") as running:
+    with running_wiki(server="self", settings="$wgUseSiteJs = true;", version=version) as running:
         choose = (
             "var wanted = new URL( location ).searchParams;\n"
             "mw.config.set( 'wgWeboid', { show: wanted.get( 'shown' ) || 'always' } );\n"
@@ -125,6 +126,13 @@ def wiki(archive: Archive) -> Iterator[Wiki]:
         )
         write(running, "MediaWiki:Common.js", choose + archive.loader())
         write(running, "Burg", TEXT)
+        yield running
+
+
+@pytest.fixture(scope="module")
+def wiki(archive: Archive) -> Iterator[Wiki]:
+    """One that all tests share."""
+    with reading_wiki(archive) as running:
         write(running, "Viele", "\n".join(f"* [https://many.example/{n} {n}]" for n in range(500)))
         yield running
 
@@ -194,6 +202,21 @@ async def test_the_copy_is_one_click_away(archive: Archive, wiki: Wiki, screen: 
 
     assert answer.status == 200
     assert FINE in answer.text
+
+
+@pytest.mark.parametrize("version", OTHERS, ids=str)
+async def test_other_versions_of_mediawiki_show_the_same(
+    archive: Archive, screen: Screen, version: Version
+) -> None:
+    """The oldest that is promised and a later one load the gadget, and its styles, as they are."""
+    with reading_wiki(archive, version) as running:
+        await screen.open(f"{running.base}/wiki/Burg")
+        found = await links_in(screen)
+
+    assert found[f"{DEAD}#Teil-2"]["classes"].split()[-2:] == ["weboid-link", "weboid-unreachable"]
+    assert ">cached</a>" in found[FINE]["mark"]
+    assert ">queued</a>" in found[QUEUED]["mark"]
+    assert found[NEVER]["mark"] == ""
 
 
 @pytest.mark.parametrize(("show", "shown"), [("dead", {f"{DEAD}#Teil-2"}), ("never", set())])

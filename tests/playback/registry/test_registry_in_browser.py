@@ -11,7 +11,6 @@ import pytest_asyncio
 
 from links.days import day_of
 from links.states import State
-from links.store.store import open_store
 from playback.front.registry.access import Access
 from playback.front.registry.desk import LinkRegistry
 from playback.front.registry.source import OpenedWhenAsked
@@ -19,6 +18,7 @@ from playback.front.registry.throttle import Rate, Rates
 from tests.playback.conftest import CollectionBuilder, Served, serving
 from tests.playback.registry.shelf import DEAD, NOW, Shelf
 from tests.playback.screen import Screen, open_screen
+from tests.services.registries import open_registry
 
 pytestmark = [pytest.mark.playback, pytest.mark.browser, pytest.mark.slow]
 
@@ -50,7 +50,7 @@ def reading(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """A front with a registry, as `weboid serve` shows it."""
     root = tmp_path_factory.mktemp("registry")
     builder = CollectionBuilder(root / "collection")
-    store = open_store(builder.layout)
+    store = open_registry(builder.layout)
     shelf = Shelf(store, root)
     shelf.fill_richly()
     shelf.page(2, "Liste der Burgen und Schlösser", DEAD, LONG, HOSTILE, "https://casino.de/")
@@ -148,7 +148,7 @@ def test_the_running_server_believes_no_header_of_a_stranger(
 ) -> None:
     """Not even on loopback, where the server's own library would (W23)."""
     builder = CollectionBuilder(tmp_path_factory.mktemp("throttled") / "collection")
-    open_store(builder.layout).close()
+    open_registry(builder.layout).close()
     slow = Rates(Rate(0.001, 3), Rate(0.001, 3), Rate(1, 100))
     with (
         closing(builder),

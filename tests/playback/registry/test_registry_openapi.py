@@ -11,12 +11,12 @@ from schemathesis import GenerationMode
 from schemathesis.specs.openapi.checks import positive_data_acceptance
 
 from core.layout import Layout
-from links.store.store import open_store
 from playback.front.registry.access import Access
 from playback.front.registry.openapi import description
 from playback.front.registry.throttle import Rate, Rates
 from tests.examples import examples
 from tests.playback.registry.shelf import Given, Shelf, open_front
+from tests.services.registries import open_registry
 
 pytestmark = pytest.mark.slow  # servers of its own: seconds, not milliseconds
 
@@ -28,7 +28,7 @@ MANY = Rates(Rate(1e6, 1e6), Rate(1e6, 1e6), Rate(1e6, 1e6))
 def described(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """The description as the real application gives it."""
     root: Path = tmp_path_factory.mktemp("described")
-    opened = open_store(Layout(root))
+    opened = open_registry(Layout(root))
     shelf = Shelf(opened, root)
     shelf.fill_richly()
     with open_front(root, Given(opened), access=Access(rates=MANY), origin=None) as front:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from PIL import Image
+from PIL import Image, ImageOps
 
 from core.errors import PictureError
 from render.compare.opening import MOST_BYTES, MOST_PIXELS, open_picture
@@ -41,10 +41,55 @@ def test_a_browsers_png_is_read_as_any_other() -> None:
 def test_other_pngs_are_left_to_pillow() -> None:
     """With alpha, a palette, other rows: what they show is the same."""
     assert read_rows(PNG) is None
-    for mode in ("RGBA", "P", "L", "1", "LA", "I;16"):
+    for mode in ("RGBA", "P", "L", "1", "LA"):
         out = io.BytesIO()
-        Image.fromarray(PAGE).convert("L" if mode == "I;16" else mode).save(out, "PNG")
+        Image.fromarray(PAGE).convert(mode).save(out, "PNG")
         assert open_picture(out.getvalue()).shape == PAGE.shape
+
+
+def test_greys_of_16_bits_are_the_same_greys() -> None:
+    """Pillow would make nearly all of them white: the page would count as blank."""
+    grey = Image.fromarray(PAGE).convert("L")
+    out = io.BytesIO()
+    Image.fromarray(np.asarray(grey).astype(np.uint16) * 257).save(out, "PNG")
+
+    assert np.array_equal(open_picture(out.getvalue()), np.asarray(grey.convert("RGB")))
+
+
+@pytest.mark.parametrize("kind", ["PNG", "JPEG", "WEBP"])
+@pytest.mark.parametrize("orientation", range(1, 9))
+def test_a_picture_is_turned_as_its_exif_says(kind: str, orientation: int) -> None:
+    """As a browser shows it, and as Pillow does; what is no orientation turns nothing."""
+    exif = Image.Exif()
+    exif[0x112] = orientation
+    image = Image.fromarray(page(1, 64, 200))
+    out = io.BytesIO()
+    image.save(out, kind, exif=exif)
+    expected = ImageOps.exif_transpose(Image.open(io.BytesIO(out.getvalue()))).convert("RGB")
+
+    assert np.array_equal(open_picture(out.getvalue()), np.asarray(expected))
+
+
+@given(st.binary(max_size=60))
+@example(b"MM\0*\0\0\0\x08\0\1\1\x12\0\2\0\0\0\1\0\0\0\0")
+@example(b"II*\0\xff\xff\xff\xff")
+@settings(deadline=None)
+def test_exif_that_is_none_harms_no_picture(exif: bytes) -> None:
+    """It is read as if it were not there, or turned: the size says which."""
+    whole = page(2, 64, 64)
+    out = io.BytesIO()
+    Image.fromarray(whole).save(out, "WEBP", lossless=True, exif=b"Exif\0\0" + exif)
+
+    assert open_picture(out.getvalue()).shape == whole.shape
+
+
+def test_of_an_animation_the_first_frame_counts() -> None:
+    """That is what a picture of a page begins with."""
+    first, second = Image.fromarray(PAGE), Image.new("RGB", PAGE.shape[1::-1], "red")
+    for kind in ("PNG", "WEBP"):
+        out = io.BytesIO()
+        first.save(out, kind, save_all=True, append_images=[second], lossless=True)
+        assert np.array_equal(open_picture(out.getvalue()), PAGE)
 
 
 def test_what_is_transparent_is_white() -> None:

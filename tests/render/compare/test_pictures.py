@@ -2,6 +2,7 @@
 
 import io
 import random
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -347,6 +348,22 @@ def test_a_heat_map_is_red_where_something_is_lost() -> None:
 
     assert (redness[420:780, 300:700] > 40).mean() > 0.5
     assert not (redness[80:380] > 40).any()
+
+
+def test_whoever_sees_what_was_found_may_say_whether_to_draw() -> None:
+    """A function that is given the comparison, verdict and all, decides."""
+    shown: list[PictureComparison] = []
+
+    def is_broken(found: PictureComparison) -> bool:
+        shown.append(found)
+        return found.verdict is Verdict.BROKEN
+
+    drawn, left = (
+        compare_pictures(packed(PAGE), packed(each), heat=is_broken) for each in (WHITE, PAGE)
+    )
+    assert shown[0] == replace(drawn, heat=None)
+    assert drawn.heat == compare_pictures(packed(PAGE), packed(WHITE), heat=True).heat
+    assert left.heat is None
 
 
 _BLOCKS = st.lists(st.integers(0, 5), min_size=1, max_size=6)

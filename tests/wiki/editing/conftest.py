@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from core.layout import Layout
-from links.store.store import open_store
+from tests.services.registries import open_registry
 from tests.wiki.editing.shop import Shop, open_shop
 from tests.wiki.writing import Writer
 
@@ -14,6 +14,6 @@ from tests.wiki.writing import Writer
 @pytest.fixture
 def shop(writer: Writer, bot_name: str, tmp_path: Path) -> Iterator[Shop]:
     """A registry of its own for each test, on the module's wiki."""
-    store = open_store(Layout(tmp_path))
+    store = open_registry(Layout(tmp_path))
     yield open_shop(store, writer, bot_name)
     store.close()

@@ -9,12 +9,12 @@ import pytest
 import pytest_asyncio
 
 from links.states import State
-from links.store.store import open_store
 from playback.front.registry.access import Access
 from playback.front.registry.desk import LinkRegistry
 from tests.playback.conftest import CollectionBuilder, serving
 from tests.playback.registry.shelf import Given, Shelf
 from tests.playback.screen import Screen, open_screen
+from tests.services.registries import open_registry
 from tests.wiki.embedding.conftest import running_proxy
 from tests.wiki.embedding.front import Front
 from tests.wiki.embedding.upstream import page, running_upstream
@@ -50,7 +50,7 @@ def reading(tmp_path: Path) -> Iterator[Reading]:
     """A dead link and one that works, each with a copy, and one that nobody has looked at."""
     with (
         contextlib.closing(CollectionBuilder(tmp_path / "collection")) as builder,
-        contextlib.closing(open_store(builder.layout)) as store,
+        contextlib.closing(open_registry(builder.layout)) as store,
         running_upstream() as upstream,
     ):
         shelf = Shelf(store)

@@ -17,8 +17,9 @@ from links.books.pages import number_of
 from links.books.urls import urls_by_id
 from links.books.wikis import Wiki, change_wiki, ensure_wiki, parse_wiki
 from links.store.schema import pages, refs
-from links.store.store import Store, open_store
+from links.store.store import Store
 from tests.links.conftest import shared_registry, store
+from tests.services.registries import open_registry
 from tests.sites.mediawiki import Wiki as RunningWiki
 from wiki.api.client import Api, Manners
 from wiki.feeding.asking import ApiSource
@@ -37,7 +38,7 @@ def _empty() -> bytes:
     """An empty registry's file: making one takes longer than most tests run."""
     with tempfile.TemporaryDirectory() as folder:
         layout = Layout(Path(folder))
-        open_store(layout).close()
+        open_registry(layout).close()
         return layout.links_db.read_bytes()
 
 
@@ -46,7 +47,7 @@ def opened(folder: Path) -> Store:
     layout = Layout(folder)
     layout.links_db.parent.mkdir(parents=True, exist_ok=True)
     layout.links_db.write_bytes(_empty())
-    return open_store(layout)
+    return open_registry(layout)
 
 
 class Keeping:

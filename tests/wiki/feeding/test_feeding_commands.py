@@ -19,7 +19,7 @@ from crawler.cli.exits import Exit
 from crawler.cli.wiki.watch import holder_name, is_ended
 from links.books.urls import urls_by_id
 from links.store.schema import pages, refs
-from links.store.store import open_store
+from tests.services.registries import open_registry
 from tests.sites.mediawiki import Wiki
 from tests.wiki.writing import Writer
 
@@ -70,7 +70,7 @@ def _watching(folder: Path) -> Iterator["subprocess.Popen[str]"]:
 
 def _registry(folder: Path) -> dict[str, set[str]]:
     """What the registry has: links by titles."""
-    store = open_store(Layout(folder))
+    store = open_registry(Layout(folder))
     with store.reading() as rows:
         found: dict[str, set[str]] = {}
         for number, title in rows.execute(select(pages.c.id, pages.c.title)).all():

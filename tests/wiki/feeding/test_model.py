@@ -21,8 +21,9 @@ from core.layout import Layout
 from links.books.urls import urls_by_id
 from links.books.wikis import change_wiki, ensure_wiki, parse_wiki
 from links.store.schema import metadata, pages, refs, wanted
-from links.store.store import Store, open_store
+from links.store.store import Store
 from tests.examples import examples
+from tests.services.registries import open_registry
 from tests.wiki.feeding.conftest import Keeping, Ticking
 from tests.wiki.feeding.model import START, ModelWiki
 from wiki.feeding.criteria import criteria_of
@@ -221,7 +222,7 @@ class Feeding(RuleBasedStateMachine):
 def test_the_registry_ends_as_the_wiki_is() -> None:
     """No sequence of edits, moves, deletions, restorations, failures and crashes leaves a difference."""
     with tempfile.TemporaryDirectory() as folder:
-        store = open_store(Layout(Path(folder)))
+        store = open_registry(Layout(Path(folder)))
         Feeding.store = store
         try:
             run_state_machine_as_test(

@@ -235,6 +235,34 @@ def test_what_was_archived_lately_is_left_alone(fed: Modelled) -> None:
     assert done[0].handed.fresh == 1
 
 
+def test_of_a_copy_in_an_archive_that_is_archived_which_it_is_of(fed: Modelled) -> None:
+    """A01: not the copy; nor what the wiki excludes, behind a copy or not; nor a copy of our own."""
+    front = "https://copies.net"
+    with fed.store.writing() as rows:
+        bot = {"front": front}
+        fed.wiki = change_wiki(
+            rows, fed.wiki, settings={"bot": bot, "excluded_domains": ["shut.net"]}
+        )
+    stamp = "20150102030405"
+    fed.model.edit(
+        "A",
+        f"https://web.archive.org/web/{stamp}/https://a.net/",
+        f"https://archive.today/{stamp}/https://web.archive.org/web/2014/https://b.net/",
+        f"https://web.archive.org/web/{stamp}/https://shut.net/",
+        f"{front}/page/{stamp}/https://c.net/",
+        "https://perma.cc/AB12-CD34",
+    )
+    done = fed.work()
+
+    assert sorted(fed.taken()) == [
+        "https://a.net/",
+        "https://b.net/",
+        "https://perma.cc/AB12-CD34",
+    ]
+    assert done[0].handed.copies == 2
+    assert len(fed.links(fed.archive.taken[0].page_id)) == 5
+
+
 def test_only_pages_below_the_categories_are_observed(fed: Modelled) -> None:
     """W35: in or below a category that is named, whatever circles the categories make."""
     fed.model.edit("Category:Top", categories=["Category:Low"])

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.sites.mediawiki import Wiki, running_wiki
+from tests.sites.versions import MACHINES, Version
 from tests.wiki.mediawiki.listening import SECRET, Listener, bell, front
 from tests.wiki.writing import Writer
 
@@ -69,8 +70,10 @@ class Extended:
     def body(self, title: str, query: str = "") -> str:
         """The page's own part of what a reader gets, without what MediaWiki says of its making."""
         html = self.view(title, query).html
-        start = html.index('<div class="mw-parser-output">')
-        return html[start : html.index("<!-- \nNewPP limit report", start)]
+        start = html.index("mw-parser-output")
+        start = html.rindex("<div", 0, start)
+        end = html.find("<!-- \nNewPP limit report", start)  # Parsoid makes none
+        return html[start : end if end > 0 else html.index('<div class="printfooter"', start)]
 
     def parsoid(self, title: str) -> str:
         """The page's HTML as Parsoid makes it."""
@@ -153,12 +156,14 @@ foreach ( $db->query( "SELECT keyname FROM objectcache WHERE keyname LIKE '%:{ke
 
 
 @contextmanager
-def extended_wiki(settings: str = "") -> Iterator[Extended]:
+def extended_wiki(settings: str = "", version: Version = MACHINES) -> Iterator[Extended]:
     """A wiki with the extension, from its start to its end."""
     with (
         Listener.running(bell) as heard,
         Listener.running(front(lambda: asked.address)) as asked,
-        running_wiki(server="self", settings=_settings(asked, heard) + settings) as wiki,
+        running_wiki(
+            server="self", settings=_settings(asked, heard) + settings, version=version
+        ) as wiki,
     ):
         yield Extended(wiki, asked, heard, Writer(wiki.api()))
 

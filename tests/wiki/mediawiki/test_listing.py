@@ -155,7 +155,7 @@ def test_blocked_administrators_set_nothing(
     try:
         _, page = _form(admin, **fields, level="text")
     finally:
-        extended.wiki.maintain("sql.php", "--query", "DELETE FROM ipblocks")
+        extended.writer.act(action="unblock", user=ADMIN)
     assert "<title>Permission error" in page
     assert extended.bell.heard == []
 

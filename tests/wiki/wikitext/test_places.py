@@ -28,6 +28,8 @@ FITTING = [
     "<small>a^</small>",
     "{{unclosed|a ^",
     "<ref>unclosed ^",
+    "a^<br>b",
+    "a^<ref>b</ref>",
 ]
 NOT_FITTING = [
     "{{Infobox|a=b^c}}",
@@ -40,6 +42,8 @@ NOT_FITTING = [
     "<!-- a^b -->",
     "<gallery>\nFile:A.png|a^b\n</gallery>",
     "<syntaxhighlight>a^b</syntaxhighlight>",
+    "http://a.test^<ref>http://b.test",  # the second is text as long as nothing stands between them
+    "a^<odd>b",
 ]
 
 
@@ -51,7 +55,7 @@ def test_a_template_may_stand_in_running_text(marked: str) -> None:
 
 @pytest.mark.parametrize("marked", NOT_FITTING)
 def test_a_template_may_not_stand_elsewhere(marked: str) -> None:
-    """Not in another's parameters, headings, galleries, code, comments."""
+    """Not in another's parameters, headings, galleries, code, comments, nor before a sign that opens nothing."""
     at = marked.index("^")
     assert not fits(marked.replace("^", ""), [at], REFERENCES)
 

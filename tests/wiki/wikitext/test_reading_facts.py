@@ -195,6 +195,35 @@ def test_an_archive_template_belongs_to_its_link(tag: str, language: str, addres
 
 
 @pytest.mark.parametrize(
+    "link", ["[//a.test/x b]", "{{URL|a.test/x}}", "{{URL|1=http://a.test/x}}"]
+)
+def test_an_archive_template_belongs_to_a_link_without_its_scheme(link: str) -> None:
+    """Whatever MediaWiki or a template puts in front of it."""
+    assert one(f"* {link} {{{{webarchive|url={COPY}}}}}").archive_url == COPY
+
+
+@pytest.mark.parametrize(
+    ("tag", "language", "address"),
+    [
+        (f"{{{{Webarchiv|url={A}|wayback=*|text=b}}}}", "de", ""),
+        (f"{{{{Webarchiv|url={A}|webciteID=6AbCdEfGh}}}}", "de", ""),
+        (f"{{{{Webarchiv|url={A}|archive-today=AbC12}}}}", "de", "https://archive.today/AbC12"),
+        (f"{{{{wayback|url={A}}}}}", "en", ""),
+    ],
+)
+def test_an_archive_template_that_names_no_moment_is_of_its_link(
+    tag: str, language: str, address: str
+) -> None:
+    """The link is known, and the template beside it, whether or not anybody knows its copy."""
+    alone = one(f"* {tag}", language)
+    assert (alone.url, alone.way, alone.archive_url) == (A, Way.ARCHIVE_TEMPLATE, address)
+    beside = one(f"[{A} b] {tag}", language)
+    assert (beside.way, beside.archive_url) == (Way.BRACKETS, address)
+    assert beside.archive_tag is not None
+    assert not read(f"* {tag.replace(A, '')}", language)
+
+
+@pytest.mark.parametrize(
     ("text", "language"),
     [
         (f"<ref>[{A} b]. Retrieved 5 March 2020.</ref>", "en"),
@@ -260,6 +289,13 @@ def test_a_parameter_that_may_hold_wikitext_does() -> None:
     found = one(f"{{{{Literatur|Titel=b|Online={A}|Abruf=2020-03-05}}}}", "de")
     assert (found.way, found.access_date) == (Way.CITATION, FIFTH)
     assert one(f"{{{{Literatur|Titel=b|Online=[{A} PDF]}}}}", "de").way is Way.BRACKETS
+
+
+@pytest.mark.parametrize("value", [f"{{{{URL|{A}}}}}", "{{URL|a.test/x}}", f"[{A}]", f"[{A} b]"])
+def test_a_link_where_a_url_should_be_is_read(value: str) -> None:
+    """As readers of the page have it; no bot writes into that template."""
+    found = one(f"{{{{cite web|url={value}|title=b}}}}")
+    assert (found.url, found.within, found.is_malformed) == (A, "cite web", False)
 
 
 def test_own_addresses_are_copies_when_we_say_which_are_ours() -> None:

@@ -40,6 +40,11 @@ ENGLISH = {
         f"{{{{cite web\n | url         = {A}\n | title       = T\n | access-date = March 5, 2014"
         f"\n | archive-url = {COPY}\n | archive-date = January 2, 2015\n | url-status  = dead\n}}}}",
     ),
+    "blanks that were left at the ends of lines": (
+        f"{{{{cite web\r\n| url = {A}  \r\n| title = T\t\r\n}}}}",
+        f"{{{{cite web\r\n| url = {A}  \r\n| archive-url = {COPY}\r\n| archive-date = 2 January 2015"
+        "\r\n| url-status = dead\r\n| title = T\t\r\n}}",
+    ),
     "bars at the ends of lines": (
         f"{{{{cite web|\n url={A}|\n title=T\n}}}}",
         f"{{{{cite web|\n url={A}|\n archive-url={COPY}|\n archive-date=2 January 2015|"

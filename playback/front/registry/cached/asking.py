@@ -7,6 +7,7 @@ URLs at all. What nobody archives is no mistake; it is answered with nothing.
 import json
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 from urllib.parse import quote
 
@@ -121,13 +122,19 @@ def is_copy(url: str, own: tuple[str, ...] = ()) -> bool:
     >>> is_copy("https://web.archive.org/web/2020/https://a.example/"), is_copy("https://a.example/")
     (True, False)
     """
-    if any(url.startswith(f"{origin}/") for origin in own if origin):
+    if own and url.startswith(_below(own)):
         return True
     host = url.partition("://")[2].partition("/")[0].partition(":")[0].removeprefix("www.")
     # Whatever else reads like a copy has the original in its address.
     if host not in _ARCHIVES and "http" not in url[7:] and "www." not in url[12:]:
         return False
     return recognise(url) is not None
+
+
+@lru_cache(maxsize=16)
+def _below(own: tuple[str, ...]) -> tuple[str, ...]:
+    """How the addresses of these origins begin."""
+    return tuple(f"{origin}/" for origin in own if origin)
 
 
 def _object(body: bytes) -> dict[str, Any]:

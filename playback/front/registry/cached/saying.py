@@ -288,6 +288,11 @@ _TOLD_GROUPS = (Group.UNREACHABLE, Group.DOUBTFUL)
 
 def label_of(answer: Told) -> str:
     """What stands beside the link; empty where nothing does."""
+    return _label(spoken.get().language, answer)
+
+
+@lru_cache(maxsize=1_000)
+def _label(_language: str, answer: Told) -> str:
     text = _LABELS.get(answer)
     return translate(text) if text else ""
 

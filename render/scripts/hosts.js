@@ -1,0 +1,66 @@
+// Elements that may hold a closed shadow root, which only the browser can tell (render/documents.py).
+//
+// Roots that scripts close stand open (guard.js). What markup closes no script can see: its host looks
+// like an element of a name that markup does not know, or like one with nothing in it that has a size.
+// So it is with the shape that a drawing takes from another file: it stands in a root of the browser's own
+// below `use`, one of each address is asked about, and what was found is in `weboidCopies`.
+// They wait in `weboidHosts`, each asked about once; roots that were found are in `weboidClosed`.
+(limit) => {
+  "use strict";
+  const reader = (type, name) => {
+    const get = Object.getOwnPropertyDescriptor(type.prototype, name).get;
+    return (node) => get.call(node);
+  };
+  // DOM, 4.9: elements of these names, and custom ones, may be hosts.
+  const HOSTS = new Set("article aside blockquote body div footer h1 h2 h3 h4 h5 h6 header main nav p section span".split(" "));
+  const HTML = "http://www.w3.org/1999/xhtml";
+  const nameOf = reader(Element, "localName");
+  const namespaceOf = reader(Element, "namespaceURI");
+  const shadowOf = reader(Element, "shadowRoot");
+  const firstOf = reader(Node, "firstChild");
+  const FRAMES = {
+    iframe: reader(HTMLIFrameElement, "contentDocument"),
+    frame: reader(HTMLFrameElement, "contentDocument"),
+    object: reader(HTMLObjectElement, "contentDocument"),
+  };
+  const own = (name, make) => (Object.hasOwn(globalThis, name) ? globalThis[name] : (globalThis[name] = make()));
+  const closed = own("weboidClosed", () => new WeakMap());
+  const asked = own("weboidAsked", () => new WeakSet());
+  own("weboidCopies", () => new WeakMap());
+  const addresses = own("weboidAddresses", () => new Set());
+  const found = [];
+  const mayHost = (node, name) => {
+    if (name.includes("-")) return true;
+    if (!HOSTS.has(name) || firstOf(node)) return false;
+    const box = Element.prototype.getBoundingClientRect.call(node);
+    return box.width > 0 && box.height > 0;
+  };
+  const addressOf = (node) => {
+    const get = Element.prototype.getAttribute;
+    return get.call(node, "href") ?? get.call(node, "xlink:href") ?? "";
+  };
+  const walk = (root, type, depth) => {
+    for (const node of type.prototype.querySelectorAll.call(root, "*")) {
+      if (found.length >= limit || depth > 50) return;
+      const name = nameOf(node);
+      const shadow = shadowOf(node) ?? closed.get(node);
+      if (shadow) walk(shadow, DocumentFragment, depth + 1);
+      else if (Object.hasOwn(FRAMES, name)) {
+        const inner = FRAMES[name](node);
+        if (inner) walk(inner, Document, depth + 10);
+      } else if (name === "use") {
+        const address = addressOf(node);
+        if (asked.has(node) || addresses.has(address) || /^\s*(#|$)/.test(address)) continue;
+        addresses.add(address);
+        asked.add(node);
+        found.push(node);
+      } else if (!asked.has(node) && namespaceOf(node) === HTML && mayHost(node, name)) {
+        asked.add(node);
+        found.push(node);
+      }
+    }
+  };
+  walk(document, Document, 0);
+  globalThis.weboidHosts = found;
+  return found.length;
+}

@@ -1,0 +1,154 @@
+"""The extension in MediaWiki 1.43: both parsers, the job, the list, nothing deprecated (A09, A19)."""
+
+import os
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.sites.mediawiki import ADMIN, PASSWORD
+from tests.sites.versions import LATER, OLDEST, php_of
+from tests.wiki.mediawiki.extended import EXTENSION, Extended, extended_wiki
+from tests.wiki.mediawiki.visiting import Visitor
+
+pytestmark = pytest.mark.slow
+TEXT = (
+    "A [https://e.org/a source], [https://e.org/dead?x=1&y=2 a dead one], https://e.org/queued and "
+    "<ref>[https://e.org/ref In a reference]</ref> [[Main Page]] [mailto:a@e.org mail] "
+    "<span class='noarchive'>https://e.org/kept-out</span>\n== Section ==\n<references/>"
+)
+SUP = re.compile(
+    r'<sup class="weboid-cached weboid-(\w+)"><a href="([^"]*)"[^>]*>([^<]*)</a></sup>'
+)
+ADDED = re.compile(
+    r' weboid-link weboid-\w+| data-(?:originalurl|versionurl|versiondate)="[^"]*"|'
+    r'<sup class="weboid-cached.*?</sup>'
+)
+OURS = re.compile(r"deprecated in [^ ]+ \d|Extension\\+Weboid|/Weboid/")
+CHANNELS = ("error", "fatal", "deprecated", "resourceloader")
+# Parsoid for readers is switched on by an extension that Debian does not have; this is how it does it.
+SETTINGS = f"""
+$wgDevelopmentWarnings = true;
+error_reporting( -1 );
+foreach ( explode( ' ', '{" ".join(CHANNELS)}' ) as $channel ) {{
+	$wgDebugLogGroups[$channel] = getenv( 'WIKI_FOLDER' ) . '/complaints.log';
+}}
+$wgHooks['ArticleParserOptions'][] = static function ( $article, $options ) {{
+	if ( isset( $_GET['useparsoid'] ) ) {{
+		$options->setUseParsoid();
+	}}
+}};
+$wgHooks['BeforePageDisplay'][] = static function ( $out ) {{
+	if ( isset( $_GET['deprecated'] ) ) {{
+		wfDeprecated( 'an example', '1.43' );
+	}}
+}};
+"""
+
+
+@pytest.fixture(scope="module")
+def later_once() -> Iterator[Extended]:
+    """A wiki of that version that complains of what is deprecated, with a page of links."""
+    with extended_wiki(SETTINGS, LATER) as running:
+        running.writer.write("Shown", TEXT)
+        running.run_jobs()
+        yield running
+
+
+@pytest.fixture
+def later(later_once: Extended) -> Extended:
+    """The same, with usual settings and nothing remembered."""
+    later_once.forget()
+    return later_once
+
+
+@pytest.mark.parametrize("parser", ["", "&useparsoid=1"], ids=["old parser", "Parsoid"])
+def test_each_link_has_its_cached_one(later: Extended, parser: str) -> None:
+    """After every cache, and nothing else is changed in what either parser made."""
+    place = later.front.address
+    marked = later.body("Shown", parser)
+    assert ("data-mw-parsoid-version" in marked) == bool(parser)
+    assert SUP.findall(marked) == [
+        ("copy", f"{place}/2026/https://e.org/a", "cached"),
+        ("copy", f"{place}/2026/https://e.org/dead?x=1&amp;y=2", "cached"),
+        ("queued", f"{place}/view?url=https://e.org/queued", "queued"),
+        ("copy", f"{place}/2026/https://e.org/ref", "cached"),
+    ]
+    assert marked.count('data-originalurl="https://e.org/a"') == 1
+    later.say(Front="")
+    assert later.body("Shown", parser) == ADDED.sub("", marked)
+
+
+def test_a_save_tells_its_links_by_a_job(later: Extended) -> None:
+    """Added, removed, by a template, by a deletion: nobody waits, and the job tells."""
+    later.writer.write("Template:Source", "[https://e.org/old s]")
+    page_id, rev = later.writer.write("Edited", "[https://e.org/1 a] {{Source}}")
+    assert later.bell.heard == []
+    later.run_jobs()
+    (page,) = later.bell.heard[0].json()["pages"]
+    assert (page["page_id"], page["rev"]) == (page_id, rev)
+    assert sorted(page["added"]) == ["https://e.org/1", "https://e.org/old"]
+    later.bell.heard.clear()
+    later.writer.write("Template:Source", "[https://e.org/new s]")
+    later.run_jobs()
+    (page,) = later.bell.heard[0].json()["pages"]
+    assert (page["added"], page["removed"]) == (["https://e.org/new"], ["https://e.org/old"])
+    later.bell.heard.clear()
+    later.writer.delete("Edited")
+    later.run_jobs()
+    (page,) = later.bell.heard[0].json()["pages"]
+    assert sorted(page["removed"]) == ["https://e.org/1", "https://e.org/new"]
+
+
+def test_the_list_is_in_the_readers_language_and_takes_levels(later: Extended) -> None:
+    """Whoever has the right sets a level with the form; others see a list."""
+    page = later.view("Special:WeboidLinks/Shown", "&uselang=de").html
+    assert "Archivierte Weblinks" in page
+    assert page.count("<tr><td>") == 5
+    assert "<select" not in page
+    admin = Visitor(later.wiki.base, ADMIN, PASSWORD)
+    fields = admin.form("Special:WeboidLinks/Shown", "https://e.org/a")
+    status, _ = admin.post("Special:WeboidLinks/Shown", {**fields, "level": "text", "reason": "x"})
+    assert status == 200
+    assert later.bell.heard[0].json()["level"] == "text"
+    later.set("$wgGroupPermissions['sysop']['weboid-level'] = false;")
+    status, page = admin.post("Special:WeboidLinks/Shown", {**fields, "level": "text"})
+    assert "<title>Permission error" in page
+    assert len(later.bell.heard) == 1
+
+
+def test_nothing_of_the_extension_is_deprecated(later: Extended) -> None:
+    """Of all that the tests above did MediaWiki complains not once; it does complain of what is."""
+    for query in ("", "&useparsoid=1", "&action=info", "&action=history"):
+        later.view("Shown", query)
+    later.age("weboid-answers", 7_200)
+    later.view("Shown")
+    later.view("Special:Version")
+    later.view("Special:WeboidLinks/Shown")
+    later.run_jobs()
+    assert _complaints(later.wiki.folder) == []
+    later.view("Shown", "&deprecated=1")
+    assert _complaints(later.wiki.folder) != []
+
+
+def test_the_oldest_php_can_read_every_file() -> None:
+    """MediaWiki 1.39 runs with PHP 7.4, and so must the extension."""
+    php = php_of(OLDEST)
+    for file in sorted(EXTENSION.rglob("*.php")):
+        done = subprocess.run(
+            [*php.command, "-d", "display_errors=1", "-l", str(file)],
+            env={**os.environ, **php.environment},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert (done.returncode, "eprecated" in done.stdout) == (0, False), done.stdout
+
+
+def _complaints(folder: Path) -> list[str]:
+    """What MediaWiki calls deprecated, and all else that names the extension's code."""
+    log = folder / "complaints.log"
+    lines = log.read_text().splitlines() if log.exists() else []
+    return [line for line in lines if OURS.search(line)]
