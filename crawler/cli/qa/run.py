@@ -191,10 +191,9 @@ def command(
         since=since_moment(since, now=_CLOCK.now()) if since else None,
         again=again,
     )
-    is_all = every or (bool(since) and not was_said)
     asked = Asked(
         urls,
-        0 if is_all else sample,
+        0 if every or (since and not was_said) else sample,
         wanted,
         chosen_levels,
         jobs,
@@ -321,7 +320,11 @@ class _Run:
             show.say(line)
         is_stopped = is_stopped or repaired.stopped
         show.ended(
-            tally, stopped=is_stopped, unrecorded=written.left, repaired=dict(repaired.ended)
+            tally,
+            stopped=is_stopped,
+            unrecorded=written.left,
+            missing=self.missing,
+            repaired=dict(repaired.ended),
         )
         if error is not None:
             raise error

@@ -95,6 +95,9 @@ class Show:
             return
         for line in _worst_lines([check for *_, check in sorted(self._worst, reverse=True)]):
             click.echo(line)
+        if not tally.done:
+            click.echo("Nothing was to be checked; --again checks also what was.")
+            return
         click.echo(f"{tally.done} checked: {_standing(tally)}.")
         if self._worst:
             click.echo("Next: weboid qa report")
