@@ -100,7 +100,7 @@ def _cell(value: object) -> str:
 
 def _show(rows: list[CheckedPage]) -> None:
     if not rows:
-        click.echo("No check is so.", err=True)
+        click.echo("No check of that sort; without any, `weboid qa` makes some.", err=True)
         return
     lines = [
         (

@@ -164,10 +164,9 @@ def command(
         since=begin_of(since, now=_CLOCK.now()) if since else None,
         again=again,
     )
-    is_all = every or (bool(since) and not was_said)
     asked = Asked(
         urls,
-        0 if is_all else sample,
+        0 if every or (since and not was_said) else sample,
         wanted,
         chosen_levels,
         jobs,
@@ -257,12 +256,8 @@ class _Run:
         return Exit.SOME_FAILED if self.missing else Exit.OK
 
     def _left_out(self) -> Iterator[str]:
-        """What becomes of URLs that were named and are not checked."""
-        for url in self.missing:
-            yield f"{url}: there is no capture with a copy."
-        for each in self.known:
-            level = "" if each.check.level == DEFAULT_LEVEL else f" ({each.check.level})"
-            yield f"{each.check.url}{level}: checked already, {each.verdict}; --again checks it again."
+        """What becomes of what was named, or is known of, and is not checked."""
+        return left_out(self.missing, self.forbidden, self.known, self.unlisted)
 
     def total(self) -> int:
         """How many pages will be checked at most; 0: that is not known yet."""
@@ -294,8 +289,7 @@ class _Run:
             if repaired.ended and error is None:
                 written = await self._write(show)
                 error = written.error
-        out = left_out(self.missing, self.forbidden, self.known, self.unlisted)
-        for line in (*out, *repaired.lines):
+        for line in (*self._left_out(), *repaired.lines):
             show.say(line)
         if not (tally.done or self._asked.urls or is_stopped or repaired.lines):
             show.say(NOTHING[self._asked.wanted.again])
@@ -304,6 +298,7 @@ class _Run:
             tally,
             stopped=is_stopped,
             unrecorded=written.left,
+            missing=self.missing,
             repaired=dict(repaired.ended),
             without_manifest=[[each.url, each.page_id] for each in self.unlisted],
         )

@@ -22,6 +22,7 @@ from crawler.quality.checking import Checked
 from crawler.quality.running import Tally
 from crawler.quality.sampling import Chosen
 from links.books.quality import CheckedPage
+from playback.decisions.levels import DEFAULT_LEVEL
 
 _WORST = 10
 _MOST_NAMED = 10  # visits without a manifest
@@ -103,6 +104,9 @@ class Show:
             return
         for line in _worst_lines([check for *_, check in sorted(self._worst, reverse=True)]):
             click.echo(line)
+        if not tally.done:
+            click.echo("Nothing was to be checked; --again checks also what was.")
+            return
         click.echo(f"{tally.done} checked: {_standing(tally)}.")
         if self._worst:
             click.echo("Next: weboid qa report")
@@ -180,7 +184,8 @@ def left_out(
     for url in forbidden:
         yield f"{url}: no level rule shows it in full; `weboid level set` makes one."
     for each in known:
-        yield f"{each.check.url}: checked already, {each.verdict}; --again checks it again."
+        level = "" if each.check.level == DEFAULT_LEVEL else f" ({each.check.level})"
+        yield f"{each.check.url}{level}: checked already, {each.verdict}; --again checks it again."
     for visit in unlisted[:_MOST_NAMED]:
         yield (
             f"{visit.url}: its records are here and its manifest is not, so no reader is offered it;"
