@@ -25,7 +25,7 @@ from render.compare.texts import TextComparison, compare_texts
 from tests.heldout.kinds import Label
 from tests.heldout.pairs import HeldOut, read_held_out, sites
 
-_IN_A_HURRY = 4  # every so many-th design is compared
+_IN_A_HURRY = 8  # every so many-th design is compared
 
 
 @dataclass(frozen=True, slots=True)
