@@ -21,7 +21,10 @@ HOST_LIMIT = 300  # elements that are asked whether they hold a closed shadow ro
 _ROUNDS = 5  # so deep may such roots be nested
 _HOSTS = "() => globalThis.weboidHosts"
 _NOTE = """(...pairs) => {
-  for (let at = 0; at < pairs.length; at += 2) globalThis.weboidClosed.set(pairs[at], pairs[at + 1]);
+  for (let at = 0; at < pairs.length; at += 2) {
+    const known = pairs[at].localName === "use" ? "weboidCopies" : "weboidClosed";
+    globalThis[known].set(pairs[at], pairs[at + 1]);
+  }
 }"""
 
 
@@ -97,8 +100,9 @@ class Document:
     async def _closed_root(self, host: str) -> str:
         """A reference to the closed shadow root of the element that is referred to; empty: it has none."""
         told = await self._page.send("DOM.describeNode", {"objectId": host}, self._session)
+        wanted = "user-agent" if told["node"].get("localName") == "use" else "closed"
         for root in told["node"].get("shadowRoots", ()):
-            if root.get("shadowRootType") == "closed":
+            if root.get("shadowRootType") == wanted:
                 place = {"backendNodeId": root["backendNodeId"]}
                 place["executionContextId"] = await self._context()
                 found = await self._page.send("DOM.resolveNode", place, self._session)

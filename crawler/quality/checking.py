@@ -45,7 +45,7 @@ from render.compare.resources import (
 )
 from render.compare.texts import TextComparison, compare_texts
 
-COMPARISON_VERSION = 1
+COMPARISON_VERSION = 2
 _LONGEST_REASON = 200
 LOOKS = 2  # a browser that died or hung costs one
 # What a copy is pictured beside; at the other levels it is not meant to look alike.
@@ -262,8 +262,12 @@ class Checker:
         if kept.lost:
             faults = (*faults, Fault.DAMAGED)
             reason = f"{reason} {told(kept.lost)}".strip()
-            if verdict is not Verdict.BROKEN:
-                verdict = weighed(kept.lost, kept.manifest, self._playback.level)
+            by_loss = weighed(kept.lost, kept.manifest, self._playback.level)
+            verdict = (
+                by_loss
+                if by_loss is not Verdict.GOOD and verdict is not Verdict.BROKEN
+                else verdict
+            )
         check = replace(
             self._blank(page),
             verdict=verdict,

@@ -2,19 +2,17 @@
 
 from collections.abc import Sequence
 
-from core.pages import PageInfo
+from core.pages import PageInfo, PageResource
 from core.quality import LostPart, Verdict
 from core.records import ArtifactKind, parse_artifact_uri
-from render.compare.resources import KINDS
-
-_TINY_BYTES = 600  # a tracking pixel or a bullet, its head included
+from render.compare.resources import KINDS, TINY_BYTES
 
 
 def weighed(lost: Sequence[LostPart], page: PageInfo | None, level: str) -> Verdict:
     """What to think of the copy, by these losses alone: BROKEN when it is made of one of them.
 
-    A part that the level does not show, a pixel that nobody sees, and evidence such as a picture or
-    the text are reasons for doubt.
+    A part that the level does not show, and evidence such as a picture or the text, are reasons for
+    doubt. Pixels that nobody sees are none, however many.
 
     Args:
         lost: what is not held; at least one.
@@ -22,15 +20,12 @@ def weighed(lost: Sequence[LostPart], page: PageInfo | None, level: str) -> Verd
         level: of the copy.
     """
     shown = {"Document", *KINDS.get(level, ())}
-    needed = {
-        each.url
-        for each in (page.resources if page is not None else ())
-        if each.resource_type in shown
-        and (each.resource_type != "Image" or (each.wire_bytes or _TINY_BYTES + 1) > _TINY_BYTES)
-    }
+    parts = page.resources if page is not None else ()
+    tiny = {each.url for each in parts if _is_tiny(each)}
+    needed = {each.url for each in parts if each.resource_type in shown} - tiny
     if any(each.url in needed or _is_copy(each.url) for each in lost):
         return Verdict.BROKEN
-    return Verdict.DOUBTFUL
+    return Verdict.GOOD if all(each.url in tiny for each in lost) else Verdict.DOUBTFUL
 
 
 def told(lost: Sequence[LostPart]) -> str:
@@ -38,6 +33,10 @@ def told(lost: Sequence[LostPart]) -> str:
     first = lost[0]
     more = f", and {len(lost) - 1} more" if len(lost) > 1 else ""
     return f"The archive does not hold what was captured: {first.url} ({first.reason}){more}."
+
+
+def _is_tiny(part: PageResource) -> bool:
+    return part.resource_type == "Image" and 0 < (part.wire_bytes or 0) <= TINY_BYTES
 
 
 def _is_copy(url: str) -> bool:

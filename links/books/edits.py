@@ -77,9 +77,10 @@ MOVES: Final[Mapping[EditState, frozenset[EditState]]] = {
     _S.INTENDED: frozenset({_S.MADE, _S.NOTHING, _S.FAILED, _S.ABANDONED}),
     _S.MADE: frozenset({_S.KEPT, _S.REVERTED, _S.ACCEPTED, _S.SWEPT, _S.GONE}),
     _S.KEPT: frozenset({_S.REVERTED, _S.ACCEPTED, _S.SWEPT, _S.GONE}),
-    _S.REVERTED: frozenset({_S.MADE, _S.ACCEPTED, _S.DECLINED}),
-    _S.ACCEPTED: frozenset({_S.DECLINED}),
-    _S.DECLINED: frozenset({_S.ACCEPTED}),
+    # Of what was taken back in part the rest may be taken back later.
+    _S.REVERTED: frozenset({_S.MADE, _S.ACCEPTED, _S.DECLINED, _S.REVERTED}),
+    _S.ACCEPTED: frozenset({_S.DECLINED, _S.REVERTED}),
+    _S.DECLINED: frozenset({_S.ACCEPTED, _S.REVERTED}),
     _S.SWEPT: frozenset({_S.MADE}),
     _S.GONE: frozenset({_S.MADE}),
     _S.NOTHING: frozenset(),
@@ -88,6 +89,11 @@ MOVES: Final[Mapping[EditState, frozenset[EditState]]] = {
 }
 STANDING: Final = (_S.MADE, _S.KEPT)  # made, and as far as is known still there
 HOLDING: Final = (_S.REVERTED, _S.ACCEPTED)  # what was undone is not repeated
+PARTLY: Final = (
+    _S.REVERTED,
+    _S.ACCEPTED,
+    _S.DECLINED,
+)  # what was not undone stands, as far as is known
 
 
 @dataclass(frozen=True, slots=True)

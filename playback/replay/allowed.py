@@ -106,7 +106,7 @@ _HTML_ATTRIBUTES: Attributes = {
     "meter": _words("value min max low high optimum"),
     "ol": _words("start type reversed"),
     "optgroup": _words("label"),
-    "option": _words("selected label"),
+    "option": _words("selected label value"),
     "progress": _words("value max"),
     "select": _words("size multiple name"),
     "table": _words("border cellpadding cellspacing rules frame summary"),

@@ -28,7 +28,8 @@ _JUDGED = frozenset({"style", "href", "src", "background"})
 _MOST_READINGS = 6
 # What a box was scrolled to when the page was captured, as our DOM artifact marks it.
 _BEGINNING = "data-weboid-beginning"
-_BARE_MARKS = frozenset({WAS_DISABLED, _BEGINNING})
+_MODAL, _POPOVER = "data-weboid-modal", "data-weboid-popover"
+_BARE_MARKS = frozenset({WAS_DISABLED, _BEGINNING, _MODAL})
 # Custom elements (HTML, 4.13.3) are inert without scripts, and style sheets select them by name. The
 # first of the group are names of SVG and MathML.
 _CUSTOM = re.compile(
@@ -60,6 +61,10 @@ _NO_IMAGES = (
 _BASE_STYLE = (
     "@layer weboid{:disabled{color:fieldtext;opacity:1}button:disabled{color:buttontext}"
     "input:disabled,textarea:disabled{background-color:field}img{overflow:clip}"
+    # What browsers say of dialogs and popovers (HTML, 15.3.3 and 15.5.18), but for what is fixed.
+    f"[{_POPOVER}],dialog[{_MODAL}]{{position:absolute;inset:0;width:fit-content;height:fit-content;"
+    "margin:auto;overflow:auto;z-index:2147483647}"
+    f"[{_POPOVER}]{{padding:.25em;border:solid;color:canvastext;background:canvas}}"
     f":root:has([{_BEGINNING}]),[{_BEGINNING}]{{scroll-initial-target:nearest}}}}"
 )
 
@@ -153,6 +158,8 @@ class _Kept:
             return value if value.isdecimal() else None
         if name in _BARE_MARKS:
             return ""
+        if name == _POPOVER:
+            return value if value in {"open", "closed"} else None
         return None if name.startswith("data-weboid-") else value
 
     def _judge(self, name: str, value: str) -> str | None:

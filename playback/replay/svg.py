@@ -101,9 +101,8 @@ def draw(root: ElementTree.Element, drawing: Drawing) -> bytes:
     if _weight(root) > _MOST_SHAPES:
         raise PermanentError("A drawing of more shapes than can be drawn.")
     width, height = drawing.size or natural_size(root)
-    if "viewBox" not in root.attrib:
-        own = natural_size(root)
-        root.set("viewBox", f"0 0 {own[0]:g} {own[1]:g}")
+    if "viewBox" not in root.attrib:  # then its box cuts it, and does not scale it (SVG 2, 8.2)
+        root.set("viewBox", f"0 0 {width:g} {height:g}")
     scale = _fitting(width, height, drawing.scale)
     root.set("width", f"{max(1.0, width * scale):.3f}")
     root.set("height", f"{max(1.0, height * scale):.3f}")

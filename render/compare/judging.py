@@ -163,6 +163,10 @@ def _findings(
         said = "A part does" if count == 1 else f"{count} parts do"
         words = f"{said} not come: {resources.lost[0].url[:120]}."
         yield _Finding(Fault.RESOURCES, _weight(1 - resources.score, 1 - bounds.parts), words)
+        if resources.main:
+            # However much else there is: where it does not show in the picture a person should look.
+            words = f"A part that the page needs does not come: {resources.main[:120]}."
+            yield _Finding(Fault.RESOURCES, _DOUBTED, words)
 
 
 def _of_picture(picture: Pictured, bounds: Bounds) -> Iterator[_Finding]:

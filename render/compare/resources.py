@@ -8,7 +8,7 @@ of the sort: then it is the names of the parts that are gone.
 What the page got no answer for at capture is no loss, whatever playback says to it.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
@@ -31,9 +31,12 @@ KINDS: Mapping[str, frozenset[str]] = MappingProxyType(
 _KEPT = frozenset({"response", "revisit"})
 _WEIGHTS = {"Document": 8.0, "Stylesheet": 4.0, "Script": 2.0, "Media": 2.0, "Image": 1.0}
 _OF_OTHERS = 0.5
-# A tracking pixel or a bullet: a picture that came with its head in so few bytes.
-_TINY_BYTES = 600
+# A tracking pixel or a bullet: a picture that came with its head in so few bytes. However many there
+# are, together they weigh no more than one that is large.
+TINY_BYTES = 1_000
 _OF_TINY = 0.05
+_MOST_OF_TINY = 1.0
+_LEAST_SHEET_BYTES = 500  # with its head: a shorter one says nothing
 _LARGE_BYTES = 10_000  # a picture of so many weighs as much as any
 _OF_SMALL = 0.25
 _OF_UNASKED = 0.5  # that these are missed is a guess
@@ -100,6 +103,8 @@ class ResourceComparison:
         lost: the others, the heaviest first. Reasons: ``status: 404``, ``failed: net::ERR_FAILED``,
             ``unanswered``, ``unasked``.
         lost_sheets: how many of these are style sheets.
+        main: the heaviest of those that are lost for certain and that a page is not itself without: a style
+            sheet, a large picture, the largest by far; empty: none.
     """
 
     score: float
@@ -107,6 +112,7 @@ class ResourceComparison:
     shown: int
     lost: tuple[LostPart, ...]
     lost_sheets: int = 0
+    main: str = ""
 
 
 def compare_resources(
@@ -122,10 +128,13 @@ def compare_resources(
     had, asked = _by_url(seen), _by_url(shown)
     needed = {key: _weight(part) for key, part in had.items() if part.came and key in asked}
     reasons = {key: reason for key in needed if (reason := _reason(asked[key]))}
+    certain = frozenset(reasons)
     for key, part in _unasked(had, asked, KINDS.get(level, frozenset())):
         needed[key] = _OF_UNASKED * _weight(part)
         reasons[key] = "unasked"
+    _hold_down(needed, [key for key in needed if _is_tiny(had[key])])
     lost = sorted(reasons, key=lambda key: -needed[key])
+    mains = _mains([part for part in had.values() if part.came])
     weight = sum(needed.values())
     gone = sum(needed[key] for key in lost)
     return ResourceComparison(
@@ -134,7 +143,34 @@ def compare_resources(
         shown=len(needed) - len(lost),
         lost=tuple(LostPart(had[key].url, reasons[key]) for key in lost),
         lost_sheets=sum(had[key].kind == "Stylesheet" for key in lost),
+        main=next((had[key].url for key in lost if key in certain and had[key] in mains), ""),
     )
+
+
+def _mains(parts: Sequence[Part]) -> frozenset[Part]:
+    """The parts that a page is not itself without."""
+    whole = sum(part.size or 0 for part in parts if part.kind == "Image")
+
+    def is_main(part: Part) -> bool:
+        size = part.size or 0
+        if part.kind == "Stylesheet":
+            return not size or size >= _LEAST_SHEET_BYTES
+        is_largest = size > TINY_BYTES and size > whole / 2
+        return part.kind == "Image" and (size >= _LARGE_BYTES or is_largest)
+
+    return frozenset(part for part in parts if is_main(part))
+
+
+def _hold_down(weights: dict[str, float], keys: Sequence[str]) -> None:
+    """Let these weigh together no more than is right for what is tiny."""
+    whole = sum(weights[key] for key in keys)
+    if whole > _MOST_OF_TINY:
+        for key in keys:
+            weights[key] *= _MOST_OF_TINY / whole
+
+
+def _is_tiny(part: Part) -> bool:
+    return part.kind == "Image" and bool(part.size) and (part.size or 0) <= TINY_BYTES
 
 
 def _by_url(parts: Iterable[Part]) -> dict[str, Part]:
@@ -158,7 +194,7 @@ def _weight(part: Part) -> float:
     weight = _WEIGHTS.get(part.kind, _OF_OTHERS)
     if part.kind != "Image" or not part.size:
         return weight
-    if part.size <= _TINY_BYTES:
+    if _is_tiny(part):
         return _OF_TINY
     return min(weight, _OF_SMALL + (1 - _OF_SMALL) * part.size / _LARGE_BYTES)
 

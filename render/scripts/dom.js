@@ -180,7 +180,7 @@
   const ATTRIBUTE_NAME = /^[^\s"'<>/=\u0000]+$/;
   const attribute = (name, value) => ` ${name}="${escapeValue(value)}"`;
   const NO_STATE = new Map();
-  const STATEFUL = new Set(["img", "video", "input", "option"]);
+  const STATEFUL = new Set(["img", "video", "input", "option", "dialog"]);
   const attributesText = (node, name, host) => {
     const plain = !Element.prototype.hasAttributes.call(node);
     const state = plain && !STATEFUL.has(name) ? NO_STATE : stateOf(node, name);
@@ -241,6 +241,9 @@
       state.set("popover", null);
       state.set("data-weboid-popover", open ? "open" : "closed");
       if (!open) state.set("hidden", "");
+    }
+    if (name === "dialog" && attempt(() => Element.prototype.matches.call(node, ":modal"), false)) {
+      state.set("data-weboid-modal", "");
     }
     attempt(() => {
       if (name === "input") {
@@ -418,6 +421,29 @@
       const said = [...LOOK, ...placed].filter((key) => !/[;:"]/.test(value(key)));
       return attribute("data-weboid-look", said.map((key) => `${key}:${value(key)}`).join(";"));
     }, "");
+  const copies = Object.hasOwn(globalThis, "weboidCopies") ? globalThis.weboidCopies : new WeakMap(); // hosts.js
+  const shapes = new Map(); // by address, what a drawing takes from another file
+  const writeUse = (node, depth, scope) => {
+    const get = (element, name) => Element.prototype.getAttribute.call(element, name) ?? "";
+    const address = get(node, "href") || get(node, "xlink:href");
+    if (copies.has(node)) shapes.set(address, firstOf(copies.get(node)));
+    const shape = shapes.get(address);
+    if (!shape || typeOf(shape) !== 1) return false;
+    const place = ["x", "y"].map((key) => parseFloat(get(node, key)) || 0);
+    put(`<g${attributesText(node, "use", null)}><g transform="translate(${place.join(" ")})">`);
+    const name = nameOf(shape);
+    if (name === "symbol" || name === "svg") {
+      // What it is drawn as (SVG 2, 5.5.1): a drawing of its own, as large as it is asked for.
+      put("<svg");
+      for (const key of ["viewBox", "preserveAspectRatio"]) if (get(shape, key)) put(attribute(key, get(shape, key)));
+      for (const key of ["width", "height"]) put(attribute(key, get(node, key) || get(shape, key) || "100%"));
+      put(">");
+      children(shape, depth + 1, scope, false);
+      put("</svg>");
+    } else write(shape, depth + 1, scope, false);
+    put("</g></g>");
+    return true;
+  };
   const writeElement = (node, depth, scope) => {
     const html = namespaceOf(node) === HTML;
     const name = nameOf(node);
@@ -427,6 +453,7 @@
       return;
     }
     if (!html) {
+      if (name === "use" && attempt(() => writeUse(node, depth, scope), false)) return;
       const look = name === "svg" ? lookOf(node) : "";
       put(`<${name}${attributesText(node, name, null)}${look}>`);
       children(node, depth + 1, scope, false);

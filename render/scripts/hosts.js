@@ -2,6 +2,8 @@
 //
 // Roots that scripts close stand open (guard.js). What markup closes no script can see: its host looks
 // like an element of a name that markup does not know, or like one with nothing in it that has a size.
+// So it is with the shape that a drawing takes from another file: it stands in a root of the browser's own
+// below `use`, one of each address is asked about, and what was found is in `weboidCopies`.
 // They wait in `weboidHosts`, each asked about once; roots that were found are in `weboidClosed`.
 (limit) => {
   "use strict";
@@ -24,12 +26,18 @@
   const own = (name, make) => (Object.hasOwn(globalThis, name) ? globalThis[name] : (globalThis[name] = make()));
   const closed = own("weboidClosed", () => new WeakMap());
   const asked = own("weboidAsked", () => new WeakSet());
+  own("weboidCopies", () => new WeakMap());
+  const addresses = own("weboidAddresses", () => new Set());
   const found = [];
   const mayHost = (node, name) => {
     if (name.includes("-")) return true;
     if (!HOSTS.has(name) || firstOf(node)) return false;
     const box = Element.prototype.getBoundingClientRect.call(node);
     return box.width > 0 && box.height > 0;
+  };
+  const addressOf = (node) => {
+    const get = Element.prototype.getAttribute;
+    return get.call(node, "href") ?? get.call(node, "xlink:href") ?? "";
   };
   const walk = (root, type, depth) => {
     for (const node of type.prototype.querySelectorAll.call(root, "*")) {
@@ -40,6 +48,12 @@
       else if (Object.hasOwn(FRAMES, name)) {
         const inner = FRAMES[name](node);
         if (inner) walk(inner, Document, depth + 10);
+      } else if (name === "use") {
+        const address = addressOf(node);
+        if (asked.has(node) || addresses.has(address) || /^\s*(#|$)/.test(address)) continue;
+        addresses.add(address);
+        asked.add(node);
+        found.push(node);
       } else if (!asked.has(node) && namespaceOf(node) === HTML && mayHost(node, name)) {
         asked.add(node);
         found.push(node);

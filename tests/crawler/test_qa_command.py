@@ -109,9 +109,11 @@ def test_copies_are_looked_at_in_full_where_rules_show_them_so(made: CollectionB
         target = Target(Scope.DOMAIN, what="full.example")
         LevelBook(decisions).decide([target], Level.FULL, actor=Actor("me"), now=NOW)
 
+    _, planned = run(made, "--dry-run")
     _, lines = run(made, "--no-record", "--no-repair")
 
     looked = {(each["url"], each["level"]) for each in lines if each["event"] == "check"}
+    assert looked == {(each["url"], each["level"]) for each in planned}
     assert looked == {
         ("https://full.example/", "images"),
         ("https://full.example/", "full"),

@@ -110,12 +110,13 @@ class Studio:
                 if not await opened.run("mutate", _MUTATE, sight.kind, sight.number, dict(said)):
                     return None
                 await settle(opened, limits, Rest(), clock=_CLOCK)
-                return await _picture(opened, settings, whole=sight.whole)
+                return await pictured(opened, settings, whole=sight.whole)
             finally:
                 opened.end("pictured")
 
 
-async def _picture(opened: Page, settings: VisitSettings, *, whole: bool) -> tuple[bytes, str]:
+async def pictured(opened: Page, settings: VisitSettings, *, whole: bool) -> tuple[bytes, str]:
+    """A page's picture, packed to be stored, and its text."""
     text = await read_text(Documents(opened))
     height = (await opened.call("measure"))["height"]
     if not whole or height <= settings.viewport_height:
@@ -141,9 +142,16 @@ def packed(data: bytes) -> bytes:
 
 
 def _png(image: Image.Image) -> bytes:
-    """As PNG without filters (type 0 in each row) and uncompressed: equal rows are equal bytes."""
-    rows = np.asarray(image).reshape(image.height, -1)
-    lines = np.concatenate([np.zeros((image.height, 1), np.uint8), rows], axis=1)
+    """As an uncompressed PNG whose rows are filtered by themselves alone: equal rows are equal bytes.
+
+    Photographs are differences from the pixel at the left (filter 1), which pack better.
+    """
+    pixels = np.asarray(image)
+    sort = 0 if image.mode == "P" else 1
+    if sort == 1:
+        pixels = np.diff(pixels, axis=1, prepend=np.zeros_like(pixels[:, :1]))
+    rows = pixels.reshape(image.height, -1)
+    lines = np.concatenate([np.full((image.height, 1), sort, np.uint8), rows], axis=1)
     kind = 3 if image.mode == "P" else 2
     chunks = [(b"IHDR", struct.pack(">IIBBBBB", *image.size, 8, kind, 0, 0, 0))]
     if image.mode == "P":
@@ -198,8 +206,8 @@ def _sights(
 
 
 @asynccontextmanager
-async def studio(web: TestWeb | None) -> AsyncIterator[Studio]:
-    """A studio that reaches this machine, and the test web when it is given."""
+async def launched(web: TestWeb | None) -> AsyncIterator[Browser]:
+    """A browser that reaches this machine, and the test web when it is given."""
     hosts_known, spki = (web.resolve, web.spki) if web is not None else ({}, None)
     executable = find_browser()
     async with await Browser.launch(
@@ -209,6 +217,13 @@ async def studio(web: TestWeb | None) -> AsyncIterator[Studio]:
         hosts=hosts_known,
         clock=_CLOCK,
     ) as browser:
+        yield browser
+
+
+@asynccontextmanager
+async def studio(web: TestWeb | None) -> AsyncIterator[Studio]:
+    """A studio with a browser of its own."""
+    async with launched(web) as browser:
         yield Studio(browser)
 
 
@@ -287,9 +302,9 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def served() -> Iterator[str]:
-    """The made sites on loopback; their origin."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
+def served(handler: type[BaseHTTPRequestHandler] | None = None) -> Iterator[str]:
+    """The made sites on loopback, or what another handler answers; their origin."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler or _Handler)
     running = threading.Thread(target=server.serve_forever, daemon=True)
     running.start()
     try:

@@ -15,16 +15,7 @@ from tests.labelled.kinds import RULES, Kind
 
 FOLDER = Path(__file__).parent / "stored"
 _TABLE = "pairs.json"
-# A window as wide as all pictures of a site.
-_PACKING = [
-    {
-        "id": lzma.FILTER_LZMA2,
-        "preset": 9 | lzma.PRESET_EXTREME,
-        "dict_size": 1 << 27,
-        "lc": 4,
-        "pb": 0,
-    }
-]
+_HARDEST = 9 | lzma.PRESET_EXTREME
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,9 +59,7 @@ def sites(folder: Path = FOLDER) -> list[str]:
 def read_pairs(names: Iterable[str] | None = None, folder: Path = FOLDER) -> Iterator[Pair]:
     """The pairs of the sites, of all by default; a site is unpacked when its first is asked for."""
     for name in sites(folder) if names is None else names:
-        with tarfile.open(folder / f"{name}.tar.xz") as packed:
-            members = {each.name: packed.extractfile(each) for each in packed}
-            data = {each: file.read() for each, file in members.items() if file is not None}
+        data = read_files(folder / f"{name}.tar.xz")
         for row in json.loads(data[_TABLE]):
             yield Pair(
                 name,
@@ -106,9 +95,23 @@ def write_pairs(name: str, pairs: Iterable[Pair], folder: Path = FOLDER) -> int:
         for pair in pairs
     ]
     files = {_TABLE: json.dumps(table, indent=1).encode(), **files}
-    packed = lzma.compress(_tar(files), filters=_PACKING)
-    folder.mkdir(exist_ok=True)
-    (folder / f"{name}.tar.xz").write_bytes(packed)
+    return write_files(folder / f"{name}.tar.xz", files)
+
+
+def read_files(path: Path) -> dict[str, bytes]:
+    """What was packed together there, by name."""
+    with tarfile.open(path) as packed:
+        members = {each.name: packed.extractfile(each) for each in packed}
+        return {each: file.read() for each, file in members.items() if file is not None}
+
+
+def write_files(path: Path, files: Mapping[str, bytes], effort: int = _HARDEST) -> int:
+    """Pack files together; how many bytes that took. `effort` is a preset of LZMA."""
+    # A window as wide as all pictures of a site.
+    packing = {"id": lzma.FILTER_LZMA2, "preset": effort, "dict_size": 1 << 27, "lc": 4, "pb": 0}
+    packed = lzma.compress(_tar(files), filters=[packing])
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(packed)
     return len(packed)
 
 

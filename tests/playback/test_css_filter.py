@@ -37,6 +37,8 @@ IMAGE = "/c/20260301120000im_/"
          "p{-webkit-line-clamp:2;-webkit-box-orient:vertical;}"),
         ("p{position-area:top;scroll-snap-type:x;backdrop-filter:blur(2px);shape-outside:circle()}",
          "p{position-area:top;scroll-snap-type:x;backdrop-filter:blur(2px);shape-outside:circle();}"),
+        ("[popover] a,.x:popover-open,b:not(:MODAL),.a\\:modal{gap:0}",
+         '[data-weboid-popover] a,.x[data-weboid-popover="open"],b:not([data-weboid-modal]),.a\\:modal{gap:0;}'),
         ("p{columns:2;font:italic 1em/1.5 Georgia,serif}",
          "p{columns:2;font:italic 1em/1.5 Georgia,serif;}"),
     ],

@@ -467,6 +467,8 @@ def test_rules_of_a_shadow_tree_find_their_host(in_replay: Call) -> None:
     scrolled = '<p data-weboid-beginning="url(//x)">c</p>'
 
     assert in_replay("body", [markup]) == '<p data-weboid-host="3">a</p><p>b</p>'
+    popover = '<p data-weboid-popover="open">d</p><p data-weboid-popover="x">e</p>'
+    assert in_replay("body", [popover]) == '<p data-weboid-popover="open">d</p><p>e</p>'
     assert in_replay("body", [scrolled]) == '<p data-weboid-beginning="">c</p>'
 
 

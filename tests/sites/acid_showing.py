@@ -172,12 +172,20 @@ SHOWING: tuple[Cell, ...] = (
         f"<svg {at(3)}><image href=inner.png width=100 height=100 /></svg>"
         f"<div {at(4, 'background-image:url(back.svg);')}></div>"
         f"<svg {at(5)} viewBox='0 0 10 10'><style>.f{{fill:#008000}}</style>"
-        "<g transform='scale(2)'><path class=f d='M0 0H5V5H0z'/></g></svg>",
-        count=6,
-        files={"sprite.svg": response(body=_SPRITE, content_type="image/svg+xml")},
-        must="image.svg sprite.svg inner.png back.svg",
-        dark=(2, 3),
-        short="nothing that a drawing takes from another file",
+        "<g transform='scale(2)'><path class=f d='M0 0H5V5H0z'/></g></svg>"
+        f"<svg {at(6)} viewBox='0 0 20 20'><g fill=#008000><use x=5 y=5 href=shapes.svg#p /></g></svg>"
+        f"<svg {at(7)}><use href=sprite.svg#s width=100 height=100 /></svg>",
+        count=8,
+        files={
+            "sprite.svg": response(body=_SPRITE, content_type="image/svg+xml"),
+            "shapes.svg": response(
+                body="<svg xmlns='http://www.w3.org/2000/svg'><path id='p' d='M-5-5h20v20h-20z'/></svg>",
+                content_type="image/svg+xml",
+            ),
+        },
+        must="image.svg sprite.svg shapes.svg inner.png back.svg",
+        dark=(3,),
+        short="no picture in a drawing, which stands in another file",
     ),
     cell(
         "mathml",

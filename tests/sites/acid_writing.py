@@ -14,7 +14,31 @@ _SLIDES = "<div style='display:flex;width:300px'>" + "".join(
     for colour in ("red", "#008000", "red")
 )
 
+_STATES = """<style>
+#m0:popover-open,#m1:modal,[popover]#m2{background:#008000}
+i{display:block;width:100px;height:100px;background:#ddd}
+.mark :is(input,textarea,select){position:absolute;opacity:0}
+input:checked+i,textarea:not(:placeholder-shown)+i,select:has([value=b]:checked)+i,
+details[open] i{background:#008000}
+</style>"""
+
 WRITING: tuple[Cell, ...] = (
+    cell(
+        "states",
+        f"<div id=m0 popover=manual {at(0)}></div><dialog id=m1 {at(1)}></dialog>"
+        f"<div id=m2 popover=manual {at(2)}></div>"
+        f"<div {at(3)}><input type=checkbox id=c3><i></i></div>"
+        f"<div {at(4)}><textarea id=c4 placeholder=x></textarea><i></i></div>"
+        f"<div {at(5)}><select id=c5><option value=a>a<option value=b>b</select><i></i></div>"
+        f"<details id=c6 {at(6)}><summary style='display:none'>s</summary><i></i></details>",
+        head=_STATES,
+        script=(
+            "const get = (id) => document.getElementById(id); get('c3').checked = true;"
+            "get('c4').value = 'typed'; get('c5').value = 'b'; get('c6').open = true;"
+            "mark(0).showPopover(); mark(1).showModal(); mark(2).showPopover();"
+        ),
+        count=7,
+    ),
     cell(
         "scrolled",
         f"<div id=m0 {at(0, 'overflow:auto;scrollbar-width:none;')}>{_ROWS}</div>"

@@ -19,6 +19,7 @@ from typing import Final
 
 from core.errors import InputError
 from links.books.edits import (
+    PARTLY,
     STANDING,
     Edit,
     EditKind,
@@ -261,11 +262,13 @@ class Bot:
         links = {known.url_id for known in task.known.values()}
         undone = 0
         for edit in done:
-            if edit.kind is not EditKind.PAGE or edit.state not in STANDING or edit.rev is None:
+            is_made = edit.kind is EditKind.PAGE and edit.state in (*STANDING, *PARTLY)
+            if not is_made or edit.rev in (None, head.rev_id):
                 continue
-            if head.rev_id != edit.rev and links & {change.url_id for change in edit.changes}:
+            if links & {change.url_id for change in edit.changes if not change.is_undone}:
                 watching = self._watch(bench.settings, bench.guard.me.name)
-                undone += (await look(watching, edit, head)).state in _UNDONE
+                found = await look(watching, edit, head)
+                undone += found.state in _UNDONE and found.changes != edit.changes
         if not undone:
             return task
         tally.undone += undone

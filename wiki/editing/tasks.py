@@ -6,6 +6,7 @@ from typing import Final
 
 from links.archives.copies import kept_of
 from links.books.edits import (
+    PARTLY,
     STANDING,
     Edit,
     EditKind,
@@ -92,7 +93,7 @@ def marked_by_us(done: Sequence[Edit]) -> frozenset[int]:
     """Links of a page of which our last standing edit said that they are dead."""
     found: set[int] = set()
     for edit in done:
-        if edit.kind is not EditKind.PAGE or edit.state not in (*STANDING, EditState.REVERTED):
+        if edit.kind is not EditKind.PAGE or edit.state not in (*STANDING, *PARTLY):
             continue
         for change in edit.changes:
             if change.is_undone or change.kind not in set(RepairKind):

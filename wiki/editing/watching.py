@@ -14,6 +14,7 @@ from typing import Final
 
 from core.errors import InputError
 from links.books.edits import (
+    PARTLY,
     STANDING,
     Edit,
     EditKind,
@@ -44,7 +45,8 @@ AT_ONCE: Final = 500  # edits in one look
 _DAY_S: Final = 86_400
 # Whoever is known to the wiki speaks as often as our edits are undone.
 _LIMITS: Final[Limits] = {Act.REPORT: Limit(0, None)}
-_WATCHED: Final = (*STANDING, EditState.REVERTED, EditState.SWEPT, EditState.GONE)
+_WATCHED: Final = (*STANDING, *PARTLY, EditState.SWEPT, EditState.GONE)
+_REVIEWED: Final = (EditState.ACCEPTED, EditState.DECLINED)
 
 log = logging.getLogger(__name__)
 
@@ -97,7 +99,7 @@ async def watch(
         now = await heads(watching.api, [edit.page_id for edit in due])
         for edit in due:
             found = await look(watching, edit, now.get(edit.page_id))
-            if found.state is not edit.state:
+            if (found.state, found.changes) != (edit.state, edit.changes):
                 changed.append(found)
                 told(found)
     return [*changed, *_end_watch(watching, since)]
@@ -139,9 +141,12 @@ async def look(watching: Watch, edit: Edit, head: Head | None) -> Edit:
         # Whoever undid it has taken that back, or the page was restored.
         return (
             _seen(watching, edit)
-            if edit.state in STANDING
+            if edit.state in (*STANDING, *_REVIEWED)
             else _to(watching, edit, EditState.MADE, undone=frozenset(), note="")
         )
+    known = frozenset(place for place, change in enumerate(edit.changes) if change.is_undone)
+    if edit.state in PARTLY and undone - known:
+        return _undo_more(watching, edit, await _judged(watching, edit, undone - known), known)
     if edit.state not in STANDING:
         return _seen(watching, edit)
     return _undo(watching, edit, await _judged(watching, edit, undone))
@@ -164,7 +169,22 @@ def _undo(watching: Watch, edit: Edit, judged: Judged) -> Edit:
         state = EditState.REVERTED
     found = _to(watching, edit, state, undone=judged.undone, **facts)
     if state is EditState.REVERTED:
-        _report(watching, found)
+        _report(watching, found, judged.undone)
+    return found
+
+
+def _undo_more(watching: Watch, edit: Edit, judged: Judged, known: frozenset[int]) -> Edit:
+    """Keep that more of an edit was undone than was known; it awaits a review, or another one.
+
+    What a review declined may be repeated, and is no matter of this edit any more.
+    """
+    facts: dict[str, int | str | None] = {"note": judged.note}
+    if judged.by is not None:
+        facts |= {"undone_rev": judged.by.rev_id, "undone_by": judged.by.user}
+    undone = judged.undone if edit.state is EditState.DECLINED else judged.undone | known
+    found = _to(watching, edit, EditState.REVERTED, undone=undone, **facts)
+    if judged.fate is Fate.REVERTED:
+        _report(watching, found, judged.undone)
     return found
 
 
@@ -214,9 +234,9 @@ def _was_swept_before(watching: Watch, edit: Edit) -> bool:
     )
 
 
-def _report(watching: Watch, edit: Edit) -> None:
-    """Let whoever undid the edit have said that the links work, and look at these today."""
-    links = {change.url_id for change in edit.changes if change.is_undone and change.url_id}
+def _report(watching: Watch, edit: Edit, undone: frozenset[int]) -> None:
+    """Let whoever undid these changes have said that the links work, and look at these today."""
+    links = {edit.changes[place].url_id for place in undone if edit.changes[place].url_id}
     day = day_of(watching.now)
     with watching.store.writing() as rows:
         names = [each.row.url for each in url_facts(rows, links, day=day).values()]

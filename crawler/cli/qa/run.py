@@ -184,8 +184,7 @@ def command(
         home = Household(layout, settings, asked.jobs, AT_ONCE, secret)
         run = _Run(home, database_url, database, store, asked)
         if dry_run:
-            planned(run.chosen(chosen_levels[0]), as_json=as_json)
-            return Exit.OK
+            return run.plan(as_json=as_json)
         return asyncio.run(run.perform(as_json=as_json))
 
 
@@ -248,6 +247,22 @@ class _Run:
             self.known += [each for each in known if each.check.level == wanted.level]
             pages = [page for page in pages if page.page_id not in done]
         return list(map(suspected, pages))
+
+    def plan(self, *, as_json: bool) -> Exit:
+        """Say what would be checked at which level; nothing is started."""
+        found = ((level, each) for level in self._asked.levels for each in self.chosen(level))
+        planned(found, as_json=as_json)
+        for line in self._left_out():
+            click.echo(line, err=True)
+        return Exit.SOME_FAILED if self.missing else Exit.OK
+
+    def _left_out(self) -> Iterator[str]:
+        """What becomes of URLs that were named and are not checked."""
+        for url in self.missing:
+            yield f"{url}: there is no capture with a copy."
+        for each in self.known:
+            level = "" if each.check.level == DEFAULT_LEVEL else f" ({each.check.level})"
+            yield f"{each.check.url}{level}: checked already, {each.verdict}; --again checks it again."
 
     def total(self) -> int:
         """How many pages will be checked at most; 0: that is not known yet."""

@@ -128,15 +128,16 @@ def facts_of(check: Check) -> dict[str, Any]:
     }
 
 
-def planned(chosen: Iterable[Chosen], *, as_json: bool) -> None:
-    """What would be checked, and why."""
+def planned(chosen: Iterable[tuple[str, Chosen]], *, as_json: bool) -> None:
+    """What would be checked at which level, and why."""
     if as_json:
-        for each in chosen:
+        for level, each in chosen:
             page = each.page
             facts = {
                 "event": "planned",
                 "page_id": page.page_id,
                 "url": page.url,
+                "level": str(level),
                 "timestamp": page.timestamp,
                 "weight": each.weight,
                 "why": each.reasons,
@@ -144,10 +145,20 @@ def planned(chosen: Iterable[Chosen], *, as_json: bool) -> None:
             click.echo(json.dumps(facts, ensure_ascii=False))
         return
     rows = [
-        (f"{each.weight:.0f}", each.page.timestamp, "; ".join(each.reasons) or "-", each.page.url)
-        for each in chosen
+        (
+            f"{each.weight:.0f}",
+            each.page.timestamp,
+            str(level),
+            "; ".join(each.reasons) or "-",
+            each.page.url,
+        )
+        for level, each in chosen
     ]
-    click.echo("\n".join(table(("risk>", "captured", "why", "page"), rows, columns=width())))
+    if not rows:
+        click.echo("Nothing is to be checked; --again checks also what was.")
+        return
+    head = ("risk>", "captured", "level", "why", "page")
+    click.echo("\n".join(table(head, rows, columns=width())))
 
 
 def left_out(

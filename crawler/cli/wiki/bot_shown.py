@@ -3,7 +3,7 @@
 import json
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Final
 
 import click
 
@@ -23,6 +23,7 @@ from links.store.store import Store
 from wiki.editing.reviewing import Verdict, review, to_review
 from wiki.settings import to_json
 
+_MOST_LINKS: Final = 2  # of an edit in a line; --json has all
 _STATES = [each.name.lower() for each in EditState]
 
 
@@ -160,10 +161,7 @@ def _show(store: Store, wiki: Wiki, found: Sequence[Edit], *, as_json: bool) -> 
             _moment(edit.moment)[:16],
             edit.state.name.lower() + (" (talk)" if edit.kind is EditKind.TALK else ""),
             titles.get(edit.page_id, f"number {edit.page_id}"),
-            " ".join(
-                f"{names.get(each.url_id, '?')} ({each.kind}{', undone' if each.is_undone else ''})"
-                for each in edit.changes
-            ),
+            _links(edit, names),
             str(edit.rev or ""),
             edit.undone_by,
             edit.note,
@@ -172,6 +170,16 @@ def _show(store: Store, wiki: Wiki, found: Sequence[Edit], *, as_json: bool) -> 
     ]
     for line in table(head, lines, columns=width()):
         click.echo(line)
+
+
+def _links(edit: Edit, names: Mapping[int, str]) -> str:
+    """An edit's links for a line: those that were undone first, and how many more there are."""
+    told = [
+        f"{names.get(each.url_id, '?')} ({each.kind}{', undone' if each.is_undone else ''})"
+        for each in sorted(edit.changes, key=lambda each: not each.is_undone)
+    ]
+    more = len(told) - _MOST_LINKS
+    return " ".join([*told[:_MOST_LINKS], *([f"and {more:,} more"] if more > 0 else [])])
 
 
 def _facts(edit: Edit, titles: Mapping[int, str], names: Mapping[int, str]) -> dict[str, Any]:

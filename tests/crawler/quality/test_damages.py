@@ -31,14 +31,14 @@ PAGE = PageInfo(
         (f"urn:dom:{URL}", "images", Verdict.BROKEN),
         (URL, "images", Verdict.BROKEN),
         (f"{URL}photo.jpg", "text", Verdict.DOUBTFUL),
-        (f"{URL}pixel.gif", "images", Verdict.DOUBTFUL),
+        (f"{URL}pixel.gif", "images", Verdict.GOOD),
         (f"{URL}app.js", "images", Verdict.DOUBTFUL),
         (f"{URL}app.js", "full", Verdict.BROKEN),
         (f"urn:view:{URL}", "images", Verdict.DOUBTFUL),
     ],
 )
 def test_what_a_copy_is_made_of_breaks_it(url: str, level: str, verdict: Verdict) -> None:
-    """What the level does not show, what nobody sees, and mere evidence is a reason for doubt."""
+    """What the level does not show and mere evidence is a reason for doubt, what nobody sees is none."""
     assert weighed([LostPart(url, "digest")], PAGE, level) is verdict
 
 

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.pages import PageResource
-from core.quality import LostPart
+from core.quality import LostPart, Verdict
+from render.compare.judging import judge
 from render.compare.resources import (
     KINDS,
     Part,
@@ -135,6 +136,35 @@ def test_a_tracking_pixel_weighs_next_to_nothing() -> None:
 
     assert len(found.lost) == 1
     assert found.score > 0.98
+
+
+def test_two_hundred_tracking_pixels_weigh_no_more_than_a_picture() -> None:
+    """A page with nothing else but its document and a style sheet is whole without them."""
+    document = Part(SITE, "Document", 200, initiator="other")
+    pixels = [Part(f"{SITE}{number}.gif", "Image", 200, size=900) for number in range(200)]
+    gone = [replace(each, status=404) for each in pixels]
+    found = compare([document, sheet("a.css"), *pixels], [document, sheet("a.css"), *gone])
+
+    assert (len(found.lost), found.main) == (200, "")
+    assert judge(None, None, found).verdict is Verdict.GOOD
+
+
+@pytest.mark.parametrize("lost", ["main.css", "large.png"])
+def test_what_a_page_needs_is_told_however_much_else_is_there(lost: str) -> None:
+    """A style sheet and a main picture; not a thumbnail among many, a short sheet, or what was not asked for."""
+    rest = [replace(image(f"{number}.png"), size=4_000) for number in range(100)]
+    seen = [sheet("main.css"), image("large.png"), replace(sheet("x.css"), size=300), *rest]
+
+    def without(name: str) -> ResourceComparison:
+        return compare(
+            seen, [replace(each, status=404) if each.url.endswith(name) else each for each in seen]
+        )
+
+    assert without(f"/{lost}").main == SITE + lost
+    assert judge(None, None, without(f"/{lost}")).verdict is Verdict.DOUBTFUL
+    for name in ("/7.png", "/x.css"):
+        assert judge(None, None, without(name)).verdict is Verdict.GOOD
+    assert compare(seen, [each for each in seen if not each.url.endswith(lost)]).main == ""
 
 
 def test_parts_that_are_not_asked_for_are_missed_only_when_nearly_all_are() -> None:

@@ -115,6 +115,36 @@ async def test_a_part_taken_back_holds_that_part_alone(shop: Shop, reader: Write
     assert "archive-url" in shop.text(title)
 
 
+@pytest.mark.parametrize("is_right", [None, False])
+async def test_the_rest_taken_back_later_is_not_repeated_either(
+    shop: Shop, reader: Writer, is_right: bool | None
+) -> None:
+    """One link first, then the whole old text: whatever a review said of the first meanwhile."""
+    second = CITE.replace(URL, OTHER)
+    before = f"{PAGE}\n{second}"
+    title, _ = shop.page(before, {URL: State.DEAD, OTHER: State.DEAD})
+    shop.give_copy(URL)
+    shop.give_copy(OTHER)
+    await shop.run(title)
+    edit = shop.edits()[-1]
+    reader.write(title, shop.text(title).replace(shop.text(title).splitlines()[-1], second))
+    await shop.run(title)
+    if is_right is not None:
+        decide(shop, edit, is_right=is_right)
+    reader.write(title, before)
+    await looked_at_again(shop)
+    shop.turn(OTHER, State.DEAD)
+
+    await shop.run(title)
+
+    found = newest(shop, edit)
+    assert (found.state, found.undone_by) == (EditState.REVERTED, "Reader")
+    assert found.undone_rev == shop.revisions(title)[0]["revid"]
+    assert found.changes[0].is_undone
+    assert URL in shop.text(title)
+    assert shop.text(title).splitlines()[:3] == before.splitlines()[:3]
+
+
 async def test_a_citation_that_goes_is_no_revert(shop: Shop, reader: Writer) -> None:
     """Whoever takes the sentence away says nothing of its link; a blanked page says nothing either."""
     title, edit = await mended(shop)
