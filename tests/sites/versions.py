@@ -47,7 +47,7 @@ _PHP_MODULES = (
     *("json", "ctype", "dom", "fileinfo", "iconv", "intl", "mbstring", "pdo", "pdo_sqlite"),
     *("phar", "posix", "simplexml", "sockets", "tokenizer", "xml", "xmlreader", "xmlwriter"),
 )
-_PHP_PARTS = ("cli", "common", "intl", "json", "mbstring", "sqlite3", "xml")
+_PHP_PARTS = ("cli", "common", "intl", "json", "mbstring", "opcache", "sqlite3", "xml")
 _PHP_LIBRARIES = (
     *("libargon2-1", "libedit2", "libicu67", "libmagic1", "libonig5", "libpcre2-8-0"),
     *("libsodium23", "libsqlite3-0", "libssl1.1", "libxml2"),
@@ -88,6 +88,7 @@ def php_of(version: Version) -> Php:
     (library,) = (path.parent for path in home.glob("usr/lib/*/libonig.so.5"))
     # -n: not the machine's settings, which name modules of another PHP.
     command = [str(home / f"usr/bin/php{version.php}"), "-n", "-d", f"extension_dir={modules}"]
+    command += ["-d", f"zend_extension={modules / 'opcache.so'}"]  # or each request compiles all
     for module in _PHP_MODULES:
         command += ["-d", f"extension={module}"]
     return Php(tuple(command), {"LD_LIBRARY_PATH": str(library)})

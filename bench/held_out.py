@@ -1,0 +1,187 @@
+"""The part of `bench.qa_labelled` that judges pairs which no rule was made with (`tests/heldout`).
+
+Each has one of three labels: good; broken; either, when something beside the page's matter is missing or
+looks otherwise. Of the last it is wrong to say broken, and right to say good or doubtful; since people
+would not agree about many of these, figures without them are printed, too.
+"""
+
+import sys
+from pathlib import Path
+
+if not __package__:  # run as a file: its folder must not hide our packages
+    sys.path[0] = str(Path(__file__).resolve().parents[1])
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from bench import report
+from bench.pixel_only import picture_match
+from core.quality import Verdict
+from render.compare.judging import Judgement, judge
+from render.compare.pictures import PictureComparison, compare_pictures
+from render.compare.resources import ResourceComparison, compare_resources
+from render.compare.texts import TextComparison, compare_texts
+from tests.heldout.kinds import Label
+from tests.heldout.pairs import HeldOut, read_held_out, sites
+
+_IN_A_HURRY = 4  # every so many-th design is compared
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A pair's figures, without its pictures; `pixels` is the baseline's.
+
+    Attributes:
+        site: its page's design.
+        kind: what is between the two.
+        label: what is right to say.
+        picture: its pictures compared.
+        text: its texts.
+        parts: what its pages asked for.
+        pixels: share of the pixels that match; 1 when it was not asked for.
+    """
+
+    site: str
+    kind: str
+    label: Label
+    picture: PictureComparison
+    text: TextComparison
+    parts: ResourceComparison
+    pixels: float = 1.0
+
+    @property
+    def name(self) -> str:
+        """For people."""
+        return f"{self.site}: {self.kind}"
+
+    def by_picture(self) -> Judgement:
+        """What `weboid diff` says, which has nothing else."""
+        return judge(self.picture)
+
+    def by_all(self) -> Judgement:
+        """What `weboid qa` says."""
+        return judge(self.picture, self.text, self.parts)
+
+
+def judged(pair: HeldOut, *, pixels: bool) -> Judged:
+    """A pair's figures; those of the baseline take as long again."""
+    one, other = pair.seen, pair.shown
+    return Judged(
+        pair.site,
+        pair.kind,
+        pair.label,
+        compare_pictures(one.picture, other.picture),
+        compare_texts(one.text, other.text),
+        compare_resources(one.parts, other.parts),
+        picture_match(one.picture, other.picture) if pixels else 1.0,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Shares:
+    """How often broken was said and meant, and what good pages were called."""
+
+    rightly: int
+    wrongly: int
+    missed: int
+    doubted: int
+    good: int
+
+    @property
+    def precision(self) -> float:
+        """Share of those called broken that are."""
+        return self.rightly / max(self.rightly + self.wrongly, 1)
+
+    @property
+    def recall(self) -> float:
+        """Share of those that are broken that are called so."""
+        return self.rightly / max(self.rightly + self.missed, 1)
+
+
+def shares(rows: Iterable[Judged], said: Callable[[Judged], Verdict]) -> Shares:
+    """Hold what is said of each against its label."""
+    pairs = [(said(row), row.label) for row in rows]
+    broken, good = Verdict.BROKEN, [verdict for verdict, label in pairs if label is Label.GOOD]
+    return Shares(
+        rightly=sum(v is broken and each is Label.BROKEN for v, each in pairs),
+        wrongly=sum(v is broken and each is not Label.BROKEN for v, each in pairs),
+        missed=sum(v is not broken and each is Label.BROKEN for v, each in pairs),
+        doubted=sum(verdict is not Verdict.GOOD for verdict in good),
+        good=len(good),
+    )
+
+
+def by_pixels(least: float) -> Callable[[Judged], Verdict]:
+    """The baseline."""
+    return lambda row: Verdict.BROKEN if row.pixels < least else Verdict.GOOD
+
+
+def best_pixels(rows: Sequence[Judged]) -> tuple[float, Shares]:
+    """The bound that suits the baseline best on the very pairs that it is measured on."""
+
+    def middle(found: Shares) -> float:
+        return 2 * found.rightly / (2 * found.rightly + found.wrongly + found.missed)
+
+    bounds = sorted({row.pixels for row in rows} | {1.01})
+    scored = [(each, shares(rows, by_pixels(each))) for each in bounds]
+    return max(scored, key=lambda each: middle(each[1]))
+
+
+_ALL = "ours, texts and parts too"
+JUDGES: dict[str, Callable[[Judged], Verdict]] = {
+    "ours, pictures alone": lambda row: row.by_picture().verdict,
+    _ALL: lambda row: row.by_all().verdict,
+}
+
+
+def wrong(rows: Iterable[Judged], said: Callable[[Judged], Verdict]) -> list[str]:
+    """Pairs of which broken is said and not meant, or meant and not said."""
+    return [
+        f"{row.name} ({row.label}) {said(row)}"
+        for row in rows
+        if (said(row) is Verdict.BROKEN) != (row.label is Label.BROKEN)
+    ]
+
+
+def figures(*, quick: bool) -> dict[str, float]:
+    """Compare, and hold against the labels; tables are printed."""
+    began = time.process_time()
+    chosen = read_held_out(sites()[:: _IN_A_HURRY if quick else 1])
+    rows = [judged(pair, pixels=True) for pair in chosen]
+    least, pixels = best_pixels(rows)
+    lines = {name: shares(rows, said) for name, said in JUDGES.items()}
+    decided = [row for row in rows if row.label is not Label.EITHER]
+    lines |= {f"{name}, either left out": shares(decided, said) for name, said in JUDGES.items()}
+    lines[f"pixel-only, its best bound {least:.3f}"] = pixels
+    print(f"Held out: {len(rows)} pairs of {len({row.site for row in rows})} pages:\n")
+    head = ("judge", "precision", "recall", "rightly", "wrongly", "missed", "good doubted")
+    cells = [
+        (
+            name,
+            f"{each.precision:.3f}",
+            f"{each.recall:.3f}",
+            *map(str, (each.rightly, each.wrongly, each.missed)),
+            f"{each.doubted} of {each.good}",
+        )
+        for name, each in lines.items()
+    ]
+    report.table([head, *cells])
+    for name, said in JUDGES.items():
+        print(f"\nWrong, {name}:", *wrong(rows, said), sep="\n  ")
+    print(f"\n{time.process_time() - began:.1f} s of CPU, the baseline's too")
+    alone, all_ = (lines[name] for name in JUDGES)
+    return {
+        "unseen_precision": all_.precision,
+        "unseen_recall": all_.recall,
+        "unseen_pictures_precision": alone.precision,
+        "unseen_pictures_recall": alone.recall,
+        "unseen_pixel_precision": pixels.precision,
+        "unseen_pixel_recall": pixels.recall,
+        "unseen_decided_precision": shares(decided, JUDGES[_ALL]).precision,
+        "unseen_pairs": float(len(rows)),
+    }
+
+
+if __name__ == "__main__":
+    report.figures("held_out", figures(quick=report.arguments(__doc__ or "").quick))
