@@ -1,7 +1,7 @@
 """Many pages checked: a few at a time, each written down as soon as it is known.
 
 What a run has written stays written, however it ends; the next one leaves it out. A run that is asked to
-stop finishes what it has begun.
+stop finishes what it has begun; what playback did not show from then on is left to the next run.
 """
 
 import asyncio
@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from core.clock import Clock
-from core.quality import Verdict
+from core.quality import Fault, Verdict
 from crawler.quality.checking import Checked, Checker
 from crawler.quality.sampling import Chosen
 from crawler.stopping import first_of
@@ -88,6 +88,11 @@ class _Turns:
         self._lock = asyncio.Lock()
         self._begun: set[str] = set()
 
+    @property
+    def stopping(self) -> bool:
+        """Whether no other page is to be begun."""
+        return self._stopping.is_set()
+
     async def next(self) -> Chosen | None:
         """The next page that nobody is busy with; None at the end."""
         async with self._lock:
@@ -127,6 +132,9 @@ class _Run:
         """Check one page after the other until there is none."""
         while (chosen := await turns.next()) is not None:
             checked = await self._checker.check(chosen.page)
+            if turns.stopping and Fault.NOT_SHOWN in checked.check.faults:
+                # Whoever stops a whole group of processes stops playback, too: no copy's fault.
+                return
             await asyncio.to_thread(self._keep, checked)
             turns.done(chosen)
             now = self._clock.monotonic()
