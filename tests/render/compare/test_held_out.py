@@ -20,10 +20,11 @@ def rows() -> list[Judged]:
 
 
 @pytest.mark.timeout(1_200)
-def test_broken_is_called_broken(rows: list[Judged]) -> None:
-    """By all that is known precision is 0.97 and recall 0.95, where people would agree on a label."""
+@pytest.mark.parametrize("judge", sorted(JUDGES))
+def test_broken_is_called_broken(rows: list[Judged], judge: str) -> None:
+    """Precision is 0.97 and recall 0.95 where people would agree on a label, by pictures alone, too."""
     decided = [row for row in rows if row.label is not Label.EITHER]
-    said = JUDGES["ours, texts and parts too"]
+    said = JUDGES[judge]
     found = shares(decided, said)
 
     assert found.precision >= 0.97, wrong(decided, said)
