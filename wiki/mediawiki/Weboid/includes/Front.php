@@ -218,7 +218,7 @@ class Front {
 		$pause = $this->settings->pause();
 		if ( $status === 429 ) {
 			// What is known is shown; more is asked for later.
-			$this->log->warning( 'The front was asked too often: see --links-internal of weboid serve' );
+			$this->log->warning( 'The front was asked too often: see --links-internal of weboid serve and weboid wiki watch' );
 			$this->cache->set( $this->cache->makeKey( 'weboid-front-busy' ), 1, max( $rest, $pause, 1 ) );
 			return null;
 		}
