@@ -12,7 +12,7 @@ from xml.etree.ElementTree import Element
 
 from core.errors import PermanentError
 from playback.replay.picturing import data_url
-from playback.replay.svg import NAMESPACE, Drawing, draw, natural_size, parse_svg
+from playback.replay.svg import NAMESPACE, URL, Drawing, draw, natural_size, parse_svg
 
 _TAG = re.compile(r"<(/?)svg(?=[\s/>])", re.IGNORECASE)
 _LONGEST = 1_000_000  # characters of one drawing
@@ -50,6 +50,9 @@ _VALUE = re.compile(r"[\w#().,%' +-]{1,2000}")
 _IMPORTANT = re.compile(r"!\s{0,9}important", re.IGNORECASE)
 _STYLED = re.compile(r"\s*([a-z-]+)\s*:\s*([\w#().,%'\" !+-]+)\s*")
 _LOOK = "data-weboid-look"
+_BORROWERS = {
+    f"{{{NAMESPACE}}}{name}" for name in ("use", "linearGradient", "radialGradient", "pattern")
+}
 _HREF = {"href", "{http://www.w3.org/1999/xlink}href"}
 
 
@@ -117,9 +120,8 @@ class Drawings:
         for _ in range(_MOST_COPIED):
             if not wanted:
                 return
-            for each in wanted.pop().iter(f"{{{NAMESPACE}}}use"):
-                names = [value[1:] for key, value in each.attrib.items() if key in _HREF]
-                for name in names:
+            for each in wanted.pop().iter():
+                for name in _names_in(each):
                     shape = None if name in own else self._shapes().get(name)
                     if shape is not None:
                         own.add(name)
@@ -151,6 +153,17 @@ class Drawings:
         for each in root.iter():
             if each.get("id"):
                 self._shared.setdefault(each.attrib["id"], each)
+
+
+def _names_in(element: Element) -> list[str]:
+    """What the shape uses, is painted with or is cut by."""
+    found: list[str] = []
+    for key, value in element.attrib.items():
+        if key in _HREF and element.tag in _BORROWERS:
+            found.append(value.strip()[1:])
+        elif "url(" in value:
+            found += URL.findall(value)
+    return found
 
 
 def words_of(markup: str, attributes: dict[str, str]) -> str:

@@ -78,6 +78,8 @@
     // Whether the attribute's words already say the computed value.
     if (own === value) return true;
     if (MODERN.test(own)) return false;
+    const [amount, computed] = [Number(own), Number(value.replace(/px$/, ""))];
+    if (own !== "" && !Number.isNaN(amount) && !Number.isNaN(computed)) return isNear(amount, computed);
     const [left, right] = [plain(own), plain(value)];
     if (left === right || (left !== "" && isNear(Number(left), Number(right)))) return true;
     if (key === "font-weight") return { bold: "700", normal: "400" }[left] === right;
@@ -101,6 +103,8 @@
     const value = said(style, "transform");
     const own = attributeOf(node, "transform");
     if (value === "none") return own ? "matrix(1 0 0 1 0 0)" : null;
+    const moved = own && /^\s*translate\(\s*([-+.\de]+)[\s,]*([-+.\de]*)\s*\)\s*$/.exec(own);
+    if (moved && areNear(numbers(value), [1, 0, 0, 1, Number(moved[1]), Number(moved[2])])) return null;
     let matrix = new DOMMatrix(value);
     if (!matrix.is2D) return null;
     const origin = numbers(said(style, "transform-origin")).slice(0, 2);
@@ -187,11 +191,12 @@
     const declared = [];
     const declare = (key, value) => (isWritable(value) || key === "d") && declared.push(`${key}:${value}`);
     if (!APART.test(name) && said(style, "display") === "none") return { values: null, declared: ["display:none"] };
-    const inline = attributeOf(node, "style") ? reader(SVGElement, "style")(node) : null;
+    const has = new Set(Element.prototype.getAttributeNames.call(node));
+    const inline = has.has("style") ? reader(SVGElement, "style")(node) : null;
     const tell = (key, base) => {
       const value = said(style, key);
       if (base === undefined) base = value;
-      const own = attributeOf(node, key);
+      const own = has.has(key) ? attributeOf(node, key) : null;
       const styled = inline ? said(inline, key) : "";
       const isSaid = styled ? isSame(key, styled, value) : own === null ? value === base : isSame(key, own, value) || (/^currentcolor$/i.test(own) && value === values.get("color"));
       if (!isSaid) declare(key, key !== "color" && COLOURS.has(key) && value === values.get("color") ? "currentColor" : written(key, value));

@@ -533,8 +533,11 @@ def test_a_drawing_borrows_shapes_from_others_in_its_document(in_replay: Call) -
         '<rect width="4" height="4" fill="green"></rect><rect width="4" height="4" data-weboid-look="display:none"></rect>',
         '<rect width="1" height="1" fill="green" transform="translate(9 9)" style="transform-origin:9px 9px"'
         ' data-weboid-look="transform:matrix(4 0 0 4 0 0)"></rect>',
+        '<rect width="4" height="4" data-weboid-look="fill:url(#g)"></rect></svg><svg data-weboid-look="display:none">'
+        '<linearGradient id="h"><stop data-weboid-look="stop-color:rgb(0,128,0)"></stop></linearGradient>'
+        '<linearGradient id="g" href="#h"></linearGradient>',
     ],
-    ids=["attributes", "sheets-within", "path", "hidden", "transform"],
+    ids=["attributes", "sheets-within", "path", "hidden", "transform", "gradient"],
 )
 def test_a_shape_is_drawn_as_it_looked(in_replay: Call, shape: str) -> None:
     """What style sheets of the page made of it wins over what it says itself."""

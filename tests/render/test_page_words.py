@@ -136,6 +136,7 @@ async def test_shapes_say_what_style_sheets_made_of_them(look: Look) -> None:
         'path d="M1 0h1"': "color:rgb(255,0,0);fill:currentColor",
         'path d="M2 0h1"': "fill:rgb(0,170,85)",
         'line x1="1"': "stroke:rgb(204,204,204);stroke-dasharray:3px,3px",
+        'line x1="3" stroke="#ccc" stroke-dasharray="3"': "stroke-dasharray:3px,3px",
         'text y="1"': "font-size:11px;text-anchor:middle",
         'rect class="spun" x="1"': "transform:matrix(0 1 -1 0 10 0)",
         'rect class="placed" x="2"': "width:7",
