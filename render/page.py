@@ -5,6 +5,7 @@ end; here each of these becomes a fact that the visit reads.
 """
 
 import asyncio
+import re
 from collections import Counter
 from functools import cache
 from importlib.resources import files
@@ -25,6 +26,7 @@ COMMIT_LIMIT = 20
 CONSOLE_LINES = 50
 CONSOLE_CHARS = 300
 SCRIPT_ATTEMPTS = 3
+_INCLUDE = re.compile(r"include\(\"(\w+)\"\)")
 _DOCUMENTS = [{"urlPattern": "*", "resourceType": "Document"}]
 
 
@@ -410,8 +412,9 @@ class Page:
 
 @cache
 def script(name: str) -> str:
-    """The function expression in ``scripts/NAME.js``."""
-    return files("render.scripts").joinpath(f"{name}.js").read_text(encoding="utf-8")
+    """The function expression in ``scripts/NAME.js``; where it says ``include("OTHER")``, that one is put."""
+    source = files("render.scripts").joinpath(f"{name}.js").read_text(encoding="utf-8")
+    return _INCLUDE.sub(lambda found: f"({script(found[1])})", source)
 
 
 async def open_page(

@@ -31,6 +31,7 @@ class Home:
         database_url: of a shared index and registry; empty: the collection's own.
         workers: visits at the same time.
         serve: where readers are served, (host, port); None: nowhere.
+        internal: networks whose callers ask that front about links as often as they like.
         as_json: parts speak JSON lines.
         qa: look at the copies of what is archived; None: as the profile says.
     """
@@ -41,6 +42,7 @@ class Home:
     database_url: str = ""
     workers: int = 1
     serve: tuple[str, int] | None = None
+    internal: tuple[str, ...] = ()
     as_json: bool = False
     qa: bool | None = None
 
@@ -116,4 +118,5 @@ def _part(home: Home, name: str, words: str, *, every_s: float = 0.0, first_s: f
 
 def _serving(home: Home, host: str, port: int) -> Part:
     options = (f"--collection={home.collection}", f"--host={host}", f"--port={port}")
-    return Part("serve", (*_WEBOID, "serve", *options))
+    internal = (f"--links-internal={each}" for each in home.internal)
+    return Part("serve", (*_WEBOID, "serve", *options, *internal))

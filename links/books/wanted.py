@@ -6,7 +6,8 @@ more; one that was away meanwhile, and is back, is. The row leaves when the arch
 at least once, however often somebody stops in between. What was archived stays archived (A24).
 """
 
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from enum import IntEnum
 from typing import Any, NamedTuple
@@ -20,12 +21,16 @@ from links.store.upserts import insert_missing
 
 HELD = timedelta(days=200)  # longer than any page stays that is not observed
 MAX_ATTEMPTS = 32_000  # what the column holds
+AT_ONCE = (
+    20  # links of a page that its save may bring before those of others: more than most edits add
+)
 
 
 class Priority(IntEnum):
-    """Who waits for a link to be archived."""
+    """Who waits for a link to be archived, the most urgent first; the numbers stand in registries."""
 
     SAVED = 0  # somebody has just saved the page
+    CROWD = 2  # the same, and the page brought so many that others' saves go first
     SWEPT = 1  # it stood there already
 
 
@@ -96,8 +101,8 @@ POSTPONE = Statement(
 HURRY = Statement(
     update(wanted)
     .where(wanted.c.page == one("of"), wanted.c.url_id == one("url"))
-    .where(wanted.c.priority > one("which"))
-    .values(priority=one("which_now"), due=one("later"))
+    .where(wanted.c.priority == one("before"))
+    .values(priority=one("which"), due=one("later"))
 )
 HOLD_BACK = Statement(
     update(wanted).where(wanted.c.page.in_(many("pages"))).values(due=one("later")), "pages"
@@ -126,6 +131,9 @@ def want(
 ) -> None:
     """Note that pages have these links, so that they are archived; one that waits keeps its day.
 
+    Of what was saved only the first `AT_ONCE` links of a page go before all others: a page with
+    thousands, saved once, must not keep everybody else waiting.
+
     Args:
         connection: of the transaction that makes the links the pages'.
         links: the links.
@@ -142,25 +150,35 @@ def want(
             "due": due,
             "attempts": 0,
             "wiki_id": link.page >> PAGE_BITS,
-            "priority": int(priority),
+            "priority": int(each),
         }
-        for link in links
+        for link, each in _in_turn(links, priority)
     ]
     insert_missing(connection, wanted, rows)
-    if priority is Priority.SAVED:
+    order = list(Priority)
+    for before in order[1:]:
         HURRY.run(
             connection,
             [
                 {
                     "of": row["page"],
                     "url": row["url_id"],
-                    "which": int(priority),
-                    "which_now": int(priority),
+                    "which": row["priority"],
+                    "before": int(before),
                     "later": due,
                 }
                 for row in rows
+                if order.index(Priority(row["priority"])) < order.index(before)
             ],
         )
+
+
+def _in_turn(links: Iterable[Ref], priority: Priority) -> Iterator[tuple[Ref, Priority]]:
+    counts: Counter[int] = Counter()
+    for link in links:
+        counts[link.page] += 1
+        is_crowd = priority is Priority.SAVED and counts[link.page] > AT_ONCE
+        yield link, Priority.CROWD if is_crowd else priority
 
 
 def forget(connection: Connection, links: Iterable[Ref]) -> None:

@@ -1,7 +1,8 @@
 """SVG that stands in a document: drawn, and put in its place as an image (P-02).
 
 Our DOM artifact notes at each drawing how it looked (``data-weboid-look``: size, colours, place),
-because what styles said of an ``svg`` element does not reach an image. To be called in a maker only.
+because what styles said of an ``svg`` element does not reach an image; and at its shapes, what the
+page's styles said of them. To be called in a maker only.
 """
 
 import re
@@ -11,10 +12,10 @@ from xml.etree.ElementTree import Element
 
 from core.errors import PermanentError
 from playback.replay.picturing import data_url
-from playback.replay.svg import NAMESPACE, Drawing, draw, natural_size, parse_svg
+from playback.replay.svg import NAMESPACE, URL, Drawing, draw, natural_size, parse_svg
 
 _TAG = re.compile(r"<(/?)svg(?=[\s/>])", re.IGNORECASE)
-_LONGEST = 500_000  # characters of one drawing
+_LONGEST = 1_000_000  # characters of one drawing
 _MOST_ENDLESS = 20
 _MOST = 400  # drawings of a document
 _MOST_PIXELS = 24_000_000  # of all of them
@@ -30,7 +31,28 @@ _VARIABLE = re.compile(
 _WORDS = re.compile(r"&(?!(?:amp|lt|gt|quot|apos|#\d{1,7}|#x[0-9a-fA-F]{1,6});)\w{1,30};")
 _DECLARATION = re.compile(r"([a-z-]+):([^;:]+)")
 _PIXELS = re.compile(r"(\d{1,5}(?:\.\d+)?)px")
-_PAINT = ("fill", "stroke", "stroke-width")
+# What a look may say of a shape: of these, what is no place is a property of its style.
+_PLACES = frozenset({"x", "y", "width", "height", "cx", "cy", "r", "rx", "ry", "d"})
+_PAINT = frozenset(
+    {"color", "fill", "fill-opacity", "fill-rule", "stroke", "stroke-width", "stroke-opacity"}
+    | {"stroke-dasharray", "stroke-dashoffset", "stroke-linecap", "stroke-linejoin"}
+    | {"stroke-miterlimit", "visibility", "clip-rule", "paint-order", "marker-start", "marker-mid"}
+    | {"marker-end", "font-size", "font-family", "font-weight", "font-style", "letter-spacing"}
+    | {"word-spacing", "text-anchor", "dominant-baseline", "baseline-shift"}
+    | {"text-decoration-line", "stop-color", "stop-opacity"}
+)
+_OWN = frozenset(
+    {"opacity", "display", "transform", "clip-path", "mask", "filter", "mix-blend-mode"}
+)
+_SERIF = re.compile(r"times|roman|georgia|garamond|(?<!sans-)serif", re.IGNORECASE)
+_NAMES = {"text-decoration-line": "text-decoration"}
+_VALUE = re.compile(r"[\w#().,%' +-]{1,2000}")
+_IMPORTANT = re.compile(r"!\s{0,9}important", re.IGNORECASE)
+_STYLED = re.compile(r"\s*([a-z-]+)\s*:\s*([\w#().,%'\" !+-]+)\s*")
+_LOOK = "data-weboid-look"
+_BORROWERS = {
+    f"{{{NAMESPACE}}}{name}" for name in ("use", "linearGradient", "radialGradient", "pattern")
+}
 _HREF = {"href", "{http://www.w3.org/1999/xlink}href"}
 
 
@@ -59,7 +81,7 @@ class Drawings:
 
     def image(self, start: int, end: int, attributes: dict[str, str]) -> dict[str, str] | None:
         """The attributes of an image of that drawing; None when it is not seen, or cannot be drawn."""
-        look = dict(_DECLARATION.findall(attributes.get("data-weboid-look", "")))
+        look = dict(_DECLARATION.findall(attributes.get(_LOOK, "")))
         self._count += 1
         if look.get("display") == "none" or self._count > _MOST:
             return None
@@ -76,10 +98,13 @@ class Drawings:
     def _drawn(self, markup: str, look: dict[str, str]) -> str:
         root = parse_svg(_as_xml(markup))
         self._borrow(root)
-        for name in _PAINT:
-            if name in look:
-                root.set(name, look[name])
-                root.attrib.pop("style", None)
+        told = [each for each in root.iter() if _LOOK in each.attrib and each is not root]
+        for each in told:
+            own = dict(_DECLARATION.findall(each.attrib.pop(_LOOK)))
+            _dress(each, own, _PAINT | _OWN)
+        if told:
+            _humble_sheets(root)
+        _dress(root, look, _PAINT)
         size = _size(look) or natural_size(root)
         area = size[0] * size[1]
         self._pixels += int(area)
@@ -95,9 +120,8 @@ class Drawings:
         for _ in range(_MOST_COPIED):
             if not wanted:
                 return
-            for each in wanted.pop().iter(f"{{{NAMESPACE}}}use"):
-                names = [value[1:] for key, value in each.attrib.items() if key in _HREF]
-                for name in names:
+            for each in wanted.pop().iter():
+                for name in _names_in(each):
                     shape = None if name in own else self._shapes().get(name)
                     if shape is not None:
                         own.add(name)
@@ -131,6 +155,17 @@ class Drawings:
                 self._shared.setdefault(each.attrib["id"], each)
 
 
+def _names_in(element: Element) -> list[str]:
+    """What the shape uses, is painted with or is cut by."""
+    found: list[str] = []
+    for key, value in element.attrib.items():
+        if key in _HREF and element.tag in _BORROWERS:
+            found.append(value.strip()[1:])
+        elif "url(" in value:
+            found += URL.findall(value)
+    return found
+
+
 def words_of(markup: str, attributes: dict[str, str]) -> str:
     """What a drawing says to those who do not see it."""
     if said := attributes.get("aria-label"):
@@ -156,6 +191,39 @@ def _as_xml(markup: str) -> str:
     return _VARIABLE.sub(lambda each: (each[1] or "currentColor").strip(), text)
 
 
+def _dress(element: Element, look: dict[str, str], names: frozenset[str]) -> None:
+    """Let a shape look as it is told: places as attributes, the rest as its style.
+
+    What it says itself of other things stays; what a `look` says wins over style sheets within the
+    drawing, too, as it did when the browser computed it.
+    """
+    said = {name: value for name, value in look.items() if _VALUE.fullmatch(value)}
+    if "font-family" in said:  # what names no typeface of this machine is drawn in this one
+        said["font-family"] += f",{'serif' if _SERIF.search(said['font-family']) else 'sans-serif'}"
+    kept = {
+        found[1]: found[2]
+        for each in element.attrib.pop("style", "").split(";")
+        if (found := _STYLED.fullmatch(each)) and found[1] not in said
+    }
+    if "transform" in said:  # a matrix about the origin
+        kept.pop("transform-origin", None)
+        element.attrib.pop("transform-origin", None)
+        said["transform-origin"] = "0 0"
+    for name, value in said.items():
+        if name in _PLACES and names & _OWN:
+            element.set(name, value)
+        elif name in names or name == "transform-origin":
+            kept[_NAMES.get(name, name)] = value
+    if kept:
+        element.set("style", ";".join(f"{name}:{value}" for name, value in kept.items()))
+
+
+def _humble_sheets(root: Element) -> None:
+    """Let no rule within the drawing win over what was told of a shape."""
+    for each in root.iter(f"{{{NAMESPACE}}}style"):
+        each.text = _IMPORTANT.sub("", each.text or "")
+
+
 def _size(look: dict[str, str]) -> tuple[float, float] | None:
     width = _PIXELS.fullmatch(look.get("width", ""))
     height = _PIXELS.fullmatch(look.get("height", ""))
@@ -165,9 +233,7 @@ def _size(look: dict[str, str]) -> tuple[float, float] | None:
 def _image_attributes(
     attributes: dict[str, str], look: dict[str, str], address: str
 ) -> dict[str, str]:
-    style = "".join(
-        f"{name}:{value};" for name, value in look.items() if name not in {*_PAINT, "color"}
-    )
+    style = "".join(f"{name}:{value};" for name, value in look.items() if name not in _PAINT)
     kept = {
         key: value
         for key, value in attributes.items()

@@ -55,7 +55,7 @@ _UNITS = {
     "ex": 8,
 }
 _PICTURE = re.compile(r"\s*data:image/(?:png|jpe?g|gif|webp);base64,([A-Za-z0-9+/=\s]+)")
-_URL = re.compile(r"url\(\s*[\"']?#([^\s\"')]{1,200})")
+URL = re.compile(r"url\(\s*[\"']?#([^\s\"')]{1,200})")
 _PROBE = "mW"
 _TYPEFACES = {
     "sans_serif": ("Arial", "Liberation Sans", "DejaVu Sans", "Noto Sans", "FreeSans"),
@@ -242,7 +242,7 @@ def _weight(root: ElementTree.Element) -> int:
         busy.add(element)
         total = 1 + sum(weigh(child, depth + 1) for child in element)
         for key, value in element.attrib.items():
-            names = [value.strip()[1:]] if key.rpartition("}")[2] == "href" else _URL.findall(value)
+            names = [value.strip()[1:]] if key.rpartition("}")[2] == "href" else URL.findall(value)
             total += sum(weigh(named[name], depth + 1) for name in names if name in named)
         busy.discard(element)
         known[element] = total

@@ -404,6 +404,7 @@
       if (box.width < 1 || box.height < 1 || box.width * box.height > 4000000) return null;
       return [box.x + scrollX, box.y + scrollY, box.width, box.height];
     }, null);
+  const drawn = include("shapes")(20, 1000); // so many of a kind, and of all, are measured
   const LOOK = "width height color fill stroke stroke-width display".split(" ");
   const PLACE = "vertical-align position float opacity margin-top margin-right margin-bottom margin-left transform".split(" ");
   const INSETS = "top right bottom left".split(" ");
@@ -412,15 +413,21 @@
   const lookOf = (node) =>
     // How a drawing looked: a script-free reader shows it as an image, which no rule for it selects.
     attempt(() => {
-      const parent = reader(Node, "parentNode")(node);
-      if ((parent && nameOf(parent) === "svg") || (looks += 1) > 1000) return "";
+      if ((looks += 1) > 1000) return "";
       const style = getComputedStyle(node);
       const value = (key) => CSSStyleDeclaration.prototype.getPropertyValue.call(style, key);
       const places = value("position") === "static" ? PLACE : [...PLACE, ...INSETS];
       const placed = places.filter((key) => INSETS.includes(key) || !PLAIN.has(value(key)));
       const said = [...LOOK, ...placed].filter((key) => !/[;:"]/.test(value(key)));
-      return attribute("data-weboid-look", said.map((key) => `${key}:${value(key)}`).join(";"));
+      const told = new Map([...said.map((key) => [key, value(key)]), ...drawn.begin(node)]);
+      return attribute("data-weboid-look", [...told].map((pair) => pair.join(":")).join(";"));
     }, "");
+  const shapeLook = (node, name) => {
+    const look = attempt(() => drawn.look(node, name), "");
+    return look && attribute("data-weboid-look", look);
+  };
+  const ownerOf = reader(SVGElement, "ownerSVGElement");
+  const isDrawing = (node, name) => name === "svg" && attempt(() => ownerOf(node) === null, false);
   const copies = Object.hasOwn(globalThis, "weboidCopies") ? globalThis.weboidCopies : new WeakMap(); // hosts.js
   const shapes = new Map(); // by address, what a drawing takes from another file
   const writeUse = (node, depth, scope) => {
@@ -430,7 +437,7 @@
     const shape = shapes.get(address);
     if (!shape || typeOf(shape) !== 1) return false;
     const place = ["x", "y"].map((key) => parseFloat(get(node, key)) || 0);
-    put(`<g${attributesText(node, "use", null)}><g transform="translate(${place.join(" ")})">`);
+    put(`<g${attributesText(node, "use", null)}${shapeLook(node, "use")}><g transform="translate(${place.join(" ")})">`);
     const name = nameOf(shape);
     if (name === "symbol" || name === "svg") {
       // What it is drawn as (SVG 2, 5.5.1): a drawing of its own, as large as it is asked for.
@@ -454,7 +461,7 @@
     }
     if (!html) {
       if (name === "use" && attempt(() => writeUse(node, depth, scope), false)) return;
-      const look = name === "svg" ? lookOf(node) : "";
+      const look = isDrawing(node, name) ? lookOf(node) : shapeLook(node, name);
       put(`<${name}${attributesText(node, name, null)}${look}>`);
       children(node, depth + 1, scope, false);
       put(`</${name}>`);

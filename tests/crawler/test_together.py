@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from core.errors import InputError
+from core.errors import ConfigError, InputError
 from core.settings import LinksSettings
 from crawler.cli import weboid
 from crawler.cli.together import Home, environment_of, parts_of, speaker
@@ -38,7 +38,7 @@ def test_workers_of_a_shared_frontier_archive() -> None:
 @pytest.mark.parametrize("as_json", [False, True])
 def test_each_part_is_a_command_that_knows_its_options(as_json: bool) -> None:
     """A flag that was renamed must not be found out at night."""
-    home = replace(HOME, serve=("127.0.0.1", 8080), as_json=as_json)
+    home = replace(HOME, serve=("127.0.0.1", 8080), internal=("::1",), as_json=as_json)
     for part in parts_of(home, LinksSettings(archives=("wayback",), mirror="always")):
         words = list(part.command[3:])
         told = CliRunner().invoke(weboid, [*words, "--help"])
@@ -88,6 +88,32 @@ def test_machines_get_every_line_as_an_object(capsys: pytest.CaptureFixture[str]
         {"part": "serve", "event": "said", "line": "[1]"},
         {"part": "check", "event": "ended", "code": 3, "again_s": 1.0},
     ]
+
+
+def test_the_front_knows_who_asks_without_counting() -> None:
+    """A wiki's own server, as `weboid serve` takes it; nobody without a word."""
+    served = replace(HOME, serve=("127.0.0.1", 8080))
+    named_two = replace(served, internal=("192.0.2.7", "10.0.0.0/8"))
+    for home, words in ((served, ()), (named_two, ("192.0.2.7", "10.0.0.0/8"))):
+        command = named(parts_of(home, LinksSettings()))["serve"].command
+        found = [each for each in command if each.startswith("--links-internal")]
+        assert found == [f"--links-internal={word}" for word in words]
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["--links-internal", "192.0.2.7"], "--serve"),
+        (["--serve", "127.0.0.1:0", "--links-internal", "10.0.0.1/8"], "is no network"),
+    ],
+)
+def test_who_asks_without_counting_must_make_sense(
+    words: list[str], told: str, tmp_path: Path
+) -> None:
+    """A network that is none is refused at once, and so is one where nobody is served."""
+    ran = CliRunner().invoke(weboid, ["wiki", "watch", *words, "--collection", str(tmp_path)])
+    assert isinstance(ran.exception, InputError | ConfigError)
+    assert told in str(ran.exception)
 
 
 @pytest.mark.parametrize("other", ["--once", "--feed-only"])

@@ -1,6 +1,8 @@
 """The sanitiser in its own environment: what stays, what goes, and that it settles at once."""
 
+import io
 import re
+from base64 import b64decode
 from collections.abc import Callable
 from html import escape
 from html.parser import HTMLParser
@@ -9,6 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
+from PIL import Image
 
 from core.replay_keys import replay_key
 from tests.examples import examples
@@ -520,6 +523,33 @@ def test_a_drawing_borrows_shapes_from_others_in_its_document(in_replay: Call) -
 
 
 @pytest.mark.parametrize(
+    "shape",
+    [
+        '<rect data-weboid-look="width:4;height:4;fill:rgb(0,128,0)" fill="red"></rect>',
+        '<style>rect{fill:red!important}</style><rect data-weboid-look="fill:rgb(0,128,0)" style="width:1px;'
+        'fill:blue" width="4" height="4"></rect>',
+        '<g data-weboid-look="color:rgb(0,128,0)"><path d="M0 0" data-weboid-look="d:M 0 0 H 4 V 4 H 0 Z;'
+        'fill:currentColor"></path></g>',
+        '<rect width="4" height="4" fill="green"></rect><rect width="4" height="4" data-weboid-look="display:none"></rect>',
+        '<rect width="1" height="1" fill="green" transform="translate(9 9)" style="transform-origin:9px 9px"'
+        ' data-weboid-look="transform:matrix(4 0 0 4 0 0)"></rect>',
+        '<rect width="4" height="4" data-weboid-look="fill:url(#g)"></rect></svg><svg data-weboid-look="display:none">'
+        '<linearGradient id="h"><stop data-weboid-look="stop-color:rgb(0,128,0)"></stop></linearGradient>'
+        '<linearGradient id="g" href="#h"></linearGradient>',
+    ],
+    ids=["attributes", "sheets-within", "path", "hidden", "transform", "gradient"],
+)
+def test_a_shape_is_drawn_as_it_looked(in_replay: Call, shape: str) -> None:
+    """What style sheets of the page made of it wins over what it says itself."""
+    text = in_replay("document", [f'<svg width="4" height="4">{shape}</svg>'])
+
+    image = re.search(r'src="data:image/png;base64,([^"]+)"', text)
+    assert image is not None
+    with Image.open(io.BytesIO(b64decode(image[1]))) as picture:
+        assert picture.convert("RGBA").getcolors() == [(64, (0, 128, 0, 255))]
+
+
+@pytest.mark.parametrize(
     "svg",
     [
         "<svg><script>alert(1)</script><image href='/etc/passwd'></svg>",
@@ -532,8 +562,12 @@ def test_a_drawing_borrows_shapes_from_others_in_its_document(in_replay: Call) -
         '<svg width="4000" height="4000"></svg>' * 9,
         '<svg data-weboid-look="width:9px;height:9px;color:red;x:url(//evil.example/x);fill:url(//evil.example/y)"'
         ' width="9" height="9"></svg>',
+        '<svg width="9" height="9"><rect style="a:b;fill:url(//evil.example/1)" data-weboid-look="fill:url(//evil.example/2);'
+        'href:file///etc/passwd;onload:alert(1);transform:matrix(9e9 0 0);font-family:x}</style><script>;d:M0 0"></rect></svg>',
+        '<svg width="9" height="9">'
+        + '<g data-weboid-look="mask:url(#a);fill:url(#a)" id="a">' * 150,
     ],
-    ids=range(9),
+    ids=range(11),
 )
 def test_a_hostile_drawing_brings_nothing_but_a_picture(in_replay: Call, svg: str) -> None:
     """Whatever is in it, however often, however large (P-02, P-21)."""

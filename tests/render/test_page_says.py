@@ -162,11 +162,12 @@ async def test_requests_say_when_and_how_they_were_made(look: Look) -> None:
 
 
 async def test_a_drawing_says_how_it_looked(look: Look) -> None:
-    """Size, colours and place, as computed; of the outermost only, and never in the page's words."""
+    """Size, colours and place, as computed; in another one its size alone; never the page's words."""
     dom = artifact(await look("/drawings.html"), ArtifactKind.DOM).decode()
 
-    assert dom.count("data-weboid-look=") == 2
+    assert dom.count("data-weboid-look=") == 3
     assert 'data-weboid-look="width:20px;height:10px;color:rgb(255, 0, 0);' in dom
-    first, second = re.findall(r'data-weboid-look="([^"]*)"', dom)
+    first, inner, second = re.findall(r'data-weboid-look="([^"]*)"', dom)
     assert {"position:absolute", "top:3px"} <= set(first.split(";"))
+    assert inner == "width:20;height:10"
     assert "display:none" in second.split(";")

@@ -125,6 +125,27 @@ async def test_svg_keeps_its_spelling(html: str) -> None:
     assert '<use href="#g"></use>' in html
 
 
+async def test_shapes_say_what_style_sheets_made_of_them(look: Look) -> None:
+    """Where neither their own attributes nor what they inherit in the drawing would say it."""
+    html = dom(await look("/shapes.html"))
+    said = dict(
+        re.findall(r'<(\w+ [^<>]*?) data-weboid-look="([^"]*)"', re.sub(r"<svg[^>]*>", "", html))
+    )
+
+    assert said == {
+        'path d="M1 0h1"': "color:rgb(255,0,0);fill:currentColor",
+        'path d="M2 0h1"': "fill:rgb(0,170,85)",
+        'line x1="1"': "stroke:rgb(204,204,204);stroke-dasharray:3px,3px",
+        'line x1="3" stroke="#ccc" stroke-dasharray="3"': "stroke-dasharray:3px,3px",
+        'text y="1"': "font-size:11px;text-anchor:middle",
+        'rect class="spun" x="1"': "transform:matrix(0 1 -1 0 10 0)",
+        'rect class="placed" x="2"': "width:7",
+        'circle class="placed" r="1.23456789" cx="1"': "r:3",
+        'g class="tip"': "display:none",
+        'stop offset="1"': "stop-color:rgb(255,165,0)",
+    }
+
+
 async def test_shadow_trees_are_flattened_in_place(look: Look) -> None:
     """A reader without scripts sees the slots filled, or their defaults, and closed trees too."""
     html = dom(await look("/shadow.html"))

@@ -174,8 +174,12 @@ SHOWING: tuple[Cell, ...] = (
         f"<svg {at(5)} viewBox='0 0 10 10'><style>.f{{fill:#008000}}</style>"
         "<g transform='scale(2)'><path class=f d='M0 0H5V5H0z'/></g></svg>"
         f"<svg {at(6)} viewBox='0 0 20 20'><g fill=#008000><use x=5 y=5 href=shapes.svg#p /></g></svg>"
-        f"<svg {at(7)}><use href=sprite.svg#s width=100 height=100 /></svg>",
-        count=8,
+        f"<svg {at(7)}><use href=sprite.svg#s width=100 height=100 /></svg>"
+        f"<svg {at(8)} viewBox='0 0 10 10'><path class=brand d='M0 0H10V10H0z' fill=red /></svg>"
+        f"<svg {at(9)} viewBox='0 0 10 10'><g class=held><rect class=wide /></g></svg>",
+        head="<style>:root{--brand:#008000}.mark .brand{fill:var(--brand)}.held{color:#008000}"
+        ".wide{width:100px;height:20px;fill:currentColor;transform:scale(.1,.5)}</style>",
+        count=10,
         files={
             "sprite.svg": response(body=_SPRITE, content_type="image/svg+xml"),
             "shapes.svg": response(

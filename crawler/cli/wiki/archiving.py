@@ -11,7 +11,11 @@ from crawler.frontier.base import Frontier, Lane, NewItem
 from links.books.wanted import Priority
 from wiki.feeding.wanting import Wanted
 
-_LANES = {Priority.SAVED: Lane.NOW, Priority.SWEPT: Lane.STANDARD}
+_LANES = {
+    Priority.SAVED: Lane.NOW,
+    Priority.CROWD: Lane.HIGH,
+    Priority.SWEPT: Lane.STANDARD,
+}
 
 
 class FrontierArchive:

@@ -30,6 +30,7 @@ from crawler.household import Household
 from crawler.monitoring import parse_listen
 from crawler.stopping import Stop, first_of
 from links.books.wikis import Wiki, parse_wiki
+from playback.front.readers import parse_networks
 from wiki.api.client import user_agent
 from wiki.api.http import Wire
 from wiki.feeding.asking import ApiSource
@@ -74,6 +75,13 @@ class Bell:
     help="Serve readers there, too: `weboid serve` with its defaults.",
 )
 @click.option(
+    "--links-internal",
+    multiple=True,
+    metavar="NETWORK",
+    help="Callers of --serve who may ask about links as often as they like, such as the wiki's"
+    " own server; may be given several times.",
+)
+@click.option(
     "--feed-only",
     is_flag=True,
     help="Only watch: others archive, check links and confirm what they found.",
@@ -89,6 +97,7 @@ def command(
     stream: str | None,
     once: bool,
     serve: str | None,
+    links_internal: tuple[str, ...],
     feed_only: bool,
     qa: bool | None,
     workers: int,
@@ -109,6 +118,9 @@ def command(
         raise InputError("--once ends before anybody could ring: leave out --bell and --stream.")
     if serve is not None and (once or feed_only):
         raise InputError("Where it only watches nobody is served: say `weboid serve`.")
+    if links_internal and serve is None:
+        raise InputError("--links-internal is for the front of --serve: say that, too.")
+    parse_networks(links_internal)  # what is none is said now, and not again and again by the front
     home = Home(
         where.layout.root,
         where.profile,
@@ -116,6 +128,7 @@ def command(
         where.settings.index.url,
         workers,
         None if serve is None else parse_listen(serve),
+        links_internal,
         as_json,
         qa,
     )

@@ -31,6 +31,7 @@ from links.books.pages import (
 )
 from links.books.retention import purge
 from links.books.wanted import (
+    AT_ONCE,
     Priority,
     count_wanted,
     current_links,
@@ -128,7 +129,29 @@ def test_what_was_saved_is_due_before_what_was_swept(store: Store, wiki: Wiki) -
         assert [row.page_id for row in one] == [2]
         assert [row.title for row in due] == ["Page 2", "Page 1"]
         assert next_due(rows, wiki.id) == NOW - MINUTE
-        assert count_wanted(rows, wiki.id) == {Priority.SAVED: 2, Priority.SWEPT: 1}
+        assert count_wanted(rows, wiki.id) == {
+            Priority.SAVED: 2,
+            Priority.CROWD: 0,
+            Priority.SWEPT: 1,
+        }
+
+
+def test_a_page_with_many_new_links_goes_behind_others(store: Store, wiki: Wiki) -> None:
+    """Its first ones are as urgent as any; the rest comes after all that others saved, before sweeps."""
+    large = page(1, *(f"https://a.net/{number}" for number in range(AT_ONCE + 3)))
+    crowd = _written(store, wiki, large)
+    saved = _written(store, wiki, page(2, "https://b.net/"))
+    swept = _written(store, wiki, page(3, "https://c.net/"))
+    with store.writing() as rows:
+        want(rows, [*crowd[-3:-1], *swept], priority=Priority.SWEPT, now=NOW - MINUTE)
+        want(rows, crowd, priority=Priority.SAVED, now=NOW)
+        want(rows, saved, priority=Priority.SAVED, now=NOW + MINUTE)
+        due = due_links(rows, wiki.id, now=NOW + MINUTE, limit=100)
+        few = due_links(rows, wiki.id, now=NOW + MINUTE, limit=AT_ONCE + 1)
+
+    assert [row.page_id for row in due] == [1] * AT_ONCE + [2] + [1] * 3 + [3]
+    assert [row.priority for row in due[-4:]] == [Priority.CROWD] * 3 + [Priority.SWEPT]
+    assert few == due[: AT_ONCE + 1]
 
 
 def test_a_link_that_waits_keeps_its_day_and_is_only_moved_up(store: Store, wiki: Wiki) -> None:

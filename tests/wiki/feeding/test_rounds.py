@@ -9,9 +9,13 @@ import pytest
 from sqlalchemy import select
 
 from core.errors import BodyTooLargeError, TransientError
+from core.settings import Settings
+from crawler.cli.wiki.archiving import FrontierArchive
+from crawler.frontier.sqlite import SqliteFrontier
 from links.books.feeds import FeedHeldError, feeds_of
 from links.books.pages import mark_stale, number_of
 from links.books.urls import urls_by_id
+from links.books.wanted import AT_ONCE
 from links.books.wikis import change_wiki, ensure_wiki, parse_wiki
 from links.store.schema import pages, refs
 from links.store.store import Store
@@ -93,6 +97,24 @@ def test_links_that_come_to_the_table_late_are_found(fed: Modelled) -> None:
 
     assert fed.links(page_id) == ["https://late.net/"]
     assert fed.taken() == ["https://late.net/"]
+
+
+def test_a_large_page_does_not_hold_up_others(fed: Modelled, tmp_path: Path) -> None:
+    """A link that is saved after a page with hundreds is visited after the first of these, not the last."""
+    fed.model.edit("Large", *(f"https://h{number}.net/" for number in range(300)))
+    fed.work(sweeps=False)
+    fed.model.edit("Small", "https://small.net/")
+    fed.work(sweeps=False)
+    order = []
+    with SqliteFrontier(tmp_path / "frontier.sqlite") as frontier:
+        archive = FrontierArchive(frontier, Settings(), clock=fed.clock)
+        asyncio.run(archive.take(fed.archive.taken))
+        for _ in fed.archive.taken:
+            order += frontier.claim(now=fed.clock.now(), worker="one")
+
+    assert len(order) == 301
+    place = [item.url for item in order].index("https://small.net/")
+    assert place <= 2 * AT_ONCE  # now and then another lane has its turn
 
 
 def test_a_change_is_noted_with_what_it_brought_or_not_at_all(fed: Modelled) -> None:

@@ -58,6 +58,9 @@ while ( ( $line = fgets( STDIN ) ) !== false ) {
 		case 'authority':
 			$said = Address::authority( $asked['url'] );
 			break;
+		case 'rest':
+			$said = Sender::rest( $asked['said'], $asked['now'] );
+			break;
 		case 'sign':
 			$said = Bell::signature( $asked['secret'], $asked['body'], $asked['now'] );
 			break;

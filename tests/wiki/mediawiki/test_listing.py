@@ -84,11 +84,41 @@ def test_a_title_cannot_break_out(extended: Extended) -> None:
 
 
 def test_a_silent_front_is_said(extended: Extended, listed: str) -> None:
-    """The links are listed all the same."""
+    """The links are listed all the same, and nobody says that nothing is known of them."""
     extended.front.answer = lambda heard: Said(503)
     page = extended.view("Special:WeboidLinks/Listed").html
     assert "The archive gives no answer at the moment." in page
-    assert page.count("nothing is known yet") == 4
+    assert page.count("not told by the archive") == 4
+    assert "nothing is known" not in page
+
+
+@pytest.mark.parametrize(
+    ("status", "words"), [(429, "has been asked too often"), (503, "gives no answer")]
+)
+def test_what_was_said_before_is_listed(
+    extended: Extended, listed: str, status: int, words: str
+) -> None:
+    """A front that is asked too often, or away, is said to be so; of a new link it has not told."""
+    extended.view(listed)
+    extended.writer.write("Listed", f"{TEXT} https://e.org/new")
+    extended.front.answer = lambda heard: Said(status, headers={"Retry-After": "120"})
+    page = extended.view("Special:WeboidLinks/Listed").html
+    extended.writer.write("Listed", TEXT)
+    assert words in page
+    assert page.count("not told by the archive") == 1
+    assert page.count("Dead for six months") == 1
+    assert f'href="{extended.front.address}/2026/https://e.org/dead"' in page
+
+
+def test_a_busy_front_takes_no_copies_away(extended: Extended, listed: str) -> None:
+    """Readers see what was known of a page before a link was added to it."""
+    extended.view(listed)
+    extended.writer.write("Listed", f"{TEXT} https://e.org/newer")
+    extended.front.answer = lambda heard: Said(429)
+    html = extended.view(listed).html
+    extended.writer.write("Listed", TEXT)
+    assert "/2026/https://e.org/dead" in html
+    assert "/2026/https://e.org/newer" not in html
 
 
 def test_whoever_has_the_right_sets_a_level(

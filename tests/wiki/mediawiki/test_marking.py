@@ -388,3 +388,25 @@ def test_another_port_of_the_wikis_host_is_another_site(pure: Pure) -> None:
 
 def _answer(links: list[object], **more: object) -> str:
     return json.dumps({"wiki": "w", "fresh_s": 60, "links": links, **more})
+
+
+@pytest.mark.parametrize(
+    ("said", "seconds"),
+    [
+        ("120", 120),
+        (" 5 ", 5),
+        ("Sun, 22 Nov 2026 07:01:30 GMT", 90),
+        ("Sun, 22 Nov 2026 06:01:30 GMT", 0),
+        ("999999999999", 3_600),
+        ("9" * 40, 0),
+        ("-5", 0),
+        ("1e3", 0),
+        ("", 0),
+        ("now", 0),
+        ("tomorrow", 0),
+        ("Sometime or other", 0),
+    ],
+)
+def test_a_front_is_left_alone_as_it_asks(pure: Pure, said: str, seconds: int) -> None:
+    """Retry-After has seconds or a date; what is neither says nothing, and nobody rests for days."""
+    assert pure.ask("rest", said=said, now=1_795_330_800) == seconds

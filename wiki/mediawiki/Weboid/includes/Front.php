@@ -6,7 +6,8 @@
  * and one in a template is seen at once. An answer past its time is still shown, and asked for again when
  * the reader has the page. Only a page's first view asks before it is sent, for half a second at most. As
  * soon as the front gives no answer nobody waits for it and nothing of it is shown, until it answers a
- * question asked behind a reader's back.
+ * question asked behind a reader's back. One that has been asked too often is there: what it said before
+ * is shown, also of links whose page has changed since.
  *
  * @license GPL-3.0-or-later
  */
@@ -18,6 +19,8 @@ class Front {
 	private const MOST_URLS = 1_000;
 	private const MOST_BYTES = 200_000;
 	private const MOST_QUESTIONS = 5;
+	/** So many of a page's last questions are remembered. */
+	private const REMEMBERED = 10;
 	/** Seconds that an answer is kept, to be shown while a newer one is asked for. */
 	private const KEPT = 86_400;
 	/** Seconds for an answer that no reader waits for, and until the same is asked again. */
@@ -52,8 +55,11 @@ class Front {
 	 * @param int $pageId
 	 * @param string[] $urls as they stand in the page
 	 * @param string $lang of the words
-	 * @return array{links:array<string,array>,until:int,waiting:bool,down:bool} what is known; when that
-	 *  is old (seconds since 1970); whether anything is under way or not known yet; whether the front is away
+	 * @return array{links:array<string,array>,until:int,waiting:bool,down:bool,busy:bool,missing:bool}
+	 *  what is known; when that is old (seconds since 1970); whether anything is under way or not known yet;
+	 *  whether the front is away; whether it has been asked too often; whether there are links of which it
+	 *  has not been asked with success, of which it may know much. Nothing is known of one that is away:
+	 *  `remembered` tells what it said.
 	 */
 	public function ask( int $pageId, array $urls, string $lang ): array {
 		$questions = [];
@@ -66,7 +72,8 @@ class Front {
 		$now = time();
 		$isDown = isset( $kept[$silent] );
 		// While it is away one view after each pause tries again, for all.
-		$mayAsk = !isset( $kept[$busy] ) && ( !$isDown || $now - (int)$kept[$silent] >= $this->settings->pause()
+		$isBusy = isset( $kept[$busy] );
+		$mayAsk = !$isBusy && ( !$isDown || $now - (int)$kept[$silent] >= $this->settings->pause()
 			&& $this->cache->add( $this->cache->makeKey( 'weboid-front-trying' ), 1, self::PATIENCE ) );
 		$isFirst = $mayAsk && !$isDown;
 		$found = [];
@@ -75,6 +82,8 @@ class Front {
 			if ( $old === null && $isFirst ) {
 				$old = $this->askNow( $key, $pageId, $portion, $lang, $this->settings->timeout() );
 				$isDown = $old === null && $this->cache->get( $silent ) !== false;
+				$isBusy = $old === null && $this->cache->get( $busy ) !== false;
+				$mayAsk = !$isBusy;
 			} elseif ( $mayAsk && ( $old === null || $isDown || $old['until'] <= $now ) ) {
 				$this->askLater( $key, $pageId, $portion, $lang );
 				$mayAsk = !$isDown;
@@ -82,7 +91,29 @@ class Front {
 			$isFirst = false;
 			$found[] = $old;
 		}
-		return self::together( $found, $isDown, $now, $this->settings->pause() );
+		$answer = self::together( $found, $isDown, $now, $this->settings->pause() );
+		if ( $isBusy && !$isDown && $answer['missing'] ) {
+			$answer['links'] += $this->remembered( $pageId, $urls, $lang );
+		}
+		return [ 'busy' => $isBusy && !$isDown ] + $answer;
+	}
+
+	/**
+	 * What the front said of URLs when it was last asked about this page, within a day.
+	 *
+	 * @param int $pageId
+	 * @param string[] $urls as they stand in the page
+	 * @param string $lang of the words
+	 * @return array<string,array>
+	 */
+	public function remembered( int $pageId, array $urls, string $lang ): array {
+		$keys = $this->cache->get( $this->keyOfPage( $pageId, $lang ) ) ?: [];
+		$answers = $keys ? $this->cache->getMulti( $keys ) : [];
+		$links = [];
+		foreach ( $keys as $key ) { // the latest first
+			$links += $answers[$key]['links'] ?? [];
+		}
+		return array_intersect_key( $links, array_flip( $urls ) );
 	}
 
 	/**
@@ -110,12 +141,14 @@ class Front {
 
 	private static function together( array $found, bool $isDown, int $now, int $pause ): array {
 		if ( $isDown ) {
-			return [ 'links' => [], 'until' => $now + $pause, 'waiting' => true, 'down' => true ];
+			return [ 'links' => [], 'until' => $now + $pause, 'waiting' => true, 'down' => true, 'missing' => true ];
 		}
 		$links = [];
 		$until = $now + self::KEPT;
 		$isWaiting = false;
+		$isMissing = false;
 		foreach ( $found as $one ) {
+			$isMissing = $isMissing || $one === null || !empty( $one['refused'] );
 			$links += $one['links'] ?? [];
 			$until = min( $until, $one['until'] ?? $now );
 			$isWaiting = $isWaiting || $one === null || !empty( $one['soon'] );
@@ -123,7 +156,17 @@ class Front {
 		foreach ( $links as $fact ) {
 			$isWaiting = $isWaiting || $fact['kind'] === 'queued';
 		}
-		return [ 'links' => $links, 'until' => $until, 'waiting' => $isWaiting, 'down' => false ];
+		return [
+			'links' => $links,
+			'until' => $until,
+			'waiting' => $isWaiting,
+			'down' => false,
+			'missing' => $isMissing,
+		];
+	}
+
+	private function keyOfPage( int $pageId, string $lang ): string {
+		return $this->cache->makeKey( 'weboid-questions', $this->settings->wiki(), $pageId, $lang );
 	}
 
 	private function keyOf( array $urls, string $lang ): string {
@@ -138,7 +181,7 @@ class Front {
 		}
 		$question = [ 'wiki' => $this->settings->wiki(), 'page_id' => $pageId, 'urls' => $urls, 'lang' => $lang ];
 		$token = $this->settings->token();
-		[ $status, $body ] = $this->sender->post(
+		[ $status, $body, $rest ] = $this->sender->post(
 			$this->settings->front() . '/links/api/cached',
 			json_encode( $question, self::JSON ),
 			$token === '' ? [] : [ 'Authorization' => "Bearer $token" ],
@@ -149,7 +192,7 @@ class Front {
 			? Answers::read( $body, $urls, $this->settings->origins(), $this->settings->archiveHosts() )
 			: null;
 		if ( $said === null ) {
-			return $this->withoutAnswer( $key, $status, $status === 0 ? $body : "status $status" );
+			return $this->withoutAnswer( $key, $status, $status === 0 ? $body : "status $status", $rest );
 		}
 		$answer = [
 			'until' => $now + $said['fresh'],
@@ -157,6 +200,12 @@ class Front {
 			'links' => $said['links'],
 		];
 		$this->cache->set( $key, $answer, max( self::KEPT, $said['fresh'] ) );
+		$page = $this->keyOfPage( $pageId, $lang );
+		$before = $this->cache->get( $page ) ?: [];
+		if ( ( $before[0] ?? null ) !== $key ) {
+			$all = array_unique( [ $key, ...$before ] );
+			$this->cache->set( $page, array_slice( $all, 0, self::REMEMBERED ), self::KEPT );
+		}
 		$silent = $this->cache->makeKey( 'weboid-front-silent' );
 		if ( $this->cache->get( $silent ) !== false ) {
 			$this->cache->delete( $silent );
@@ -164,23 +213,24 @@ class Front {
 		return $answer;
 	}
 
-	/** Remember that there was no answer: to this question, or to any. */
-	private function withoutAnswer( string $key, int $status, string $reason ): ?array {
+	/** Remember that there was no answer: to this question, or to any, for at least as long as was asked for. */
+	private function withoutAnswer( string $key, int $status, string $reason, int $rest ): ?array {
+		$pause = $this->settings->pause();
 		if ( $status === 429 ) {
 			// What is known is shown; more is asked for later.
-			$this->log->warning( 'The front was asked too often: see --links-internal of weboid serve' );
-			$this->cache->set( $this->cache->makeKey( 'weboid-front-busy' ), 1, $this->settings->pause() );
+			$this->log->warning( 'The front was asked too often: see --links-internal of weboid serve and weboid wiki watch' );
+			$this->cache->set( $this->cache->makeKey( 'weboid-front-busy' ), 1, max( $rest, $pause, 1 ) );
 			return null;
 		}
 		// What one page's links make of the front is no reason to be without it on all others.
 		if ( $status === 500 || ( $status >= 400 && $status < 500 && $status !== 408 ) ) {
 			$this->log->warning( 'The front takes no question about these links: {reason}', [ 'reason' => $reason ] );
-			$answer = [ 'until' => time() + self::REFUSED, 'links' => [] ];
+			$answer = [ 'until' => time() + self::REFUSED, 'links' => [], 'refused' => true ];
 			$this->cache->set( $key, $answer, self::REFUSED );
 			return $answer;
 		}
 		$this->log->warning( 'The front gives no answer: {reason}', [ 'reason' => $reason ] );
-		$this->cache->set( $this->cache->makeKey( 'weboid-front-silent' ), time(), self::KEPT );
+		$this->cache->set( $this->cache->makeKey( 'weboid-front-silent' ), time() + max( 0, $rest - $pause ), self::KEPT );
 		return null;
 	}
 

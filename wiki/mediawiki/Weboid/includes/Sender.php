@@ -10,6 +10,8 @@ namespace MediaWiki\Extension\Weboid;
 class Sender {
 	/** Bytes of an answer; the front's to 1,000 links of usual length has a twentieth. */
 	public const LARGEST = 4_000_000;
+	/** Seconds: nobody is believed who wants to be left alone for longer. */
+	private const LONGEST_REST = 3_600;
 
 	/** @var mixed MediaWiki's HttpRequestFactory */
 	private $requests;
@@ -25,7 +27,8 @@ class Sender {
 	 * @param string $body
 	 * @param array<string,string> $headers
 	 * @param float $timeout seconds, for all of it
-	 * @return array{0:int,1:string} the status and the body; status 0 and the reason when there is none
+	 * @return array{0:int,1:string,2:int} the status and the body; status 0 and the reason when there is
+	 *  none; for how many seconds it wants to be left alone (Retry-After), 0 when it says nothing
 	 */
 	public function post( string $url, string $body, array $headers, float $timeout ): array {
 		$request = $this->requests->create( $url, [
@@ -54,9 +57,24 @@ class Sender {
 		$status = (int)$request->getStatus();
 		// MediaWiki calls every status of 400 and more an error; a lost connection has no such status.
 		if ( !$outcome->isOK() && $status < 400 ) {
-			return [ 0, self::reason( $outcome ) ];
+			return [ 0, self::reason( $outcome ), 0 ];
 		}
-		return [ $status, $answer ];
+		return [ $status, $answer, self::rest( (string)$request->getResponseHeader( 'Retry-After' ), time() ) ];
+	}
+
+	/**
+	 * What a Retry-After says, in seconds from now: RFC 9110 has numbers and dates.
+	 *
+	 * @param string $said
+	 * @param int $now seconds since 1970
+	 * @return int 0 for none, and for what is neither
+	 */
+	public static function rest( string $said, int $now ): int {
+		$said = trim( $said );
+		// A name of a day begins a date: strtotime() reads much else as one, "now" and "5" among it.
+		$moment = preg_match( '/^[A-Z][a-z]+,? /', $said ) ? (int)strtotime( $said ) : 0;
+		$seconds = preg_match( '/^[0-9]{1,18}$/D', $said ) ? (int)$said : $moment - $now;
+		return max( 0, min( $seconds, self::LONGEST_REST ) );
 	}
 
 	private static function reason( $outcome ): string {

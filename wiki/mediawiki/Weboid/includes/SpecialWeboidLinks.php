@@ -164,11 +164,9 @@ class SpecialWeboidLinks extends SpecialPageBase {
 		}
 		$from = max( 0, $this->getRequest()->getInt( 'from' ) );
 		$part = array_slice( $urls, $from, self::AT_ONCE );
-		$known = $this->settings->front() === ''
-			? [ 'links' => [], 'down' => true ]
-			: $this->front->ask( $title->getArticleID(), $part, $this->getLanguage()->getCode() );
-		if ( $known['down'] ) {
-			$made .= self::box( 'warning', $this->msg( 'weboid-links-down' )->escaped() );
+		[ $known, $trouble ] = $this->known( $title->getArticleID(), $part );
+		if ( $trouble !== '' ) {
+			$made .= self::box( 'warning', $this->msg( $trouble )->escaped() );
 		}
 		$columns = [ 'link', 'state', 'copy' ];
 		if ( $this->maySet() ) {
@@ -180,16 +178,38 @@ class SpecialWeboidLinks extends SpecialPageBase {
 		}
 		$made .= '</tr></thead><tbody>';
 		foreach ( $part as $url ) {
-			$made .= $this->row( $title, $url, $known['links'][$url] ?? null, $from );
+			$unknown = $trouble === '' ? 'weboid-links-unknown' : 'weboid-links-untold';
+			$made .= $this->row( $title, $url, $known[$url] ?? null, $unknown, $from );
 		}
 		return $made . '</tbody></table></div>' . $this->turning( $title, $from, count( $urls ) );
 	}
 
-	private function row( $title, string $url, ?array $fact, int $from ): string {
+	/**
+	 * What is known of links, and the message that says why there is not more; empty when this is all.
+	 *
+	 * @param int $pageId
+	 * @param string[] $urls
+	 * @return array{0:array<string,array>,1:string}
+	 */
+	private function known( int $pageId, array $urls ): array {
+		if ( $this->settings->front() === '' ) {
+			return [ [], 'weboid-links-down' ];
+		}
+		$lang = $this->getLanguage()->getCode();
+		$said = $this->front->ask( $pageId, $urls, $lang );
+		if ( !$said['missing'] ) {
+			return [ $said['links'], '' ];
+		}
+		// Whoever reads this list is told that it is old; a reader of the page would not be.
+		$links = $said['links'] + $this->front->remembered( $pageId, $urls, $lang );
+		return [ $links, $said['busy'] ? 'weboid-links-busy' : 'weboid-links-down' ];
+	}
+
+	private function row( $title, string $url, ?array $fact, string $unknown, int $from ): string {
 		// A protocol-relative link has no scheme to be shown with: it leads where the page's leads.
 		$made = '<tr><td><a rel="nofollow" class="external"' . Marker::attributes( [ 'href' => $url ] ) . '>' .
 			'<bdi>' . htmlspecialchars( Address::short( $url, 100 ) ) . '</bdi></a></td>';
-		$words = $fact && $fact['words'] !== '' ? $fact['words'] : $this->msg( 'weboid-links-unknown' )->text();
+		$words = $fact && $fact['words'] !== '' ? $fact['words'] : $this->msg( $unknown )->text();
 		$made .= '<td>' . htmlspecialchars( $words ) . '</td><td>' . $this->copyOf( $fact ) . '</td>';
 		if ( $this->maySet() ) {
 			$made .= '<td>' . $this->form( $title, $url, $from ) . '</td>';

@@ -1,0 +1,262 @@
+// What a drawing's shapes look like, where their own attributes do not say it.
+//
+// Style sheets of the page reach the shapes of an SVG in it; whoever draws it alone has no such sheets.
+// So `look` tells of a shape, as declarations, what the browser computed and neither its attributes nor
+// what it inherits within the drawing would give. Properties that name places (x, r, d, …) are among them.
+//
+// A computed value costs about a microsecond. So when `enough` shapes of a kind (their parents' kind
+// and the attributes that paint are the same) look alike, the others of it are taken to; and of all
+// shapes `most` are measured.
+(enough, most) => {
+  "use strict";
+  const reader = (type, name) => {
+    const get = Object.getOwnPropertyDescriptor(type.prototype, name).get;
+    return (node) => get.call(node);
+  };
+  const attempt = (action, otherwise) => {
+    try {
+      return action();
+    } catch {
+      return otherwise;
+    }
+  };
+  const namespaceOf = reader(Element, "namespaceURI");
+  const parentOf = reader(Node, "parentNode");
+  const typeOf = reader(Node, "nodeType");
+  const hostOf = reader(ShadowRoot, "host");
+  const attributeOf = (node, key) => Element.prototype.getAttribute.call(node, key);
+  const SVG = "http://www.w3.org/2000/svg";
+  const words = (text) => text.trim().split(/\s+/);
+  const table = (text) => new Map(words(text).map((each) => each.split("=")).map(([key, value]) => [key, value.replace(/_/g, " ")]));
+  // What is inherited, and what is not, each with what it is to begin with.
+  const PAINTED = table(`color=rgb(0,_0,_0) fill=rgb(0,_0,_0) fill-opacity=1 fill-rule=nonzero stroke=none stroke-width=1px
+    stroke-opacity=1 stroke-dasharray=none stroke-dashoffset=0px stroke-linecap=butt stroke-linejoin=miter
+    stroke-miterlimit=4 visibility=visible clip-rule=nonzero paint-order=normal marker-start=none marker-mid=none marker-end=none`);
+  const WRITTEN = table(`font-size= font-family= font-weight=400 font-style=normal letter-spacing=normal word-spacing=0px
+    text-anchor=start dominant-baseline=auto`);
+  const OWN = table("opacity=1 clip-path=none mask=none filter=none mix-blend-mode=normal");
+  const OF_TEXT = table("baseline-shift=0px text-decoration-line=none");
+  const STOP = table("stop-color=rgb(0,_0,_0) stop-opacity=1");
+  const PLACES = {
+    rect: ["x", "y", "width", "height", "rx", "ry"], circle: ["cx", "cy", "r"], ellipse: ["cx", "cy", "rx", "ry"],
+    image: ["x", "y", "width", "height"], svg: ["x", "y", "width", "height"], path: ["d"],
+  };
+  const UNSEEN = /^(title|desc|metadata|style|script|animate\w*|set|filter|fe[A-Z]\w*)$/;
+  const APART = /^(stop|defs|symbol|pattern|marker|mask|clipPath|\w+Gradient)$/; // which stand nowhere themselves
+  const COLOURS = new Set(["color", "fill", "stroke", "stop-color"]);
+  const MODERN = /^(?!rgba?\(|hsla?\(|url\()[\w-]+\(/; // functions that not everybody knows
+  const LONGEST_PATH = 1000; // characters of a path whose words are compared
+  const LONGEST = 300; // characters of a value
+  // By which attributes shapes look alike; places do not matter.
+  const PLACED = /^(id|d|points|transform|[xy][12]?|[cf][xy]|r|r[xy]|d[xy]|width|height|viewBox|href|xlink:href|offset|(data|aria|on)[\w-]*)$/i;
+
+  const said = (style, key) => CSSStyleDeclaration.prototype.getPropertyValue.call(style, key);
+  const plain = (text) => text.trim().toLowerCase().replace(/["']/g, "").replace(/px\b/g, "").replace(/[\s,]+/g, " ");
+  const isNear = (a, b) => Math.abs(a - b) <= 1e-4 * Math.max(1, Math.abs(a));
+  let context = null;
+  const painted = new Map(); // by a colour's words, what its pixel is; empty: they are none
+  const pixel = (text) => {
+    if (painted.has(text)) return painted.get(text);
+    context ??= OffscreenCanvas.prototype.getContext.call(new OffscreenCanvas(1, 1), "2d", { willReadFrequently: true });
+    context.fillStyle = "#010203";
+    context.fillStyle = text;
+    let told = "";
+    if (context.fillStyle !== "#010203") {
+      context.clearRect(0, 0, 1, 1);
+      context.fillRect(0, 0, 1, 1);
+      const [red, green, blue, alpha] = context.getImageData(0, 0, 1, 1).data;
+      told = alpha === 255 ? `rgb(${red},${green},${blue})` : `rgba(${red},${green},${blue},${(alpha / 255).toFixed(3)})`;
+    }
+    painted.set(text, told);
+    return told;
+  };
+  const hexed = (hex) => {
+    const digits = hex.length === 3 ? hex.replace(/./g, "$&$&") : hex;
+    return `rgb(${[0, 2, 4].map((at) => parseInt(digits.slice(at, at + 2), 16)).join(" ")})`;
+  };
+  const isSame = (key, own, value) => {
+    // Whether the attribute's words already say the computed value.
+    if (own === value) return true;
+    if (MODERN.test(own)) return false;
+    const [amount, computed] = [Number(own), Number(value.replace(/px$/, ""))];
+    if (own !== "" && !Number.isNaN(amount) && !Number.isNaN(computed)) return isNear(amount, computed);
+    const [left, right] = [plain(own), plain(value)];
+    if (left === right || (left !== "" && isNear(Number(left), Number(right)))) return true;
+    if (key === "font-weight") return { bold: "700", normal: "400" }[left] === right;
+    if (!COLOURS.has(key) || left === "none" || right === "none") return false;
+    const hex = /^#([0-9a-f]{3}|[0-9a-f]{6})$/.exec(left)?.[1];
+    if (hex) return hexed(hex) === right;
+    return pixel(left) !== "" && pixel(left) === pixel(right);
+  };
+  const written = (key, value) => {
+    // Colours of later years (oklch(), color-mix()) are told in words that all know.
+    if (COLOURS.has(key) && MODERN.test(value)) return pixel(value) || value;
+    return value.replace(/"/g, "'").replace(/url\('?(#[^()\s'"]+)'?\)/g, "url($1)").replace(/, /g, ",");
+  };
+  const isWritable = (value) => value.length <= LONGEST && !/[;:]/.test(value);
+  const numbers = (text) => (text.match(/-?(?:\d+\.?|\.\d)\d*(?:e[-+]?\d+)?/gi) ?? []).map(Number);
+  const areNear = (a, b) => a.length === b.length && a.every((each, at) => isNear(each, b[at]));
+
+  const sixOf = (matrix) => [matrix.a, matrix.b, matrix.c, matrix.d, matrix.e, matrix.f];
+  const transformOf = (node, style) => {
+    // As a matrix about the origin of its parent; null: as its attribute says.
+    const value = said(style, "transform");
+    const own = attributeOf(node, "transform");
+    if (value === "none") return own ? "matrix(1 0 0 1 0 0)" : null;
+    const moved = own && /^\s*translate\(\s*([-+.\de]+)[\s,]*([-+.\de]*)\s*\)\s*$/.exec(own);
+    if (moved && areNear(numbers(value), [1, 0, 0, 1, Number(moved[1]), Number(moved[2])])) return null;
+    let matrix = new DOMMatrix(value);
+    if (!matrix.is2D) return null;
+    const origin = numbers(said(style, "transform-origin")).slice(0, 2);
+    const [x, y] = origin.length === 2 ? origin : [0, 0];
+    if (own) {
+      const list = reader(SVGGraphicsElement, "transform")(node).baseVal;
+      let stated = new DOMMatrix();
+      for (let at = 0; at < list.numberOfItems; at += 1) stated = stated.multiply(DOMMatrix.fromMatrix(list.getItem(at).matrix));
+      if (areNear(sixOf(stated), sixOf(matrix)) && x === 0 && y === 0) return null;
+    }
+    if (x !== 0 || y !== 0) {
+      const box = /fill-box|content-box|stroke-box|border-box/.test(said(style, "transform-box"))
+        ? SVGGraphicsElement.prototype.getBBox.call(node)
+        : { x: 0, y: 0 };
+      const [left, top] = [x + box.x, y + box.y];
+      matrix = new DOMMatrix().translate(left, top).multiply(matrix).translate(-left, -top);
+    }
+    return `matrix(${sixOf(matrix).map((each) => Number(each.toFixed(5))).join(" ")})`;
+  };
+  let probe = null;
+  const isPath = (own, value) => {
+    // The browser writes an attribute's path anew, like one of a sheet.
+    probe ??= Document.prototype.createElementNS.call(document, SVG, "path");
+    const style = reader(SVGElement, "style")(probe);
+    CSSStyleDeclaration.prototype.setProperty.call(style, "d", `path("${own.replace(/["\\\n]/g, " ")}")`);
+    return said(style, "d") === value;
+  };
+  const boxed = (node, key) => {
+    const box = SVGGraphicsElement.prototype.getBBox.call(node);
+    const told = { x: box.x, y: box.y, width: box.width, height: box.height, cx: box.x + box.width / 2, cy: box.y + box.height / 2 };
+    return String(told[key] ?? (key === "ry" ? box.height : box.width) / 2);
+  };
+  const placesOf = (node, name, style, declare) => {
+    for (const key of Object.hasOwn(PLACES, name) ? PLACES[name] : []) {
+      const own = attributeOf(node, key);
+      if (key === "d") {
+        // The computed path is absolute; of relative ones only their own words are drawn.
+        if (own && (own.length > LONGEST_PATH || /[mlhvcsqta]/.test(own))) continue;
+        const path = said(style, key);
+        if (path.startsWith("path(") && path.length <= 2 * LONGEST_PATH && !isPath(own ?? "", path)) declare(key, path.slice(6, -2));
+        continue;
+      }
+      const value = said(style, key);
+      if (value === "auto" || isSame(key, own ?? "0px", value) || (own === null && value === "100%")) continue;
+      const isPlain = !value.includes("(") || name === "svg" || key.startsWith("r") && name === "rect";
+      declare(key, (isPlain ? value : boxed(node, key)).replace(/px$/, ""));
+    }
+  };
+
+  const STROKED = words("stroke-width stroke-dasharray stroke-dashoffset");
+  const strokeOf = (node, values, declare) => {
+    // A line as wide on the screen as it says, told as one that scales.
+    const seen = attempt(() => SVGGraphicsElement.prototype.getScreenCTM.call(node), null);
+    const scale = seen ? Math.sqrt(Math.abs(seen.a * seen.d - seen.b * seen.c)) : 0;
+    if (scale <= 0 || isNear(scale, 1)) return;
+    const scaled = (text) => text.replace(/[\d.]+(?:e[-+]?\d+)?/g, (each) => String(Number((each / scale).toFixed(4))));
+    for (const key of STROKED) if (/[1-9]/.test(values.get(key))) declare(key, written(key, scaled(values.get(key))));
+  };
+
+  const NOTHING = new Map();
+  const known = new Map(); // by shape, [what was computed of it and is inherited, its kind]
+  const kinds = new Map(); // by kind, what those of it look like
+  let count = 0;
+  const above = (node) => {
+    for (let at = parentOf(node), steps = 0; at && steps < 50; steps += 1) {
+      if (known.has(at)) return known.get(at);
+      at = typeOf(at) === 11 && at instanceof ShadowRoot ? hostOf(at) : parentOf(at);
+    }
+    return null;
+  };
+  const painting = new Map(); // by an attribute's name, whether shapes may look different by it
+  const kindOf = (node, name, kind) => {
+    let text = `${kind} ${name}`;
+    for (const key of Element.prototype.getAttributeNames.call(node)) {
+      let paints = painting.get(key);
+      if (paints === undefined) painting.set(key, (paints = !PLACED.test(key)));
+      if (paints) text += `\n${key}=${attributeOf(node, key)}`;
+    }
+    return text;
+  };
+  const measure = (node, name, inherited, hasText) => {
+    const style = getComputedStyle(node);
+    const values = new Map();
+    const declared = [];
+    const declare = (key, value) => (isWritable(value) || key === "d") && declared.push(`${key}:${value}`);
+    if (!APART.test(name) && said(style, "display") === "none") return { values: null, declared: ["display:none"] };
+    const has = new Set(Element.prototype.getAttributeNames.call(node));
+    const inline = has.has("style") ? reader(SVGElement, "style")(node) : null;
+    const tell = (key, base) => {
+      const value = said(style, key);
+      if (base === undefined) base = value;
+      const own = has.has(key) ? attributeOf(node, key) : null;
+      const styled = inline ? said(inline, key) : "";
+      const isSaid = styled ? isSame(key, styled, value) : own === null ? value === base : isSame(key, own, value) || (/^currentcolor$/i.test(own) && value === values.get("color"));
+      if (!isSaid) declare(key, key !== "color" && COLOURS.has(key) && value === values.get("color") ? "currentColor" : written(key, value));
+      return value;
+    };
+    if (name === "stop") {
+      values.set("color", said(style, "color"));
+      for (const [key, base] of STOP) tell(key, base);
+      return { values: inherited, declared };
+    }
+    if (/^none$/i.test(attributeOf(node, "display") ?? "")) declare("display", "inline");
+    for (const key of PAINTED.keys()) values.set(key, tell(key, inherited.get(key)));
+    if (said(style, "vector-effect") === "non-scaling-stroke") strokeOf(node, values, declare);
+    for (const key of hasText ? WRITTEN.keys() : []) values.set(key, tell(key, inherited.get(key)));
+    for (const [key, base] of OWN) tell(key, base);
+    if (name === "text" || name === "tspan") for (const [key, base] of OF_TEXT) tell(key, base);
+    const transform = node instanceof SVGGraphicsElement && !/^(tspan|textPath)$/.test(name) ? attempt(() => transformOf(node, style), null) : null;
+    if (transform) declare("transform", transform);
+    attempt(() => placesOf(node, name, style, declare));
+    return { values, declared };
+  };
+  return {
+    // Of an outermost drawing: what its shapes inherit, beyond what `LOOK` of dom.js tells.
+    begin: (node) => {
+      const hasText = Element.prototype.querySelector.call(node, "text") !== null;
+      const style = getComputedStyle(node);
+      const values = new Map();
+      const declared = [];
+      for (const [key, base] of [...PAINTED, ...(hasText ? WRITTEN : NOTHING)]) {
+        const value = said(style, key);
+        values.set(key, value);
+        const told = written(key, value);
+        const isTold = COLOURS.has(key) ? told.startsWith("url(") || MODERN.test(value) : value !== base;
+        if (isTold && isWritable(told)) declared.push([key, told]);
+      }
+      known.set(node, { values, kind: kindOf(node, "svg", ""), hasText });
+      return declared;
+    },
+    // Of a shape within: declarations; empty: as it says itself.
+    look: (node, name) => {
+      const parent = namespaceOf(node) === SVG && !UNSEEN.test(name) ? above(node) : null;
+      if (!parent || !parent.values) {
+        if (parent) known.set(node, parent);
+        return "";
+      }
+      const kind = kindOf(node, name, parent.kind);
+      let like = kinds.get(kind);
+      if (like === undefined) kinds.set(kind, (like = { text: null, values: parent.values, number: kinds.size, count: 0 }));
+      if ((like.count >= enough && like.text !== null) || count >= most) {
+        known.set(node, { values: like.values, kind: like.number, hasText: parent.hasText });
+        return like.text ?? "";
+      }
+      count += 1;
+      like.count += 1;
+      const { values, declared } = measure(node, name, parent.values, parent.hasText);
+      const text = declared.join(";");
+      if (like.count === 1) [like.text, like.values] = [text, values];
+      else if (like.text !== text) like.text = null;
+      known.set(node, { values, kind: like.number, hasText: parent.hasText });
+      return text;
+    },
+  };
+}
