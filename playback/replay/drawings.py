@@ -31,8 +31,9 @@ _VARIABLE = re.compile(
 _WORDS = re.compile(r"&(?!(?:amp|lt|gt|quot|apos|#\d{1,7}|#x[0-9a-fA-F]{1,6});)\w{1,30};")
 _DECLARATION = re.compile(r"([a-z-]+):([^;:]+)")
 _PIXELS = re.compile(r"(\d{1,5}(?:\.\d+)?)px")
-# What a look may say of a shape: of these, what is no place is a property of its style.
-_PLACES = frozenset({"x", "y", "width", "height", "cx", "cy", "r", "rx", "ry", "d"})
+# What a look may say of a shape. These are told as attributes: places, which resvg reads in no style,
+# and filters, of which it there reads none that names a colour.
+_ATTRIBUTES = frozenset({"x", "y", "width", "height", "cx", "cy", "r", "rx", "ry", "d", "filter"})
 _PAINT = frozenset(
     {"color", "fill", "fill-opacity", "fill-rule", "stroke", "stroke-width", "stroke-opacity"}
     | {"stroke-dasharray", "stroke-dashoffset", "stroke-linecap", "stroke-linejoin"}
@@ -41,9 +42,7 @@ _PAINT = frozenset(
     | {"word-spacing", "text-anchor", "dominant-baseline", "baseline-shift"}
     | {"text-decoration-line", "stop-color", "stop-opacity"}
 )
-_OWN = frozenset(
-    {"opacity", "display", "transform", "clip-path", "mask", "filter", "mix-blend-mode"}
-)
+_OWN = frozenset({"opacity", "display", "transform", "clip-path", "mask", "mix-blend-mode"})
 _SERIF = re.compile(r"times|roman|georgia|garamond|(?<!sans-)serif", re.IGNORECASE)
 _NAMES = {"text-decoration-line": "text-decoration"}
 _VALUE = re.compile(r"[\w#().,%' +-]{1,2000}")
@@ -104,6 +103,8 @@ class Drawings:
             _dress(each, own, _PAINT | _OWN)
         if told:
             _humble_sheets(root)
+        if look:  # the rest of its style holds for the image
+            root.attrib.pop("style", None)
         _dress(root, look, _PAINT)
         size = _size(look) or natural_size(root)
         area = size[0] * size[1]
@@ -210,7 +211,7 @@ def _dress(element: Element, look: dict[str, str], names: frozenset[str]) -> Non
         element.attrib.pop("transform-origin", None)
         said["transform-origin"] = "0 0"
     for name, value in said.items():
-        if name in _PLACES and names & _OWN:
+        if name in _ATTRIBUTES and names & _OWN:
             element.set(name, value)
         elif name in names or name == "transform-origin":
             kept[_NAMES.get(name, name)] = value
