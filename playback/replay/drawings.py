@@ -47,7 +47,7 @@ _SERIF = re.compile(r"times|roman|georgia|garamond|(?<!sans-)serif", re.IGNORECA
 _NAMES = {"text-decoration-line": "text-decoration"}
 _VALUE = re.compile(r"[\w#().,%' +-]{1,2000}")
 _IMPORTANT = re.compile(r"!\s{0,9}important", re.IGNORECASE)
-_STYLED = re.compile(r"\s*([a-z-]+)\s*:\s*([\w#().,%'\" !+-]+)\s*")
+_STYLED = re.compile(r"([a-z-]{1,40})\s{0,9}:\s{0,9}([\w#().,%'\" !+-]{1,2000})")
 _LOOK = "data-weboid-look"
 _BORROWERS = {
     f"{{{NAMESPACE}}}{name}" for name in ("use", "linearGradient", "radialGradient", "pattern")
@@ -117,14 +117,13 @@ class Drawings:
     def _borrow(self, root: Element) -> None:
         """Put in what the drawing uses of other drawings in the document."""
         own = {each.get("id") for each in root.iter()}
-        wanted = [root]
-        for _ in range(_MOST_COPIED):
-            if not wanted:
-                return
-            for each in wanted.pop().iter():
+        wanted, copied = [root], 0
+        while wanted:
+            for each in list(wanted.pop().iter()):
                 for name in _names_in(each):
                     shape = None if name in own else self._shapes().get(name)
-                    if shape is not None:
+                    if shape is not None and copied < _MOST_COPIED:
+                        copied += 1
                         own.add(name)
                         hidden = Element(f"{{{NAMESPACE}}}defs")
                         hidden.append(deepcopy(shape))
@@ -204,7 +203,7 @@ def _dress(element: Element, look: dict[str, str], names: frozenset[str]) -> Non
     kept = {
         found[1]: found[2]
         for each in element.attrib.pop("style", "").split(";")
-        if (found := _STYLED.fullmatch(each)) and found[1] not in said
+        if (found := _STYLED.fullmatch(each.strip())) and found[1] not in said
     }
     if "transform" in said:  # a matrix about the origin
         kept.pop("transform-origin", None)

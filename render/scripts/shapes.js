@@ -109,7 +109,7 @@
     const apart = TURNS.map((key) => said(style, key));
     const isTurned = apart.some((each) => each !== "none");
     if (value === "none" && !isTurned) return own ? "matrix(1 0 0 1 0 0)" : null;
-    const moved = own && /^\s*translate\(\s*([-+.\de]+)[\s,]*([-+.\de]*)\s*\)\s*$/.exec(own);
+    const moved = own && own.length < 100 && /^\s*translate\(\s*([-+.\de]+)[\s,]*([-+.\de]*)\s*\)\s*$/.exec(own);
     if (moved && !isTurned && areNear(numbers(value), [1, 0, 0, 1, Number(moved[1]), Number(moved[2])])) return null;
     let matrix = new DOMMatrix(value === "none" ? "" : value);
     if (isTurned) {
