@@ -120,7 +120,7 @@ def fitted(
     best = Bounds(**{each.name: getattr(BOUNDS, each.name) * 0.5 for each in fields(Bounds)})
     best = replace(best, kept=BOUNDS.kept, parts=BOUNDS.parts, doubt=BOUNDS.doubt)
     for _ in range(2):
-        for name in ("lost", "changed", "harm", "wall", "emptied"):
+        for name in ("lost", "changed", "harm", "rewritten", "wall", "emptied"):
             tried = [replace(best, **{name: getattr(BOUNDS, name) * factor}) for factor in _FACTORS]
             scored = [(count(rows, called(each)).middle, each) for each in tried]
             most = max(score for score, _ in scored)

@@ -72,7 +72,10 @@ def lines_for(found: PictureComparison) -> list[str]:
     """The comparison for people: the verdict, a sentence, figures and the worst regions."""
     verdict = click.style(found.verdict.value, fg=_COLOURS[found.verdict], bold=True)
     faults = f" ({', '.join(found.faults)})" if found.faults else ""
-    figures = ("same", "structure", "lost", "changed", "added", "covered", "moved", "largest")
+    figures = (
+        "same", "structure", "lost", "changed", "added", "covered", "recoloured", "rewritten",
+        "moved", "largest",
+    )  # fmt: skip
     rows = [(name, f"{getattr(found, name):.4f}") for name in figures]
     sizes = [(name, f"{w} x {h}") for name, (w, h) in _sizes(found).items()]
     lines = [f"{verdict}{faults}, score {found.score:.4f}", sentence(found), ""]

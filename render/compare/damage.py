@@ -55,8 +55,12 @@ class Damage:
 
     def share(self, *kinds: int) -> float:
         """How much of what is drawn in the seen picture became that; 0 when nothing is drawn."""
+        return self.within(np.isin(self.kinds, kinds))
+
+    def within(self, flags: Flags) -> float:
+        """How much of what is drawn in the seen picture is damaged there; 0 when nothing is drawn."""
         whole = float(self.weight_seen.sum())
-        part = self.weight_seen * (1 - self.alike) * np.isin(self.kinds, kinds)
+        part = self.weight_seen * (1 - self.alike) * flags
         return float(part.sum()) / whole if whole else 0.0
 
 

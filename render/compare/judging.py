@@ -35,6 +35,7 @@ class Bounds:
         lost: of what was drawn, what is not drawn any more.
         changed: of what was drawn, what has something else in its place.
         harm: both together.
+        rewritten: of the text, what has other text in its place; where the words are not known.
         wall: the area of what lies over the page.
         emptied: the area of places where there was something, most of it drawn, and now is one colour.
         kept: of the words, those that must be there.
@@ -45,6 +46,7 @@ class Bounds:
     lost: float = 0.12
     changed: float = 0.28
     harm: float = 0.26
+    rewritten: float = 0.22
     wall: float = 0.28
     emptied: float = 0.10
     kept: float = 0.70
@@ -95,6 +97,14 @@ class Pictured(Protocol):
     @property
     def changed(self) -> float:
         """Share of what was drawn that has something else in its place."""
+
+    @property
+    def recoloured(self) -> float:
+        """Share of what was drawn that has the same lines in other colours; part of `changed`."""
+
+    @property
+    def rewritten(self) -> float:
+        """Share of the text that has other text in its place."""
 
     @property
     def blank(self) -> bool:
@@ -154,9 +164,10 @@ def _findings(
     resources: ResourceComparison | None,
     bounds: Bounds,
 ) -> Iterator[_Finding]:
+    known = text is not None and text.words_seen >= _FEWEST_WORDS
     if picture is not None:
-        yield from _of_picture(picture, bounds)
-    if text is not None and text.words_seen >= _FEWEST_WORDS:
+        yield from _of_picture(picture, bounds, words_known=known)
+    if text is not None and known:
         missing = 1 - text.kept
         words = f"{missing:.0%} of the words are missing."
         yield _Finding(Fault.TEXT, _weight(missing, 1 - bounds.kept), words)
@@ -171,7 +182,7 @@ def _findings(
             yield _Finding(Fault.RESOURCES, _DOUBTED, words)
 
 
-def _of_picture(picture: Pictured, bounds: Bounds) -> Iterator[_Finding]:
+def _of_picture(picture: Pictured, bounds: Bounds, *, words_known: bool) -> Iterator[_Finding]:
     """What the picture says."""
     if picture.blank:
         yield _Finding(Fault.BLANK, 2.0, "Nothing is drawn where the page was.")
@@ -183,14 +194,15 @@ def _of_picture(picture: Pictured, bounds: Bounds) -> Iterator[_Finding]:
         return
     excused = _excused(picture)
     regions = [each for each in picture.regions if each not in excused]
-    lost, changed = _without(picture, excused)
+    rest = _rest(picture, excused)
+    lost, changed = picture.lost * rest, picture.changed * rest
     screen = _screen(picture.size_seen)
     yield _Finding(Fault.LOST, _weight(lost, bounds.lost), f"{lost:.0%} of what was drawn is gone.")
-    yield _Finding(
-        _other(picture),
-        max(_weight(changed, bounds.changed), _weight(lost + changed, bounds.harm)),
-        f"{lost + changed:.0%} of what was drawn is gone or is something else.",
-    )
+    yield from _of_changes(picture, lost, changed, picture.recoloured * rest, bounds)
+    if not words_known:
+        share = picture.rewritten * rest
+        words = f"{share:.0%} of the text is another."
+        yield _Finding(Fault.OTHER, _weight(share, bounds.rewritten), words)
     walls = [each for each in regions if each.kind is Kind.COVERED]
     if walls:
         widest = max(walls, key=_area)
@@ -203,6 +215,22 @@ def _of_picture(picture: Pictured, bounds: Bounds) -> Iterator[_Finding]:
         said = "A place is" if len(places) == 1 else f"{len(places)} places are"
         words = f"{said} empty where something was; the largest is {_box(largest)}."
         yield _Finding(Fault.LOST, _weight(area, bounds.emptied), words)
+
+
+def _of_changes(
+    picture: Pictured, lost: float, changed: float, recoloured: float, bounds: Bounds
+) -> Iterator[_Finding]:
+    """What of the page is something else; what has other colours can be read, and is only doubtful."""
+
+    def weight(changed: float) -> float:
+        return max(_weight(changed, bounds.changed), _weight(lost + changed, bounds.harm))
+
+    other = max(changed - recoloured, 0.0)
+    words = f"{lost + other:.0%} of what was drawn is gone or is something else."
+    yield _Finding(_other(picture), weight(other), words)
+    if recoloured > _NOTHING:
+        words = f"{recoloured:.0%} of what was drawn has other colours."
+        yield _Finding(Fault.LAYOUT, min(weight(changed), _NOT_QUITE), words)
 
 
 def _is_slide(picture: Pictured, text: TextComparison) -> bool:
@@ -232,11 +260,10 @@ def _other(picture: Pictured) -> Fault:
     return Fault.OTHER if picture.changed >= picture.lost else Fault.LAYOUT
 
 
-def _without(picture: Pictured, excused: list[Region]) -> tuple[float, float]:
-    """Shares lost and changed beside what is excused."""
+def _rest(picture: Pictured, excused: list[Region]) -> float:
+    """Share of the harm that is beside what is excused."""
     harm = picture.lost + picture.changed
-    rest = 1 - min(sum(each.share for each in excused) / harm, 1.0) if harm > _NOTHING else 0.0
-    return picture.lost * rest, picture.changed * rest
+    return 1 - min(sum(each.share for each in excused) / harm, 1.0) if harm > _NOTHING else 0.0
 
 
 def _excused(picture: Pictured) -> list[Region]:

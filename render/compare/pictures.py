@@ -26,6 +26,7 @@ from render.compare.damage import (
 from render.compare.fitting import fitted
 from render.compare.heat import draw_heat
 from render.compare.judging import judge
+from render.compare.lettering import recoloured, rewritten
 from render.compare.opening import open_picture
 from render.compare.regions import Region, find_regions
 from render.compare.sheets import Floats, Grey, Rows, Sheet
@@ -50,6 +51,8 @@ class PictureComparison:
         changed: share of what is drawn in `seen` in whose place something else is drawn.
         added: share of what is drawn in `shown` that is not drawn in `seen`.
         covered: share of what is drawn in `seen` over which something lies; part of the two above.
+        recoloured: share of what is drawn in `seen` that has the same lines in other colours; part of `changed`.
+        rewritten: share of the text in `seen` that has other text in its place.
         moved: share of the rows that stand elsewhere.
         largest: damaged tiles of the largest connected region, share of the page.
         blank: nothing is drawn in `shown`, or next to nothing of what was.
@@ -69,6 +72,8 @@ class PictureComparison:
     changed: float
     added: float
     covered: float
+    recoloured: float
+    rewritten: float
     moved: float
     largest: float
     blank: bool
@@ -120,6 +125,8 @@ def compare_pictures(
         changed=round(damage.share(CHANGED, DIMMED), 4),
         added=round(_added(damage, put_in), 4),
         covered=round(float(damage.weight_seen[found.covered].sum()) / max(weight_seen, 1.0), 4),
+        recoloured=round(damage.within(recoloured(tiles, damage)), 4),
+        rewritten=round(rewritten(one.rows.grey, tiles, damage), 4),
         moved=round(alignment.moved, 4),
         largest=round(found.largest, 4),
         blank=blank,

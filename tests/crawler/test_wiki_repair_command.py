@@ -9,6 +9,9 @@ import pytest
 
 from crawler.cli import main
 from crawler.cli.exits import Exit
+from crawler.cli.wiki.texts import left_alone
+from wiki.wikitext.citations import Citation, Span, Way
+from wiki.wikitext.repairing_types import Reason, Refused
 
 A = "http://x.test/a"
 COPY = f"https://web.archive.org/web/20150102030405/{A}"
@@ -63,7 +66,26 @@ def test_what_is_left_is_told(run: Run) -> None:
     """With its reason, and another exit code."""
     code, out, err = run(f"== [{A} T] ==\n", REMEDIES)
     assert (code, out) == (Exit.SOME_FAILED, f"== [{A} T] ==\n")
-    assert err == f"left as it is (place): {A}\n"
+    why = "it stands in a parameter, a heading or a gallery"
+    assert err == f"left as it is (place: {why}): {A}\n"
+
+
+@pytest.mark.parametrize("wish", ["{{nobots}}", "{{bots|deny=Weboid}}", "{{in use}}"])
+def test_a_page_that_wants_no_bots_is_left_alone(run: Run, wish: str) -> None:
+    """As the bot leaves it, and every link that has a remedy is told."""
+    code, out, err = run(wish + PAGE, REMEDIES, "--bot", "Weboid")
+    assert (code, out) == (Exit.SOME_FAILED, wish + PAGE)
+    assert err.startswith("left as it is (forbidden: the page asks bots to stay away")
+    *_, told = run(wish + PAGE, REMEDIES, "--bot", "Weboid", "--json")[1].splitlines()
+    assert json.loads(told)["refused"] == [{"url": A, "reason": "forbidden"}]
+
+
+@pytest.mark.parametrize("reason", Reason)
+def test_each_reason_has_words(reason: Reason) -> None:
+    """Nobody has to look one up."""
+    where = Span(0, 1)
+    said = left_alone(Refused(Citation(A, Way.BARE, where, where), reason))
+    assert said.startswith(f"left as it is ({reason}: ")
 
 
 @pytest.mark.parametrize(

@@ -40,6 +40,7 @@ from wiki.editing.guarding import Guard
 from wiki.editing.verifying import UnsafeRepairError, align, verify, verify_done
 from wiki.settings import BotSettings
 from wiki.wikitext.citations import Citation
+from wiki.wikitext.permission import objection
 from wiki.wikitext.repairing_types import Reason, Repaired
 
 ATTEMPTS: Final = 3  # after conflicts
@@ -86,7 +87,7 @@ class Outcome:
     Attributes:
         rev: the revision that was made; 0: none.
         text: before.
-        repaired: what was, or would be, saved; None without one.
+        repaired: what was, or would be, saved, and what was left as it is; None: it was not looked at.
         note: why nothing was done.
     """
 
@@ -205,8 +206,8 @@ def draft(
     """What is to be saved; or why nothing is. Pure but for our own captures, which are asked for."""
     title = now.title or task.title
 
-    def without(did: Did, note: str = "") -> Outcome:
-        return Outcome(did, task.page_id, title, text=now.text, note=note)
+    def without(did: Did, note: str = "", looked: Repaired | None = None) -> Outcome:
+        return Outcome(did, task.page_id, title, text=now.text, repaired=looked, note=note)
 
     unfit = _unfit(bench, now)
     if unfit is not None:
@@ -217,8 +218,9 @@ def draft(
     if not repaired.changes or repaired.text == now.text:
         if task.held:
             numbers = ", ".join(map(str, sorted(set(task.held.values()))))
-            return without(Did.HELD, f"edit {numbers} was undone, and awaits a review")
-        return without(Did.NOTHING, ", ".join(sorted({each.reason for each in repaired.refused})))
+            return without(Did.HELD, f"edit {numbers} was undone, and awaits a review", repaired)
+        reasons = sorted({each.reason for each in repaired.refused})
+        return without(Did.NOTHING, ", ".join(reasons), repaired)
     after = bench.craft.read(repaired.text)
     try:
         verify(now.text, repaired, citations, after)
@@ -235,7 +237,7 @@ def _unfit(bench: Bench, now: PageNow) -> tuple[Did, str] | None:
         return Did.GONE, ""
     if now.model != "wikitext" or now.is_redirect:
         return Did.UNFIT, "a redirect" if now.is_redirect else now.model
-    return None if bench.craft.may_edit(now.text) else (Did.FORBIDDEN, "")
+    return None if bench.craft.may_edit(now.text) else (Did.FORBIDDEN, objection(now.text))
 
 
 async def _save(bench: Bench, task: Task, drafted: Draft) -> Outcome:

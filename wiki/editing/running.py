@@ -97,6 +97,7 @@ class Tally:
     Attributes:
         did: pages, by what came of them.
         changes: by their kind.
+        refused: links that have a remedy and were left as they are, by the reason.
         skipped: pages that are as they were when there was nothing to do.
         settled: edits of an earlier run of which it is known now whether they were made.
         undone: edits that were taken back since the last run.
@@ -106,6 +107,7 @@ class Tally:
 
     did: Counter[Did] = field(default_factory=Counter)
     changes: Counter[str] = field(default_factory=Counter)
+    refused: Counter[str] = field(default_factory=Counter)
     skipped: int = 0
     settled: int = 0
     undone: int = 0
@@ -115,6 +117,8 @@ class Tally:
     def note(self, outcome: Outcome) -> None:
         """Count an outcome."""
         self.did[outcome.did] += 1
+        if outcome.repaired is not None:
+            self.refused.update(str(each.reason) for each in outcome.repaired.refused)
         if outcome.did in (Did.EDITED, Did.PROPOSED) and outcome.repaired is not None:
             self.changes.update(str(change.kind) for change in outcome.repaired.changes)
 

@@ -53,6 +53,11 @@ def is_busy(text: str) -> bool:
     return _BUSY.search(_HIDDEN.sub("", text)) is not None
 
 
+def objection(text: str) -> str:
+    """What a page that may not be edited says, in a word for people."""
+    return "{{in use}}" if is_busy(text) else "{{bots}} or {{nobots}}"
+
+
 def _permits(text: str, bot: str, kinds: frozenset[str]) -> bool:
     if "bots" not in text.casefold():
         return True

@@ -1,10 +1,13 @@
 """A citation template, repaired: parameters are filled, set, renamed or put in, in its author's style."""
 
+import re
 from dataclasses import dataclass, field
-from datetime import date
+from datetime import date, timedelta
+from typing import Final
 
 from wiki.wikitext.anatomy import Dissected, Field, Style, dissect
 from wiki.wikitext.citations import Citation, Role
+from wiki.wikitext.dates import read_date
 from wiki.wikitext.escaping import is_url_safe
 from wiki.wikitext.repairing_copies import Standing, Worth, day_of_stamp, standing, usable
 from wiki.wikitext.repairing_dates import DateStyle, style_of, written
@@ -20,6 +23,8 @@ from wiki.wikitext.repairing_types import (
 )
 from wiki.wikitext.repairing_words import Page, preferred, status_said, status_value
 from wiki.wikitext.rules import CitationTemplate
+
+_NO_DIGITS: Final = re.compile(r"[.:T-]")  # within a timestamp, in the address of some archives
 
 
 @dataclass
@@ -204,6 +209,8 @@ def _mend(writer: _Writer, citation: Citation, remedy: Remedy, draft: Draft) -> 
         return
     status = "usurped" if remedy.condition is Condition.USURPED else "dead"
     _mark(writer, status, draft)
+    if there.worth is Worth.GOOD and draft.kind is not None:
+        _correct_date(writer, there)
 
 
 def _archive_in_place(writer: _Writer) -> str:
@@ -263,6 +270,25 @@ def _put_date(writer: _Writer, stamp: str) -> None:
     style = _date_style(writer)
     said = written(day, style, writer.page.language)
     writer.set(Role.ARCHIVE_DATE, said, Role.ARCHIVE_URL)
+
+
+def _correct_date(writer: _Writer, there: Standing) -> None:
+    """The day of a copy that stays, where the address itself tells another than was written (B15).
+
+    A shorter timestamp asks for the nearest copy, whatever its day, and one in the archive's own time may
+    be of two days; what names no day is no contradiction. No page is edited for it alone.
+    """
+    said = writer.value_of(Role.ARCHIVE_DATE)
+    style, day = style_of(said), _day(there)
+    found = there.found
+    is_exact = (
+        found is not None
+        and found.is_known
+        and found.timestamp in _NO_DIGITS.sub("", there.address)
+    )
+    named = read_date(said, today=date.max - timedelta(days=1), first=date.min)
+    if is_exact and style is not None and day is not None and named not in (None, day):
+        writer.set(Role.ARCHIVE_DATE, written(day, style, writer.page.language))
 
 
 def _date_style(writer: _Writer) -> DateStyle:

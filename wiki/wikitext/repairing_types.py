@@ -82,6 +82,7 @@ class Reason(StrEnum):
     UNSAFE = "unsafe"  # the copy's address, or the URL, cannot be written in wikitext
     NO_COPY = "no-copy"  # and the wiki has no tag to say so, or none is wanted
     LATER = "later"  # another change stands in the way: it has its turn when the page is read anew
+    FORBIDDEN = "forbidden"  # the page asks bots to stay away; said by those who have asked it
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,6 +30,7 @@ from crawler.cli.wiki.bot_opening import (
     wikis_with_bot,
 )
 from crawler.cli.wiki.opening import settings_of_wiki
+from crawler.cli.wiki.texts import left_alone
 from crawler.stopping import Stop
 from links.books.edits import Edit
 from links.books.wikis import Wiki
@@ -42,6 +43,7 @@ from wiki.editing.guarding import Timing
 from wiki.editing.running import Bot, Makers, Tally, Wish, check_settings, new_job
 from wiki.editing.wikitexts import prepare
 from wiki.settings import BotSettings
+from wiki.wikitext.repairing_types import Repaired
 
 _QUIET = (Did.NOTHING, Did.GONE, Did.UNFIT)
 _STYLES = {"+": "green", "-": "red", "@": "cyan"}
@@ -86,7 +88,7 @@ def command(
         raise click.UsageError("--look-back edits nothing: it goes with none of the others.")
     if is_all and (name or titles):
         raise click.UsageError("--all is about every wiki: leave out NAME and --page.")
-    show = _Show(as_json=as_json)
+    show = _Show(as_json=as_json, is_dry=dry_run)
     wish = Wish(titles, limit, dry_run)
     with opened_registry(where.layout.root, where.settings.index.url) as store:
         if is_all:
@@ -181,8 +183,9 @@ def choosing(
 class _Show:
     """Tells what a run does: coloured differences for people, a line of JSON a page for machines."""
 
-    def __init__(self, *, as_json: bool) -> None:
+    def __init__(self, *, as_json: bool, is_dry: bool) -> None:
         self._as_json = as_json
+        self._is_dry = is_dry
         self._console = Console(highlight=False, soft_wrap=True)
         self._progress: Progress | None = None
         self._task: Any = None
@@ -218,13 +221,16 @@ class _Show:
         if self._progress is not None:
             self._progress.advance(self._task)
             self._progress.update(self._task, description=clean(each.title)[:40])
-        if each.did in _QUIET:
+        refused = () if each.repaired is None else each.repaired.refused
+        if each.did in _QUIET and not (refused and self._is_dry):
             return
         said = f"{each.title}: {each.did}" + (f" ({each.note})" if each.note else "")
         self._console.print(Text(clean(said), style="bold"))
         for line in each.diff():
             style = "" if line.startswith(("---", "+++")) else _STYLES.get(line[:1], "")
             self._console.print(Text("  " + clean(line), style=style))
+        for link in refused:
+            self._console.print(Text("  " + left_alone(link)))
 
     def end(self, task: _Task, tally: Tally) -> None:
         """Sum up."""
@@ -244,8 +250,11 @@ def summed_up(tally: Tally, name: str) -> str:
         parts.append(
             ", ".join(f"{n:,} links {kind}" for kind, n in tally.changes.most_common()) + "."
         )
+    if tally.refused:
+        whys = ", ".join(f"{n:,} {why}" for why, n in tally.refused.most_common())
+        parts.append(f"Left as they are: {whys}.")
     if tally.skipped:
-        parts.append(f"{tally.skipped:,} pages as before.")
+        parts.append(f"{tally.skipped:,} pages as before: --dry-run --page TITLE says why.")
     if tally.messages:
         parts.append(f"{tally.messages:,} messages left.")
     if tally.settled:
@@ -257,7 +266,7 @@ def summed_up(tally: Tally, name: str) -> str:
 
 def outcome_facts(outcome: Outcome) -> dict[str, Any]:
     """An outcome for machines."""
-    changes = () if outcome.repaired is None else outcome.repaired.changes
+    done = Repaired("") if outcome.repaired is None else outcome.repaired
     return {
         "event": "page",
         "page": outcome.title,
@@ -267,7 +276,10 @@ def outcome_facts(outcome: Outcome) -> dict[str, Any]:
         "note": outcome.note,
         "changes": [
             {"kind": str(each.kind), "url": each.url, "copy": each.archive_url or None}
-            for each in changes
+            for each in done.changes
+        ],
+        "refused": [
+            {"url": each.citation.url, "reason": str(each.reason)} for each in done.refused
         ],
         "diff": outcome.diff(),
     }
@@ -302,6 +314,7 @@ def tally_facts(tally: Tally, job: str) -> dict[str, Any]:
         "job": job,
         "did": {what.name.lower(): count for what, count in tally.did.items()},
         "changes": dict(tally.changes),
+        "refused": dict(tally.refused),
         "skipped": tally.skipped,
         "settled": tally.settled,
         "undone": tally.undone,

@@ -12,11 +12,19 @@ from core.clock import SystemClock
 from core.errors import InputError
 from crawler.cli.exits import Exit
 from crawler.cli.options import json_option
-from crawler.cli.tables import clean
-from crawler.cli.wiki.texts import page_text, template_map
+from crawler.cli.wiki.texts import left_alone, page_text, template_map
+from wiki.wikitext.permission import is_busy, may_edit
 from wiki.wikitext.reading import read_citations
 from wiki.wikitext.repairing import repair
-from wiki.wikitext.repairing_types import Archived, Condition, Remedy, Repaired, RepairOptions
+from wiki.wikitext.repairing_types import (
+    Archived,
+    Condition,
+    Reason,
+    Refused,
+    Remedy,
+    Repaired,
+    RepairOptions,
+)
 from wiki.wikitext.rules import rules_for
 from wiki.wikitext.showing import diff_of
 
@@ -60,14 +68,19 @@ def command(
 ) -> int:
     """Mend the lost links in a page's wikitext, and print it.
 
-    Nothing is asked, and nothing is saved. Ends with 1 when a link was left as it is. See docs/repairs.md.
+    Nothing is asked, and nothing is saved. What is left as it is is told with its reason, and ends the
+    command with 1; that is everything where the page asks bots to stay away. See docs/repairs.md.
     """
     text = page_text(file)
     known = _remedies(remedies)
     now = _CLOCK.now().astimezone(UTC)
     rules = rules_for(language, template_map(own))
     citations = read_citations(text, rules, today=now.date())
-    done = repair(text, citations, known, rules, RepairOptions(now, bot))
+    if may_edit(text, bot) and not is_busy(text):
+        done = repair(text, citations, known, rules, RepairOptions(now, bot))
+    else:
+        asked = (each for each in citations if each.url in known)
+        done = Repaired(text, (), tuple(Refused(each, Reason.FORBIDDEN) for each in asked))
     if as_json:
         click.echo(json.dumps(_document(done), ensure_ascii=False))
     elif as_diff:
@@ -76,7 +89,7 @@ def command(
     else:
         click.echo(done.text, nl=False)
     for each in () if as_json else done.refused:
-        click.echo(f"left as it is ({each.reason}): {clean(each.citation.url)[:300]}", err=True)
+        click.echo(left_alone(each), err=True)
     return Exit.SOME_FAILED if done.refused else Exit.OK
 
 

@@ -1,4 +1,4 @@
-"""Files that commands about wikitext read: pages, and template maps."""
+"""What commands about wikitext read, pages and template maps, and how they say what was left alone."""
 
 import tomllib
 from collections.abc import Mapping
@@ -6,8 +6,31 @@ from pathlib import Path
 from typing import IO, Any, Final
 
 from core.errors import ConfigError, InputError
+from crawler.cli.tables import clean
+from wiki.wikitext.repairing_types import Reason, Refused
 
 _LARGEST: Final = 16_000_000  # bytes; MediaWiki's own limit is 2 MB
+
+_WHY: Final = {
+    Reason.HELD: "a person asked bots to leave it alone",
+    Reason.MALFORMED: "its URL cannot be read with certainty",
+    Reason.BROKEN: "its wikitext cannot be read with certainty",
+    Reason.DOUBLE: "a parameter stands there twice",
+    Reason.COMMENT: "a comment or markup stands where something would be written",
+    Reason.SEVERAL: "the template has several links, and room for one copy",
+    Reason.OTHER_TEMPLATE: "nobody said how that template names a copy",
+    Reason.PLACE: "it stands in a parameter, a heading or a gallery",
+    Reason.UNSAFE: "its copy is none of this page, or cannot be written there",
+    Reason.NO_COPY: "there is no copy, and the wiki has no tag to say so",
+    Reason.LATER: "another change is made in the same place first",
+    Reason.FORBIDDEN: "the page asks bots to stay away, or somebody is at work on it",
+}
+
+
+def left_alone(refused: Refused) -> str:
+    """A line for people: which link was left as it is, and why."""
+    url = clean(refused.citation.url)[:300]
+    return f"left as it is ({refused.reason}: {_WHY[refused.reason]}): {url}"
 
 
 def page_text(file: IO[bytes]) -> str:

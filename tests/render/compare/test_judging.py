@@ -24,6 +24,8 @@ class Picture:
     score: float = 1.0
     lost: float = 0.0
     changed: float = 0.0
+    recoloured: float = 0.0
+    rewritten: float = 0.0
     blank: bool = False
     seen_blank: bool = False
     size_seen: tuple[int, int] = SCREEN
@@ -139,6 +141,26 @@ def test_another_slide_is_doubtful_when_every_word_is_there() -> None:
     assert judge(picture, SAME_WORDS).verdict is Verdict.DOUBTFUL
     assert judge(picture).verdict is Verdict.BROKEN
     assert judge(picture, replace(SAME_WORDS, kept=0.5)).verdict is Verdict.BROKEN
+
+
+def test_other_text_is_judged_by_the_picture_only_where_the_words_are_not_known() -> None:
+    """Another typeface looks like other words, and the words know better."""
+    picture = replace(FINE, score=0.9, changed=0.12, rewritten=0.9)
+
+    assert judge(picture).verdict is Verdict.BROKEN
+    assert judge(picture, SAME_WORDS).verdict is Verdict.GOOD
+    assert judge(picture, replace(SAME_WORDS, kept=0.1)).verdict is Verdict.BROKEN
+    assert judge(picture, replace(SAME_WORDS, words_seen=3)).verdict is Verdict.BROKEN
+
+
+def test_other_colours_are_doubtful_and_excuse_nothing_else() -> None:
+    """All of a page in other colours is for a person to look at; what is lost besides still counts."""
+    picture = replace(FINE, score=0.1, changed=0.9, recoloured=0.88)
+
+    assert judge(picture).verdict is Verdict.DOUBTFUL
+    assert judge(picture).reason == "88% of what was drawn has other colours."
+    assert judge(replace(picture, lost=0.2)).verdict is Verdict.BROKEN
+    assert judge(replace(picture, recoloured=0.4)).verdict is Verdict.BROKEN
 
 
 def test_doubt_begins_before_a_bound() -> None:

@@ -91,6 +91,25 @@ def test_the_way_from_a_dry_run_to_a_review(desk: Desk) -> None:
     assert desk.told("status")[0]["enabled"] is False
 
 
+def test_a_dry_run_says_what_is_left_and_why(desk: Desk) -> None:
+    """A citation that is ambiguous, one that a person asked to leave alone, a page that wants no bots."""
+    shop = desk.shop
+    text = f"{{{{cite web|url={URL}|url={URL}|title=A}}}} [{URL} B] {{{{cbignore}}}}"
+    left, _ = shop.page(text, {URL: State.DEAD})
+    barred, _ = shop.page("{{nobots}}" + PAGE, {URL: State.DEAD})
+    shop.give_copy(URL)
+
+    said = desk.run("run", "--dry-run")
+
+    assert f"{left}: nothing to do (double, held)" in said
+    assert f"left as it is (double: a parameter stands there twice): {URL}" in said
+    assert f"left as it is (held: a person asked bots to leave it alone): {URL}" in said
+    assert f"{barred}: bots are asked to stay away ({{{{bots}}}} or {{{{nobots}}}})" in said
+    assert "Left as they are: 1 double, 1 held." in said
+    (page,) = [each for each in desk.told("run", "--dry-run") if each.get("page") == left]
+    assert [each["reason"] for each in page["refused"]] == ["double", "held"]
+
+
 def test_what_cannot_work_is_said_before_anything_is_switched_on(desk: Desk) -> None:
     """A wrong password, a file that others can read, a front that is no origin: each its own words."""
     shop = desk.shop

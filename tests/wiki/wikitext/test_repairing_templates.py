@@ -333,3 +333,46 @@ def test_another_languages_months_are_not_written() -> None:
     text = f"{{{{cite web|url={A}|access-date=5 mars 2014}}}}"
     done = mend(text, options=replace(OPTIONS, language="fr"))
     assert "|archive-date=2015-01-02|" in done.text
+
+
+def _dated(said: str, *, stamp: str = "20150102030405", status: str = "live") -> str:
+    copy = address(A, stamp)
+    return f"{{{{cite web|url={A}|archive-url={copy}|archive-date={said}|url-status={status}}}}}"
+
+
+@pytest.mark.parametrize(
+    ("said", "right"),
+    [
+        ("3 March 2011", "2 January 2015"),
+        ("March 3, 2011", "January 2, 2015"),
+        ("2015-01-03", "2015-01-02"),
+        ("03.03.2011", "02.01.2015"),
+        ("3 March 2999", "2 January 2015"),
+    ],
+)
+def test_a_date_that_its_own_archives_address_contradicts_is_corrected(
+    said: str, right: str
+) -> None:
+    """In the style in which it was written, where the citation is edited anyway; once (B15)."""
+    once = mend(_dated(said))
+    assert once.text == _dated(right, status="dead")
+    assert [each.kind for each in once.changes] == [RepairKind.MARKED]
+    assert mend(once.text).text == once.text
+
+
+@pytest.mark.parametrize("said", ["2 January 2015", "Jan 2, 2015", "January 2015", "2011", "today"])
+def test_a_date_that_is_right_or_names_no_day_stays(said: str) -> None:
+    """Less than a day, or none at all, contradicts nothing."""
+    assert mend(_dated(said)).text == _dated(said, status="dead")
+
+
+def test_a_date_alone_is_no_reason_for_an_edit() -> None:
+    """A citation that says all that a reader needs is left alone."""
+    text = _dated("3 March 2011", status="dead")
+    assert mend(text).text == text
+
+
+def test_a_timestamp_that_names_no_copy_corrects_nothing() -> None:
+    """A shorter one asks for the copy nearest to it, which may well be of the day that is written."""
+    dated = _dated("3 March 2011", stamp="20110101")
+    assert mend(dated).text == dated.replace("=live", "=dead")
