@@ -31,8 +31,9 @@ _VARIABLE = re.compile(
 _WORDS = re.compile(r"&(?!(?:amp|lt|gt|quot|apos|#\d{1,7}|#x[0-9a-fA-F]{1,6});)\w{1,30};")
 _DECLARATION = re.compile(r"([a-z-]+):([^;:]+)")
 _PIXELS = re.compile(r"(\d{1,5}(?:\.\d+)?)px")
-# What a look may say of a shape: of these, what is no place is a property of its style.
-_PLACES = frozenset({"x", "y", "width", "height", "cx", "cy", "r", "rx", "ry", "d"})
+# What a look may say of a shape. These are told as attributes: places, which resvg reads in no style,
+# and filters, of which it there reads none that names a colour.
+_ATTRIBUTES = frozenset({"x", "y", "width", "height", "cx", "cy", "r", "rx", "ry", "d", "filter"})
 _PAINT = frozenset(
     {"color", "fill", "fill-opacity", "fill-rule", "stroke", "stroke-width", "stroke-opacity"}
     | {"stroke-dasharray", "stroke-dashoffset", "stroke-linecap", "stroke-linejoin"}
@@ -41,14 +42,12 @@ _PAINT = frozenset(
     | {"word-spacing", "text-anchor", "dominant-baseline", "baseline-shift"}
     | {"text-decoration-line", "stop-color", "stop-opacity"}
 )
-_OWN = frozenset(
-    {"opacity", "display", "transform", "clip-path", "mask", "filter", "mix-blend-mode"}
-)
+_OWN = frozenset({"opacity", "display", "transform", "clip-path", "mask", "mix-blend-mode"})
 _SERIF = re.compile(r"times|roman|georgia|garamond|(?<!sans-)serif", re.IGNORECASE)
 _NAMES = {"text-decoration-line": "text-decoration"}
 _VALUE = re.compile(r"[\w#().,%' +-]{1,2000}")
 _IMPORTANT = re.compile(r"!\s{0,9}important", re.IGNORECASE)
-_STYLED = re.compile(r"\s*([a-z-]+)\s*:\s*([\w#().,%'\" !+-]+)\s*")
+_STYLED = re.compile(r"([a-z-]{1,40})\s{0,9}:\s{0,9}([\w#().,%'\" !+-]{1,2000})")
 _LOOK = "data-weboid-look"
 _BORROWERS = {
     f"{{{NAMESPACE}}}{name}" for name in ("use", "linearGradient", "radialGradient", "pattern")
@@ -104,6 +103,8 @@ class Drawings:
             _dress(each, own, _PAINT | _OWN)
         if told:
             _humble_sheets(root)
+        if look:  # the rest of its style holds for the image
+            root.attrib.pop("style", None)
         _dress(root, look, _PAINT)
         size = _size(look) or natural_size(root)
         area = size[0] * size[1]
@@ -116,14 +117,13 @@ class Drawings:
     def _borrow(self, root: Element) -> None:
         """Put in what the drawing uses of other drawings in the document."""
         own = {each.get("id") for each in root.iter()}
-        wanted = [root]
-        for _ in range(_MOST_COPIED):
-            if not wanted:
-                return
-            for each in wanted.pop().iter():
+        wanted, copied = [root], 0
+        while wanted:
+            for each in list(wanted.pop().iter()):
                 for name in _names_in(each):
                     shape = None if name in own else self._shapes().get(name)
-                    if shape is not None:
+                    if shape is not None and copied < _MOST_COPIED:
+                        copied += 1
                         own.add(name)
                         hidden = Element(f"{{{NAMESPACE}}}defs")
                         hidden.append(deepcopy(shape))
@@ -203,14 +203,14 @@ def _dress(element: Element, look: dict[str, str], names: frozenset[str]) -> Non
     kept = {
         found[1]: found[2]
         for each in element.attrib.pop("style", "").split(";")
-        if (found := _STYLED.fullmatch(each)) and found[1] not in said
+        if (found := _STYLED.fullmatch(each.strip())) and found[1] not in said
     }
     if "transform" in said:  # a matrix about the origin
         kept.pop("transform-origin", None)
         element.attrib.pop("transform-origin", None)
         said["transform-origin"] = "0 0"
     for name, value in said.items():
-        if name in _PLACES and names & _OWN:
+        if name in _ATTRIBUTES and names & _OWN:
             element.set(name, value)
         elif name in names or name == "transform-origin":
             kept[_NAMES.get(name, name)] = value

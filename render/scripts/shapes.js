@@ -91,25 +91,37 @@
   const written = (key, value) => {
     // Colours of later years (oklch(), color-mix()) are told in words that all know.
     if (COLOURS.has(key) && MODERN.test(value)) return pixel(value) || value;
-    return value.replace(/"/g, "'").replace(/url\('?(#[^()\s'"]+)'?\)/g, "url($1)").replace(/, /g, ",");
+    return value
+      .replace(/"/g, "'")
+      .replace(/url\('?(#[^()\s'"]+)'?\)/g, "url($1)")
+      .replace(/, /g, ",");
   };
   const isWritable = (value) => value.length <= LONGEST && !/[;:]/.test(value);
   const numbers = (text) => (text.match(/-?(?:\d+\.?|\.\d)\d*(?:e[-+]?\d+)?/gi) ?? []).map(Number);
   const areNear = (a, b) => a.length === b.length && a.every((each, at) => isNear(each, b[at]));
 
+  const TURNS = ["translate", "rotate", "scale"];
   const sixOf = (matrix) => [matrix.a, matrix.b, matrix.c, matrix.d, matrix.e, matrix.f];
   const transformOf = (node, style) => {
     // As a matrix about the origin of its parent; null: as its attribute says.
     const value = said(style, "transform");
     const own = attributeOf(node, "transform");
-    if (value === "none") return own ? "matrix(1 0 0 1 0 0)" : null;
-    const moved = own && /^\s*translate\(\s*([-+.\de]+)[\s,]*([-+.\de]*)\s*\)\s*$/.exec(own);
-    if (moved && areNear(numbers(value), [1, 0, 0, 1, Number(moved[1]), Number(moved[2])])) return null;
-    let matrix = new DOMMatrix(value);
+    const apart = TURNS.map((key) => said(style, key));
+    const isTurned = apart.some((each) => each !== "none");
+    if (value === "none" && !isTurned) return own ? "matrix(1 0 0 1 0 0)" : null;
+    const moved = own && own.length < 100 && /^\s*translate\(\s*([-+.\de]+)[\s,]*([-+.\de]*)\s*\)\s*$/.exec(own);
+    if (moved && !isTurned && areNear(numbers(value), [1, 0, 0, 1, Number(moved[1]), Number(moved[2])])) return null;
+    let matrix = new DOMMatrix(value === "none" ? "" : value);
+    if (isTurned) {
+      // CSS Transforms 2, 5: these come before it.
+      const [shifted, turned, scaled] = apart.map((each) => (each === "none" ? "" : each.replace(/ /g, ",")));
+      const parts = [shifted && `translate(${shifted})`, turned && `rotate(${turned})`, scaled && `scale(${scaled})`];
+      matrix = new DOMMatrix(parts.join(" ")).multiply(matrix);
+    }
     if (!matrix.is2D) return null;
     const origin = numbers(said(style, "transform-origin")).slice(0, 2);
     const [x, y] = origin.length === 2 ? origin : [0, 0];
-    if (own) {
+    if (own && !isTurned) {
       const list = reader(SVGGraphicsElement, "transform")(node).baseVal;
       let stated = new DOMMatrix();
       for (let at = 0; at < list.numberOfItems; at += 1) stated = stated.multiply(DOMMatrix.fromMatrix(list.getItem(at).matrix));

@@ -139,6 +139,7 @@ async def test_shapes_say_what_style_sheets_made_of_them(look: Look) -> None:
         'line x1="3" stroke="#ccc" stroke-dasharray="3"': "stroke-dasharray:3px,3px",
         'text y="1"': "font-size:11px;text-anchor:middle",
         'rect class="spun" x="1"': "transform:matrix(0 1 -1 0 10 0)",
+        'rect class="turned" x="9"': "transform:matrix(2 0 0 2 2 0)",
         'rect class="placed" x="2"': "width:7",
         'circle class="placed" r="1.23456789" cx="1"': "r:3",
         'g class="tip"': "display:none",
