@@ -19,10 +19,11 @@ from crawler.frontier.base import Frontier, NewItem
 from crawler.frontier.opening import open_frontier
 from crawler.metrics import families
 from crawler.overview import PROXY, WORKER, overview
-from crawler.reporting import Holdings, Status
+from crawler.reporting import Checks, Holdings, Status
 
 NOW = datetime(2026, 11, 21, 12, 0, 30, tzinfo=UTC)
 ROOT = Path(__file__).resolve().parents[2]
+CHECKS = Checks({"good": 1}, {1: {"good": 1.0}}, {"begun": 1}, {1: {"done": 1.0}}, 1)
 HOLDINGS = Holdings("collection", True, {"complete": 1}, 1, 2, 3, 4, 5, 6, 7)
 
 
@@ -128,7 +129,7 @@ def test_the_status_says_what_is_wrong(frontier: Frontier) -> None:
 
 def test_the_page_about_monitoring_names_every_metric(frontier: Frontier) -> None:
     """No more, no less."""
-    status = Status(NOW, HOLDINGS, overview(frontier, now=NOW))
+    status = Status(NOW, HOLDINGS, overview(frontier, now=NOW), CHECKS)
     made = {
         f"{family.name}_total" if family.type == "counter" else family.name
         for family in families(status, version="1")

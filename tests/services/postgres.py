@@ -9,6 +9,7 @@ import socket
 import subprocess
 import tempfile
 import threading
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -130,7 +131,8 @@ class PostgresServer:
         """Hold every process of it, or let them go on: a server that hangs."""
         server = psutil.Process(self.process.pid)
         for each in (server, *server.children(recursive=True)):
-            each.send_signal(signal.SIGSTOP if stop else signal.SIGCONT)
+            with suppress(psutil.NoSuchProcess):  # one of its processes has just ended
+                each.send_signal(signal.SIGSTOP if stop else signal.SIGCONT)
 
     def stop(self) -> None:
         """End it, if it runs, and remove what it left."""
