@@ -19,6 +19,7 @@ from render.executable import find_browser
 from render.process import NOBODY, BrowserHome, BrowserProcess, privilege_prefix
 
 _PATIENCE_S = 60.0
+_CLICK_PATIENCE_S = 3.0  # before it is clicked again
 
 
 class Tab:
@@ -70,9 +71,11 @@ class Tab:
             raise AssertionError(answer["exceptionDetails"])
         return answer["result"].get("value")
 
-    async def until(self, expression: str, *, within: str = "") -> Any:
+    async def until(
+        self, expression: str, *, within: str = "", patience_s: float = _PATIENCE_S
+    ) -> Any:
         """Ask again until the value is true."""
-        async with asyncio.timeout(_PATIENCE_S):
+        async with asyncio.timeout(patience_s):
             while True:
                 with contextlib.suppress(CommandError, KeyError):
                     value = await self.ask(expression, within=within)
@@ -80,14 +83,22 @@ class Tab:
                         return value
                 await asyncio.sleep(0.05)
 
-    async def click(self, x: int, y: int) -> None:
-        """Click there with the mouse, as a person would."""
-        for kind in ("mousePressed", "mouseReleased"):
-            await self._connection.send(
-                "Input.dispatchMouseEvent",
-                {"type": kind, "x": x, "y": y, "button": "left", "clickCount": 1},
-                self._session,
-            )
+    async def click(self, x: int, y: int, *, until: str, within: str = "") -> Any:
+        """Click there as a person would: once more if nothing came of it.
+
+        A frame of another process lies under the mouse only when the browser has drawn it: a click
+        that comes sooner goes to what was there before.
+        """
+        async with asyncio.timeout(_PATIENCE_S):
+            while True:
+                for kind in ("mousePressed", "mouseReleased"):
+                    await self._connection.send(
+                        "Input.dispatchMouseEvent",
+                        {"type": kind, "x": x, "y": y, "button": "left", "clickCount": 1},
+                        self._session,
+                    )
+                with contextlib.suppress(TimeoutError):
+                    return await self.until(until, within=within, patience_s=_CLICK_PATIENCE_S)
 
     async def picture(self, path: Path, *, width: int = 1280, height: int = 800) -> None:
         """Write a picture of the tab."""

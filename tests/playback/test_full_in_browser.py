@@ -165,21 +165,22 @@ async def test_a_readers_click_leads_no_page_out_of_its_frame(
     async with reader(leaks.port) as tab:
         await tab.open(full.view(f"{site}/"))
         await tab.until("document.readyState === 'complete'", within=PAGE)
-        await tab.click(300, 300)
-        await tab.until("window.clicked", within=PAGE)
+        await tab.click(300, 300, until="window.clicked", within=PAGE)
         assert await tab.address() == full.view(f"{site}/")
 
         await tab.open(full.view(f"{site}/link"))
         await tab.until("document.readyState === 'complete'", within="/link")
-        await tab.click(300, 300)
-        x, y = await tab.until(
-            "(r => [r.x + r.width / 2, r.y + r.height / 2])"
+        x, y = await tab.click(
+            300,
+            300,
+            until="(r => [r.x + r.width / 2, r.y + r.height / 2])"
             "(document.querySelector('a[target=_top]').getBoundingClientRect())",
             within="mp_/" + f"{site}/next",
         )
         top = await tab.ask("document.querySelector('iframe').getBoundingClientRect().y")
-        await tab.click(int(x), int(y + top))
-        await tab.until(f"location.href.startsWith('{full.served.front}/page/')")
+        await tab.click(
+            int(x), int(y + top), until=f"location.href.startsWith('{full.served.front}/page/')"
+        )
     assert leaks.requests == []
 
 
