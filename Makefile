@@ -6,7 +6,7 @@ ARGS ?=
 TESTS ?=
 FAST := not browser and not proxy and not playback and not real and not slow
 # Files side by side: much of the suite is waiting. Each process has servers of its own.
-SIDE_BY_SIDE := -n auto --maxprocesses 3 --dist loadfile --no-loadscope-reorder
+SIDE_BY_SIDE := -n 3 --dist loadfile --no-loadscope-reorder
 PYTHON := .venv/bin/python
 # What was compiled is kept, whatever the environment says: the suite starts thousands of interpreters.
 unexport PYTHONDONTWRITEBYTECODE
@@ -32,7 +32,7 @@ serve:  ## serve a collection to readers: make serve [COLLECTION=folder] [ARGS=â
 
 test:  ## install what is missing and run every test: make test [TESTS=path]
 	@scripts/setup test
-	@$(PYTHON) -m pytest $(SIDE_BY_SIDE) $(TESTS)
+	@$(PYTHON) -m scripts.suite $(SIDE_BY_SIDE) $(TESTS)
 
 check:  ## everything that needs neither browser nor network: style, types, contracts, fast tests
 	@scripts/setup dev
