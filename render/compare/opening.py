@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from PIL import ExifTags, Image, UnidentifiedImageError
 
 from core.errors import PictureError
+from render.compare.colours import read_colours
 from render.compare.scanlines import read_rows
 
 Pixels = NDArray[np.uint8]  # rows by columns by RGB
@@ -52,8 +53,8 @@ def open_picture(data: bytes) -> Pixels:
             image = Image.open(io.BytesIO(data), formats=FORMATS)
         with image:
             _check_size(*image.size)
-            if image.format == "PNG" and (rows := read_rows(data)) is not None:
-                return rows
+            if image.format == "PNG" and (pixels := _quickly(data)) is not None:
+                return pixels
             image.load()
             return np.asarray(_opaque(_turned(_of_8_bits(image))))
     except UnidentifiedImageError as error:
@@ -72,6 +73,18 @@ def open_picture(data: bytes) -> Pixels:
         struct.error,
     ) as error:
         raise PictureError(f"The picture is damaged: {error}.") from error
+
+
+def _quickly(data: bytes) -> Pixels | None:
+    """A PNG's pixels as RGB, where a reader that is quicker than Pillow knows its sort."""
+    if (rows := read_rows(data)) is not None:
+        return rows
+    found = read_colours(data)
+    if found is None or found.shape[2] == 3:
+        return found
+    if found[..., 3].min() == 255:
+        return np.ascontiguousarray(found[..., :3])
+    return np.asarray(_opaque(Image.fromarray(found)))
 
 
 def _check_size(width: int, height: int) -> None:

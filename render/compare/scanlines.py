@@ -13,7 +13,7 @@ import numpy as np
 from isal import igzip_lib, isal_zlib
 from numpy.typing import NDArray
 
-_SIGNATURE = b"\x89PNG\r\n\x1a\n"
+SIGNATURE = b"\x89PNG\r\n\x1a\n"
 _RGB8 = b"\x08\x02\x00\x00\x00"  # depth, colour, packing, filters, interlacing: table 11.1
 _LEFT_OUT = {b"tRNS", b"acTL", b"eXIf"}  # transparency, animation, turns: they change what is seen
 _AS_IS, _UP = 0, 2
@@ -25,7 +25,7 @@ def read_rows(data: bytes) -> NDArray[np.uint8] | None:
 
     The size that it claims must have been judged before.
     """
-    if not data.startswith(_SIGNATURE) or data[24:29] != _RGB8:
+    if not data.startswith(SIGNATURE) or data[24:29] != _RGB8:
         return None
     width, height = struct.unpack(">II", data[16:24])
     unpacker = igzip_lib.IgzipDecompressor(flag=igzip_lib.DECOMP_ZLIB)
