@@ -7,17 +7,21 @@ archive what nobody wanted. So is a value of another kind, or out of its range.
 
 import json
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any, Final, Self, TypeVar, get_args, get_origin, get_type_hints
 
-from core.errors import ConfigError
+from core.errors import BadUrlError, ConfigError
+from core.urls import fetch_key
+from wiki.statements import parse_entry
 from wiki.wikitext.mapping import checked
 
 GRACE_PRESETS_H = (0, 24, 48)
 TEXTS_MOST: Final = 1_000  # entries of a list
 TEXT_CHARS: Final = 1_000
 TALK = ("never", "beside", "only")
+_API: Final = re.compile(r"https?://[^@?#\s]+\.php")
 
 
 @dataclass(frozen=True)
@@ -27,8 +31,12 @@ class FeedSettings:
     namespaces: tuple[int, ...] = (0,)
     categories: tuple[str, ...] = ()  # only pages in these, or below them; empty: all
     category_depth: int = 5  # how far below
+    templates: tuple[str, ...] = ()  # only pages that use one of these; empty: all
+    properties: tuple[str, ...] = ()  # only pages whose Wikidata item says one of these; empty: all
     not_categories: tuple[str, ...] = ()  # never pages in these, or below them
     not_templates: tuple[str, ...] = ()  # never pages that use these
+    not_properties: tuple[str, ...] = ()  # never pages whose Wikidata item says one of these
+    item_api: str = ""  # where Wikidata items are asked for: an api.php; empty: as the wiki says
     not_pages: tuple[str, ...] = ()  # never these, by title
     grace_h: float = 0.0  # a new link is looked for once more after so long, before it is archived
     archive: bool = True  # links are archived, not only watched
@@ -193,8 +201,35 @@ def _single(kind: type[Any], value: Any, where: str, key: str) -> Any:
         choices = _CHOICES.get(key)
         if choices and value not in choices:
             raise ConfigError(f"{where} must be one of {', '.join(choices)}.")
+        _check_form(value, where, key)
         return value
     return _number(kind, value, where, key)
+
+
+def _check_form(value: str, where: str, key: str) -> None:
+    """See that a text has the form which its field needs.
+
+    Raises:
+        ConfigError: it has not.
+    """
+    if key in {"properties", "not_properties"}:
+        try:
+            parse_entry(value)
+        except ConfigError as error:
+            raise ConfigError(f"{where}: {error}") from error
+    if key == "item_api" and value and not _is_api(value):
+        raise ConfigError(
+            f"{where} must be the address of an api.php, such as "
+            "https://www.wikidata.org/w/api.php, without a password."
+        )
+
+
+def _is_api(value: str) -> bool:
+    try:
+        fetch_key(value, allow_single_label=True)
+    except BadUrlError:
+        return False
+    return _API.fullmatch(value) is not None
 
 
 def _number(kind: type[Any], value: Any, where: str, key: str) -> int | float:

@@ -42,6 +42,7 @@ from wiki.api.http import (
 )
 from wiki.api.manners import Manners, Timing, Value, encoded, user_agent
 from wiki.api.refusals import check_answer, check_status, reading
+from wiki.api.values import continued, token_in
 
 __all__ = [
     "Api",
@@ -139,6 +140,19 @@ class Api:
         """The API's host, for messages."""
         return host_of(self.address)
 
+    @property
+    def is_public(self) -> bool | None:
+        """Whether who answered is on the public network; None: nobody has, or a proxy knows."""
+        return self._wire.is_public
+
+    async def keep_public(self) -> None:
+        """Ask nobody on a private network: who is on the public one has named this address.
+
+        Raises:
+            WikiAwayError: it is on a private one, or has no address.
+        """
+        await self._wire.keep_public(self.address)
+
     async def get(self, **params: Value) -> Told:
         """The answer to a question, which changes nothing.
 
@@ -215,7 +229,7 @@ class Api:
         """A token, kept until it turns out to be bad."""
         if kind not in self._tokens:
             told = await self.get(action="query", meta="tokens", type=kind)
-            self._tokens[kind] = _token_in(told, kind)
+            self._tokens[kind] = token_in(told, kind)
         return self._tokens[kind]
 
     async def rights(self) -> frozenset[str]:
@@ -278,7 +292,7 @@ class Api:
             "action": "login",
             "lgname": self.account.name,
             "lgpassword": self.account.password,
-            "lgtoken": _token_in(told, "login"),
+            "lgtoken": token_in(told, "login"),
             "errorformat": "plaintext",  # with the reason's code
             "errorlang": "en",
         }
@@ -381,23 +395,6 @@ class Api:
         if text not in self._warned:
             self._warned.add(text)
             log.warning("%s warns: %s", self.host, text)
-
-
-def continued(told: Mapping[str, Any]) -> dict[str, str]:
-    """What is to be sent along for the next part; empty at the end."""
-    found = told.get("continue")
-    if not isinstance(found, dict):
-        return {}
-    return {str(k): str(v) for k, v in found.items() if isinstance(v, str | int)}
-
-
-def _token_in(told: Mapping[str, Any], kind: str) -> str:
-    query = told.get("query")
-    tokens = query.get("tokens") if isinstance(query, dict) else None
-    found = tokens.get(f"{kind}token") if isinstance(tokens, dict) else None
-    if not isinstance(found, str) or not found:
-        raise WikiAwayError(f"The wiki gives no {kind} token.")
-    return found
 
 
 def _is_refusal(error: WikiAwayError) -> bool:

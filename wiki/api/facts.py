@@ -50,6 +50,22 @@ class SiteFacts:
     read_only_reason: str = ""
     recent_days: int = 90
 
+    def title_in(self, name: str, *numbers: int) -> str:
+        """The title that a name means, when a page of these namespaces is meant.
+
+        Args:
+            name: with one of these namespaces before it, in English or the wiki's language; without any,
+                a page of the first is meant.
+            numbers: of the namespaces.
+        """
+        head, colon, tail = name.replace("_", " ").partition(":")
+        said = " ".join(head.split()).casefold() if colon else ""
+        for space in (self.namespaces[each] for each in numbers if each in self.namespaces):
+            if said and said in {space.name.casefold(), space.canonical.casefold()}:
+                return f"{space.name}:{tail.strip()}"
+        first = self.namespaces.get(numbers[0])
+        return f"{first.name}:{name}" if first else name
+
 
 class ChangeKind(StrEnum):
     """What happened to a page."""
@@ -107,6 +123,9 @@ class WikiPage:
         categories: with the namespace's name, hidden ones too; None when not asked for.
         templates: that it uses, with the namespace's name; None when not asked for.
         text: wikitext; None when not asked for.
+        item: its Wikidata item, ``Q42``; empty: it has none; None when not asked for.
+        statements: what the item says, in the form of `wiki.statements.parse_entry`; nothing without an
+            item; None: not known.
     """
 
     page_id: int
@@ -122,6 +141,8 @@ class WikiPage:
     categories: tuple[str, ...] | None = None
     templates: tuple[str, ...] | None = None
     text: str | None = None
+    item: str | None = None
+    statements: frozenset[str] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -79,7 +79,11 @@ DIRECT: Final = Route()
 
 
 class Wire:
-    """Sends requests to a wiki; owns its connections and cookies, belongs to one event loop."""
+    """Sends requests to a wiki; owns its connections and cookies, belongs to one event loop.
+
+    Attributes:
+        is_public: whether who answered first is on the public network; None: nobody has, or a proxy knows.
+    """
 
     def __init__(
         self,
@@ -93,7 +97,7 @@ class Wire:
         self._has_proxy = bool(route.proxy)
         self._limit_s = limit_s
         self._limit_bytes = limit_bytes
-        self._is_public: bool | None = None  # of who answered first
+        self.is_public: bool | None = None  # of who answered first
         self._client = httpx.AsyncClient(
             headers={"User-Agent": user_agent, "Accept-Encoding": "gzip"},
             timeout=httpx.Timeout(limit_s, connect=CONNECT_S),
@@ -113,6 +117,21 @@ class Wire:
     async def aclose(self) -> None:
         """Close all connections."""
         await self._client.aclose()
+
+    async def keep_public(self, url: str) -> None:
+        """Take nothing from a private network, from the first answer on.
+
+        Raises:
+            WikiAwayError: the server is on one, or has no address.
+        """
+        host = host_of(url)
+        if self._has_proxy and not _is_address(host):  # a proxy finds the server by itself
+            return
+        if not await _is_host_public(host):
+            raise WikiAwayError(
+                f"{host} is on a private network, and only a server on the public one says to ask it."
+            )
+        self.is_public = None if self._has_proxy else True
 
     def forget(self) -> None:
         """Forget all cookies: whoever was logged in is not any more."""
@@ -223,9 +242,9 @@ class Wire:
         if not peer or self._has_proxy:  # a proxy finds the server by itself
             return
         is_public_now = _is_public(str(peer[0]))
-        if self._is_public is None:
-            self._is_public = is_public_now
-        elif self._is_public and not is_public_now:
+        if self.is_public is None:
+            self.is_public = is_public_now
+        elif self.is_public and not is_public_now:
             host = host_of(str(answer.url))
             raise WikiAwayError(
                 f"{host} is suddenly on a private network, so nothing is taken from it."
@@ -253,7 +272,7 @@ class Wire:
             )
         if (urlsplit(target).port or 80) in BAD_PORTS:
             raise WikiAwayError(f"{here} sends us on to a port that is none of the web's.")
-        if self._is_public and there != here and not await _is_host_public(there):
+        if self.is_public and there != here and not await _is_host_public(there):
             raise WikiAwayError(f"{here} sends us on into a private network, to {there}.")
         return target
 
@@ -296,6 +315,14 @@ async def _is_host_public(host: str) -> bool:
     except OSError as error:
         raise WikiAwayError(f"{host} has no address: {_words(error)}.", is_unsent=True) from error
     return all(_is_public(str(each[4][0])) for each in found)
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host.strip("[]"))
+    except ValueError:
+        return False
+    return True
 
 
 def _is_public(text: str) -> bool:

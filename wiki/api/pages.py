@@ -10,8 +10,8 @@ error. Nothing is followed: a redirect is a page of its own, with the few links 
 """
 
 from collections import deque
-from collections.abc import AsyncIterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from core.errors import BodyTooLargeError, InputError
@@ -76,7 +76,7 @@ class _Draft:
             raise BodyTooLargeError(f"A page has more than {LINKS_MOST:,} links.")
 
 
-async def read_pages(
+async def read_pages(  # noqa: PLR0913 what is read of them
     api: Api,
     *,
     page_ids: Sequence[int] = (),
@@ -84,6 +84,7 @@ async def read_pages(
     with_text: bool = False,
     with_categories: bool = False,
     with_templates: bool = False,
+    with_item: bool = False,
 ) -> list[WikiPage]:
     """The pages as they are now: by their numbers, or by their titles.
 
@@ -94,6 +95,7 @@ async def read_pages(
         with_text: their wikitext, too.
         with_categories: their categories, too.
         with_templates: the templates that they use, too.
+        with_item: their Wikidata items, too.
 
     Returns:
         One for each that was asked for, in that order.
@@ -117,6 +119,9 @@ async def read_pages(
     if with_templates:
         props.append("templates")
         params["tllimit"] = "max"
+    if with_item:
+        props.append("pageprops")
+        params["ppprop"] = "wikibase_item"
     params["prop"] = props
     by = "pageids" if page_ids else "titles"
     asked: list[str] = [str(each) for each in page_ids or titles]
@@ -124,8 +129,7 @@ async def read_pages(
     found: dict[str, WikiPage] = {}
     for some in listed(list(dict.fromkeys(asked)), at_once):
         found.update(await _read_some(api, by, some, params))
-    shapes = bool(with_categories), bool(with_templates)
-    return [_shaped(found.get(each) or _missing(by, each), *shapes) for each in asked]
+    return [_shaped(found.get(each) or _missing(by, each), props) for each in asked]
 
 
 async def titles_at_once(api: Api) -> int:
@@ -189,7 +193,14 @@ def page_of(draft: _Draft) -> WikiPage:
         categories=tuple(draft.categories),
         templates=tuple(draft.templates),
         text=text_of(newest),
+        item=_item_of(row),
     )
+
+
+def _item_of(row: Mapping[str, Any]) -> str:
+    """The page's Wikidata item, as Wikibase notes it; empty without one."""
+    found = row.get("pageprops")
+    return a_text(found, "wikibase_item") if isinstance(found, dict) else ""
 
 
 def text_of(revision: Mapping[str, Any]) -> str | None:
@@ -205,14 +216,13 @@ def text_of(revision: Mapping[str, Any]) -> str | None:
     return None
 
 
-def _shaped(page: WikiPage, has_categories: bool, has_templates: bool) -> WikiPage:  # noqa: FBT001
+def _shaped(page: WikiPage, props: Collection[str]) -> WikiPage:
     """The page, with None for what was not asked for."""
-    return WikiPage(
-        *(page.page_id, page.title, page.namespace, page.is_missing, page.is_redirect),
-        *(page.rev_id, page.touched, page.model, page.links, page.interwiki_links),
-        page.categories if has_categories else None,
-        page.templates if has_templates else None,
-        page.text,
+    return replace(
+        page,
+        categories=page.categories if "categories" in props else None,
+        templates=page.templates if "templates" in props else None,
+        item=page.item if "pageprops" in props else None,
     )
 
 
@@ -326,8 +336,8 @@ async def unknown_names(api: Api, facts: SiteFacts, feed: FeedSettings) -> list[
     A category may have members and no page; it is known then.
     """
     wanted = {
-        **{_in_space(each, facts, 14): None for each in (*feed.categories, *feed.not_categories)},
-        **{_in_space(each, facts, 10): None for each in feed.not_templates},
+        **{facts.title_in(each, 14): None for each in (*feed.categories, *feed.not_categories)},
+        **{facts.title_in(each, 10, 828): None for each in (*feed.templates, *feed.not_templates)},
     }
     unknown: list[str] = []
     for titles in listed(list(wanted), AT_ONCE):
@@ -343,13 +353,3 @@ async def unknown_names(api: Api, facts: SiteFacts, feed: FeedSettings) -> list[
 def _has_members(row: Mapping[str, Any]) -> bool:
     found = row.get("categoryinfo")
     return isinstance(found, dict) and a_count(found, "size") > 0
-
-
-def _in_space(name: str, facts: SiteFacts, number: int) -> str:
-    """The title with that namespace before it, unless it has one."""
-    space = facts.namespaces.get(number)
-    head, colon, _ = name.partition(":")
-    known = {each.casefold() for each in (space.name, space.canonical)} if space else set()
-    if (colon and head.strip().casefold() in known) or space is None:
-        return name
-    return f"{space.name}:{name}"

@@ -82,6 +82,28 @@ def a_moment(value: Any) -> datetime:
     return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
 
 
+def continued(told: Mapping[str, Any]) -> dict[str, str]:
+    """What is to be sent along for the next part; empty at the end."""
+    found = told.get("continue")
+    if not isinstance(found, dict):
+        return {}
+    return {str(k): str(v) for k, v in found.items() if isinstance(v, str | int)}
+
+
+def token_in(told: Mapping[str, Any], kind: str) -> str:
+    """The token of that kind.
+
+    Raises:
+        WikiAwayError: there is none.
+    """
+    query = told.get("query")
+    tokens = query.get("tokens") if isinstance(query, dict) else None
+    found = tokens.get(f"{kind}token") if isinstance(tokens, dict) else None
+    if not isinstance(found, str) or not found:
+        raise WikiAwayError(f"The wiki gives no {kind} token.")
+    return found
+
+
 def listed(values: Sequence[_T], size: int) -> Iterator[list[_T]]:
     """The values in lists that are not longer than that."""
     for start in range(0, len(values), size):

@@ -1,6 +1,9 @@
 """A wiki asked through its action API: `wiki.feeding.source.Source` by `wiki.api`."""
 
+import re
 from collections.abc import Collection, Sequence
+from dataclasses import replace
+from typing import Final
 
 from wiki.api.changes import ChangeBatch, changes_since
 from wiki.api.client import Api, Value
@@ -8,15 +11,19 @@ from wiki.api.facts import SiteFacts, WikiPage
 from wiki.api.pages import all_pages, read_pages
 from wiki.api.site import site_facts
 from wiki.api.values import a_count, a_text, query_of, rows_of
+from wiki.feeding.items import Items
 from wiki.feeding.source import Listed, Listing
+
+_ITEM: Final = re.compile(r"Q[1-9][0-9]{0,9}")
 
 
 class ApiSource:
-    """A wiki by its API, which its opener closes."""
+    """A wiki by its API, which its opener closes, as that of its items."""
 
-    def __init__(self, api: Api) -> None:
-        """Take the API."""
+    def __init__(self, api: Api, items: Items) -> None:
+        """Take the API, and who asks what Wikidata items say."""
         self._api = api
+        self._items = items
 
     async def facts(self) -> SiteFacts:
         """The wiki as it describes itself now."""
@@ -27,17 +34,33 @@ class ApiSource:
         return await changes_since(self._api, cursor, most=500)
 
     async def pages(
-        self, ids: Collection[int] = (), titles: Collection[str] = (), *, is_classed: bool = False
+        self,
+        ids: Collection[int] = (),
+        titles: Collection[str] = (),
+        *,
+        is_classed: bool = False,
+        items_at: str | None = None,
     ) -> Sequence[WikiPage]:
         """Pages as they are now, by their numbers or by their titles."""
-        return await read_pages(
+        pages = await read_pages(
             self._api,
             page_ids=sorted(ids),
             titles=sorted(titles),
             with_text=True,
             with_categories=is_classed,
             with_templates=is_classed,
+            with_item=items_at is not None,
         )
+        return pages if items_at is None else await self._with_statements(pages, items_at)
+
+    async def _with_statements(self, pages: Sequence[WikiPage], said: str) -> list[WikiPage]:
+        """The pages with what their items say; what is no item's number is not asked for."""
+        asked = {page.item for page in pages if page.item and _ITEM.fullmatch(page.item)}
+        told = await self._items.statements(sorted(asked), said) if asked else {}
+        return [
+            replace(page, statements=told.get(page.item) if page.item else frozenset())
+            for page in pages
+        ]
 
     async def size(self, namespaces: Collection[int]) -> int:
         """How many pages these namespaces have, about: articles, or all pages of the wiki."""

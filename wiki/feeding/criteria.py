@@ -1,8 +1,9 @@
 """Which pages are observed (W26, W35): inclusion first, then exclusion; nothing here asks the wiki.
 
 A page is observed when it is in a namespace that is named, in or below a category that is named (if any
-is), holds wikitext (W25), and nothing excludes it. Names are compared as MediaWiki compares them: without
-the namespace, spaces for underscores, the first letter large.
+is), uses a template that is named (if any is), its Wikidata item says what is named (if anything is), it
+holds wikitext (W25), and nothing excludes it. Names are compared as MediaWiki compares them: spaces for
+underscores, the first letter large, a category without its namespace.
 """
 
 from collections.abc import Iterable, Mapping
@@ -11,6 +12,7 @@ from enum import StrEnum
 
 from wiki.api.facts import Namespace, SiteFacts, WikiPage
 from wiki.settings import FeedSettings
+from wiki.statements import parse_entry
 
 TEMPLATES = (10, 828)  # namespaces: Template and, of Scribunto, Module
 CATEGORIES = 14
@@ -23,8 +25,11 @@ class Refusal(StrEnum):
     MODEL = "content-model"
     NAMED = "not-page"
     UNCATEGORISED = "category"
+    UNUSED = "template"
+    UNSAID = "property"
     CATEGORY = "not-category"
     TEMPLATE = "not-template"
+    PROPERTY = "not-property"
     REDIRECT = "redirect"
 
 
@@ -36,20 +41,34 @@ class Criteria:
         namespaces: numbers.
         inside: plain names of categories: a page must be in one of them; None: in none.
         outside: plain names of categories that a page must not be in.
-        templates: plain names of templates that a page must not use.
+        using: titles of templates: a page must use one of them; None: none.
+        not_using: titles of templates that a page must not use.
+        saying: entries of `wiki.statements`: a page's item must say one of them; None: none.
+        not_saying: entries of which a page's item must say none.
         titles: of pages that are not observed.
+        item_api: where items are asked for; empty: where the wiki says.
     """
 
     namespaces: frozenset[int]
     inside: frozenset[str] | None = None
     outside: frozenset[str] = frozenset()
-    templates: frozenset[str] = frozenset()
+    using: frozenset[str] | None = None
+    not_using: frozenset[str] = frozenset()
+    saying: frozenset[str] | None = None
+    not_saying: frozenset[str] = frozenset()
     titles: frozenset[str] = frozenset()
+    item_api: str = ""
 
     @property
     def is_classed(self) -> bool:
         """Whether categories and templates of a page must be known."""
-        return self.inside is not None or bool(self.outside) or bool(self.templates)
+        is_including = self.inside is not None or self.using is not None
+        return is_including or bool(self.outside) or bool(self.not_using)
+
+    @property
+    def items_at(self) -> str | None:
+        """Where items are to be asked for, empty: where the wiki says; None: nothing need be known."""
+        return self.item_api if self.saying is not None or self.not_saying else None
 
     def refusal(self, page: WikiPage) -> Refusal | None:
         """Why the page is not observed; None: it is.
@@ -64,17 +83,28 @@ class Criteria:
             return Refusal.NAMED
         if page.is_redirect and not page.links:
             return Refusal.REDIRECT
-        return self._by_class(page) if self.is_classed else None
+        return self._not_included(page) or self._excluded(page)
 
-    def _by_class(self, page: WikiPage) -> Refusal | None:
-        categories = _bare_names(page.categories)
-        if self.inside is not None and (categories is None or not categories & self.inside):
-            return Refusal.UNCATEGORISED
-        if self.outside and (categories is None or categories & self.outside):
-            return Refusal.CATEGORY
-        templates = _bare_names(page.templates)
-        if self.templates and (templates is None or templates & self.templates):
-            return Refusal.TEMPLATE
+    def _not_included(self, page: WikiPage) -> Refusal | None:
+        kinds = (
+            (Refusal.UNCATEGORISED, self.inside, _bare_names(page.categories)),
+            (Refusal.UNUSED, self.using, _plain_titles(page.templates)),
+            (Refusal.UNSAID, self.saying, page.statements),
+        )
+        for refusal, wanted, has in kinds:
+            if wanted is not None and (has is None or not has & wanted):
+                return refusal
+        return None
+
+    def _excluded(self, page: WikiPage) -> Refusal | None:
+        kinds = (
+            (Refusal.CATEGORY, self.outside, _bare_names(page.categories)),
+            (Refusal.TEMPLATE, self.not_using, _plain_titles(page.templates)),
+            (Refusal.PROPERTY, self.not_saying, page.statements),
+        )
+        for refusal, unwanted, has in kinds:
+            if unwanted and (has is None or has & unwanted):
+                return refusal
         return None
 
 
@@ -97,10 +127,12 @@ def criteria_of(
         namespaces=frozenset(settings.namespaces),
         inside=inside if settings.categories else None,
         outside=outside,
-        templates=frozenset(
-            bare_name(each, facts.namespaces, TEMPLATES) for each in settings.not_templates
-        ),
+        using=_template_titles(settings.templates, facts) if settings.templates else None,
+        not_using=_template_titles(settings.not_templates, facts),
+        saying=_entries(settings.properties) if settings.properties else None,
+        not_saying=_entries(settings.not_properties),
         titles=frozenset(plain_name(each) for each in settings.not_pages),
+        item_api=settings.item_api,
     )
 
 
@@ -143,3 +175,20 @@ def after_colon(title: str) -> str:
 
 def _bare_names(titles: tuple[str, ...] | None) -> frozenset[str] | None:
     return None if titles is None else frozenset(map(after_colon, titles))
+
+
+def _plain_titles(titles: tuple[str, ...] | None) -> frozenset[str] | None:
+    return None if titles is None else frozenset(map(_plain_title, titles))
+
+
+def _plain_title(title: str) -> str:
+    head, colon, tail = title.partition(":")
+    return f"{head}:{plain_name(tail)}" if colon else plain_name(title)
+
+
+def _template_titles(names: Iterable[str], facts: SiteFacts) -> frozenset[str]:
+    return frozenset(_plain_title(facts.title_in(each, *TEMPLATES)) for each in names)
+
+
+def _entries(texts: Iterable[str]) -> frozenset[str]:
+    return frozenset(map(parse_entry, texts))

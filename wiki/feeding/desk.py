@@ -175,12 +175,14 @@ class Desk:
     async def read(self, *, ids: Collection[int] = (), titles: Collection[str] = ()) -> Read:
         """What the wiki tells of a few pages."""
         assert self._cite is not None, "refresh first"
+        criteria = self.criteria()
         return await read_pages(
             self.source,
             self._cite,
             ids=ids,
             titles=titles,
-            is_classed=self.criteria().is_classed,
+            is_classed=criteria.is_classed,
+            items_at=criteria.items_at,
         )
 
     async def write(

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from functools import partial
 from itertools import islice
 
 from core.errors import BodyTooLargeError
@@ -28,26 +29,33 @@ async def read_pages(
     ids: Collection[int] = (),
     titles: Collection[str] = (),
     is_classed: bool = False,
+    items_at: str | None = None,
 ) -> Read:
     """What the wiki tells of pages, of at most `PAGES_AT_ONCE` ids or titles.
 
     What is too large to be read at once is read page by page; a page that alone is too large is passed
     over, and read again with the next sweep.
 
+    Args:
+        source: the wiki.
+        cite: reads its wikitext.
+        ids: of pages.
+        titles: instead of ids.
+        is_classed: with categories and templates.
+        items_at: as in `Source.pages`.
+
     Raises:
-        WeboidError: the wiki could not be asked.
+        WeboidError: the wiki, or the repository of its items, could not be asked.
     """
     try:
-        pages = await source.pages(ids, titles, is_classed=is_classed)
+        pages = await source.pages(ids, titles, is_classed=is_classed, items_at=items_at)
     except BodyTooLargeError:
         if len(ids) + len(titles) <= 1:
             log.warning("page %s is too large to be read", next(iter([*ids, *titles]), "?"))
             return Read(asked=frozenset(ids))
-        parts = [
-            await read_pages(source, cite, ids=some, titles=named, is_classed=is_classed)
-            for some, named in _halves(list(ids), list(titles))
-        ]
-        return joined(parts)
+        again = partial(read_pages, source, cite, is_classed=is_classed, items_at=items_at)
+        halves = _halves(list(ids), list(titles))
+        return joined([await again(ids=some, titles=named) for some, named in halves])
     there = tuple(page for page in pages if not page.is_missing and page.page_id)
     missing = {page.page_id for page in pages if page.is_missing and page.page_id}
     citations = await asyncio.to_thread(_cited, there, cite)

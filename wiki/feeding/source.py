@@ -43,7 +43,12 @@ class Source(Protocol):
         ...
 
     async def pages(
-        self, ids: Collection[int] = (), titles: Collection[str] = (), *, is_classed: bool = False
+        self,
+        ids: Collection[int] = (),
+        titles: Collection[str] = (),
+        *,
+        is_classed: bool = False,
+        items_at: str | None = None,
     ) -> Sequence[WikiPage]:
         """Pages as they are now, with links and text; those that are not there as missing.
 
@@ -51,6 +56,8 @@ class Source(Protocol):
             ids: up to `PAGES_AT_ONCE`.
             titles: instead of ids; redirects are not followed.
             is_classed: with categories and templates.
+            items_at: with what the pages' Wikidata items say, by the repository whose api.php that is;
+                empty: the wiki says where it is. None: without.
         """
         ...
 

@@ -19,8 +19,9 @@ from wiki.feeding.criteria import Criteria, Refusal, criteria_of
 from wiki.feeding.desk import parse_settings
 from wiki.feeding.putting import links_of
 from wiki.feeding.reading import nothing_cited, parts, read_pages
-from wiki.feeding.source import Listing, Source
-from wiki.feeding.sweeping import NAMESPACE, List, lists_of
+from wiki.feeding.source import Source
+from wiki.feeding.sweeper import list_part
+from wiki.feeding.sweeping import lists_of
 from wiki.feeding.trees import read_trees
 
 
@@ -72,7 +73,7 @@ async def survey(wiki: Wiki, source: Source, store: Store, clock: Clock) -> Asyn
     for at in lists_of(criteria, facts):
         resume = ""
         while True:
-            listing = await _list(source, at, resume)
+            listing = await list_part(source, at, resume)
             ids = [each.page_id for each in listing.pages if each.namespace in criteria.namespaces]
             for some in parts(ids):
                 await _look(source, some, Rules(criteria, facts, rules), found)
@@ -83,7 +84,13 @@ async def survey(wiki: Wiki, source: Source, store: Store, clock: Clock) -> Asyn
 
 
 async def _look(source: Source, ids: list[int], by: Rules, found: Survey) -> None:
-    read = await read_pages(source, nothing_cited, ids=ids, is_classed=by.criteria.is_classed)
+    read = await read_pages(
+        source,
+        nothing_cited,
+        ids=ids,
+        is_classed=by.criteria.is_classed,
+        items_at=by.criteria.items_at,
+    )
     for page in read.pages:
         reason = by.criteria.refusal(page)
         if reason is not None:
@@ -92,12 +99,6 @@ async def _look(source: Source, ids: list[int], by: Rules, found: Survey) -> Non
         found.pages += 1
         urls = links_of(page, by.facts.interwikis)
         found.links.update(link.sort for link in sorted_links(urls, by.links))
-
-
-async def _list(source: Source, at: List, resume: str) -> Listing:
-    if at.kind == NAMESPACE:
-        return await source.listed(int(at.name), resume)
-    return await source.members(at.name, resume, are_categories=False)
 
 
 def _rules(store: Store, wiki: Wiki) -> WikiRules:

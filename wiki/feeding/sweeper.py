@@ -10,7 +10,7 @@ from links.days import day_of
 from wiki.feeding import sweeping
 from wiki.feeding.desk import SWEEP, Desk
 from wiki.feeding.putting import Outcome
-from wiki.feeding.source import PAGES_AT_ONCE, Listed, Listing
+from wiki.feeding.source import PAGES_AT_ONCE, Listed, Listing, Source
 from wiki.feeding.sweeping import DONE, REST, List, Sweep
 
 log = logging.getLogger(__name__)
@@ -59,7 +59,7 @@ class Sweeper:
         if at is None:
             return await self._rest(sweep)
         if at != self._at:
-            listing = await self._list(*at)
+            listing = await list_part(desk.source, *at)
             self._at, self._waiting, self._resume = at, list(listing.pages), listing.resume
             self._gone_through = Outcome()
         part, self._waiting = self._waiting[:PAGES_AT_ONCE], self._waiting[PAGES_AT_ONCE:]
@@ -111,11 +111,19 @@ class Sweeper:
                 limit=PAGES_AT_ONCE,
             )
 
-    async def _list(self, at: List, resume: str) -> Listing:
-        if at.kind == sweeping.NAMESPACE:
-            return await self._desk.source.listed(int(at.name), resume)
-        return await self._desk.source.members(at.name, resume, are_categories=False)
-
     def _counted(self, sweep: Sweep) -> Sweep:
         done = self._gone_through
         return replace(sweep, pages=sweep.pages + done.pages, links=sweep.links + done.links)
+
+
+async def list_part(source: Source, at: List, resume: str) -> Listing:
+    """A part of one of the lists that a sweep goes through.
+
+    Raises:
+        WeboidError: the wiki cannot be asked.
+    """
+    if at.kind == sweeping.NAMESPACE:
+        return await source.listed(int(at.name), resume)
+    if at.kind == sweeping.TEMPLATE:
+        return await source.using(at.name, resume)
+    return await source.members(at.name, resume, are_categories=False)

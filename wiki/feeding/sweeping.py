@@ -1,6 +1,6 @@
 """How far a sweep has come (B01, W36): every page of a wiki, list by list, in the order of titles. Pure.
 
-A sweep goes through lists: the namespaces, or the categories when these choose the pages. Then, in its
+A sweep goes through lists: the namespaces, or the categories or templates when these choose the pages. Then, in its
 rest, it looks at the pages that the registry has and no list did: they are gone, or not observed. Its
 cursor is a text that survives restarts and changed settings: a list that is no more is passed by.
 """
@@ -18,11 +18,12 @@ REST = "rest"
 DONE = "done"
 NAMESPACE = "namespace"
 CATEGORY = "category"
+TEMPLATE = "template"
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class List:
-    """A list of pages: a namespace, or a category."""
+    """A list of pages: those of a namespace, in a category, or using a template."""
 
     kind: str
     name: str
@@ -97,6 +98,8 @@ def lists_of(criteria: Criteria, facts: SiteFacts) -> list[List]:
     """The lists that have all pages which may be observed."""
     if criteria.inside is not None:
         return sorted(List(CATEGORY, category_title(name, facts)) for name in criteria.inside)
+    if criteria.using is not None:
+        return sorted(List(TEMPLATE, title) for title in criteria.using)
     return [List(NAMESPACE, str(number)) for number in sorted(criteria.namespaces)]
 
 

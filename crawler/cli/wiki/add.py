@@ -21,7 +21,7 @@ from crawler.cli.options import (
     profile_option,
 )
 from crawler.cli.tables import clean
-from crawler.cli.wiki.opening import account_of, api_at, settings_of_wiki
+from crawler.cli.wiki.opening import account_of, api_at, items_of, settings_of_wiki
 from links.books.wikis import DEFAULT_FARM, Wiki, all_wikis
 from links.days import day_of
 from links.store.store import Store
@@ -48,7 +48,9 @@ class Seen:
     user: str  # who was logged in; empty: nobody
     has_high_limits: bool
     has_contact: bool  # the wiki is told where we are to be found
-    unknown: tuple[str, ...]  # categories and templates that the wiki does not have
+    unknown: tuple[
+        str, ...
+    ]  # what criteria name and nobody has: categories, templates, properties, items
 
 
 @click.command("add")
@@ -61,11 +63,31 @@ class Seen:
 @click.option(
     "--category", "categories", multiple=True, metavar="C", help="Only pages in or below it."
 )
+@click.option("--template", "templates", multiple=True, metavar="T", help="Only pages that use it.")
+@click.option(
+    "--property",
+    "properties",
+    multiple=True,
+    metavar="P",
+    help="Only pages whose Wikidata item says it: P31, or P31=Q5.",
+)
 @click.option(
     "--not-category", "not_categories", multiple=True, metavar="C", help="No page in or below it."
 )
 @click.option(
     "--not-template", "not_templates", multiple=True, metavar="T", help="No page that uses it."
+)
+@click.option(
+    "--not-property",
+    "not_properties",
+    multiple=True,
+    metavar="P",
+    help="No page whose Wikidata item says it.",
+)
+@click.option(
+    "--item-api",
+    metavar="URL",
+    help="The api.php that is asked for Wikidata items, if not the one that the wiki names.",
 )
 @click.option("--not-page", "not_pages", multiple=True, metavar="TITLE", help="Never this page.")
 @click.option(
@@ -90,8 +112,12 @@ def command(
     farm: str,
     namespaces: tuple[str, ...],
     categories: tuple[str, ...],
+    templates: tuple[str, ...],
+    properties: tuple[str, ...],
     not_categories: tuple[str, ...],
     not_templates: tuple[str, ...],
+    not_properties: tuple[str, ...],
+    item_api: str | None,
     not_pages: tuple[str, ...],
     grace_h: float | None,
     archive: bool | None,
@@ -117,8 +143,12 @@ def command(
         )
     given: dict[str, Any] = {
         "categories": _listed(categories),
+        "templates": _listed(templates),
+        "properties": _listed(properties),
         "not_categories": _listed(not_categories),
         "not_templates": _listed(not_templates),
+        "not_properties": _listed(not_properties),
+        "item_api": "" if item_api == CLEARED else item_api,
         "not_pages": _listed(not_pages),
         "grace_h": grace_h,
         "archive": archive,
@@ -160,15 +190,27 @@ async def _look(url: str, feed: FeedSettings, settings: Settings) -> Seen:
         if account.is_anybody:
             told_of = await api.get(action="query", meta="userinfo")
             user = str(told_of.get("query", {}).get("userinfo", {}).get("name", ""))
-        names = [*feed.categories, *feed.not_categories, *feed.not_templates]
+        unknown = await _unknown(api, facts, feed, settings)
         return Seen(
             address,
             facts,
             user,
             account.is_anybody and await api.has_right("apihighlimits"),
             bool(settings.links.contact or settings.visit.contact),
-            tuple(await unknown_names(api, facts, feed)) if names else (),
+            unknown,
         )
+
+
+async def _unknown(
+    api: Api, facts: SiteFacts, feed: FeedSettings, settings: Settings
+) -> tuple[str, ...]:
+    """What criteria name and nobody has, so that it may be misspelt."""
+    unknown = await unknown_names(api, facts, feed)
+    entries = [*feed.properties, *feed.not_properties]
+    if entries:
+        async with items_of(api, settings) as items:
+            unknown += await items.unknown(entries, feed.item_api)
+    return tuple(unknown)
 
 
 def _with_scheme(url: str) -> str:
@@ -252,8 +294,11 @@ def _tell(wiki: Wiki, seen: Seen) -> None:
 def _criteria(feed: FeedSettings) -> str:
     said = (
         ("in", feed.categories),
+        ("using", feed.templates),
+        ("whose item says", feed.properties),
         ("not in", feed.not_categories),
         ("without", feed.not_templates),
+        ("whose item does not say", feed.not_properties),
         ("except", feed.not_pages),
     )
     return "".join(f", {word} {' or '.join(map(clean, names))}" for word, names in said if names)

@@ -13,7 +13,8 @@ from links.asking.certificates import strict_context
 from links.books.wikis import Wiki
 from wiki.api.account import Account, read_account
 from wiki.api.client import Api, Manners, user_agent
-from wiki.api.http import Route
+from wiki.api.http import Route, is_same_server
+from wiki.feeding.items import Items
 from wiki.settings import FeedSettings, WikiSettings
 
 
@@ -106,3 +107,20 @@ def api_of(wiki: Wiki, settings: Settings) -> Api:
             f"Nobody said where {wiki.name} is: `weboid wiki add URL --name {wiki.name}`."
         )
     return api_at(wiki.url, account_of(settings_of_wiki(wiki).feed), settings)
+
+
+def items_of(api: Api, settings: Settings) -> Items:
+    """Who asks what Wikidata items say; nothing is sent yet.
+
+    Its repository is asked unnamed, but with what lets through a server in front of both.
+
+    Args:
+        api: of the wiki whose pages have the items.
+        settings: as in `api_at`.
+    """
+
+    def opened(address: str) -> Api:
+        is_same = is_same_server(api.address, address)
+        return api_at(address, Account(basic=api.account.basic if is_same else ""), settings)
+
+    return Items(api, opened)

@@ -25,7 +25,7 @@ from crawler.cli.together import Home, environment_of, parts_of, speaker
 from crawler.cli.where import Where, where_options
 from crawler.cli.wiki.archiving import FrontierArchive
 from crawler.cli.wiki.levels import opened_levels
-from crawler.cli.wiki.opening import api_of, route_to
+from crawler.cli.wiki.opening import api_of, items_of, route_to
 from crawler.household import Household
 from crawler.monitoring import parse_listen
 from crawler.stopping import Stop, first_of
@@ -204,8 +204,8 @@ def opener_of(settings: Settings) -> Opener:
 
     @asynccontextmanager
     async def opened(wiki: Wiki) -> AsyncIterator[Source]:
-        async with api_of(wiki, settings) as api:
-            yield ApiSource(api)
+        async with api_of(wiki, settings) as api, items_of(api, settings) as items:
+            yield ApiSource(api, items)
 
     return opened
 

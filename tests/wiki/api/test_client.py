@@ -331,11 +331,11 @@ async def test_who_was_found_in_public_leads_nobody_into_a_private_network(
     )
     async with Wire(user_agent="test") as wire:
         assert await wire.target_of(reply) == "http://db.example.org/api.php"
-        wire._is_public = True  # as if the first answer had come from a public address
+        wire.is_public = True  # as if the first answer had come from a public address
         with pytest.raises(WikiAwayError, match="private network"):
             await wire.target_of(reply)
     async with api_at(front.api, attempts=1) as api:
-        api._wire._is_public = True
+        api._wire.is_public = True
         with pytest.raises(WikiAwayError, match="private network"):
             await api.get(**SITE)
 

@@ -26,6 +26,7 @@ from wiki.feeding.asking import ApiSource
 from wiki.feeding.citing import citing
 from wiki.feeding.desk import Shared
 from wiki.feeding.feed import Done, WikiFeed
+from wiki.feeding.items import Items
 from wiki.feeding.wanting import Wanted
 
 __all__ = ["Fed", "Keeping", "Ticking", "fed", "shared_registry", "store"]  # fixtures among them
@@ -116,11 +117,14 @@ class Fed:
         """Do something with a feeder that starts anew, as after a crash."""
 
         async def begin() -> Any:
-            async with Api(self._address, manners=self._manners) as api:
+            async with (
+                Api(self._address, manners=self._manners) as api,
+                Items(api, lambda address: Api(address, manners=self._manners)) as items,
+            ):
                 shared = Shared(
                     self.store, self.archive, self.clock, self.holder, citing(self.clock)
                 )
-                return await action(WikiFeed(self.wiki, ApiSource(api), shared))
+                return await action(WikiFeed(self.wiki, ApiSource(api, items), shared))
 
         return asyncio.run(begin())
 

@@ -32,6 +32,7 @@ class ModelWiki:
         trouble: raised by the next questions, one each.
         trouble_at: the question, from now on, that gets no answer; 0: all do.
         late: pages whose new links are not in its table yet: as after a save.
+        said: what the items of pages say, by the pages' titles; None: that is not known.
     """
 
     now: datetime = START
@@ -44,6 +45,7 @@ class ModelWiki:
     trouble: list[Exception] = field(default_factory=list)
     trouble_at: int = 0
     late: dict[int, tuple[str, ...]] = field(default_factory=dict)
+    said: dict[str, frozenset[str] | None] = field(default_factory=dict)
     asked: list[str] = field(default_factory=list)
     _last_page: int = 0
     _last_rev: int = 0
@@ -168,13 +170,21 @@ class ModelWiki:
         return ChangeBatch(found, text, is_gap, end == len(self.log), self.now)
 
     async def pages(
-        self, ids: Collection[int] = (), titles: Collection[str] = (), *, is_classed: bool = False
+        self,
+        ids: Collection[int] = (),
+        titles: Collection[str] = (),
+        *,
+        is_classed: bool = False,
+        items_at: str | None = None,
     ) -> Sequence[WikiPage]:
         """Pages as they are now."""
         self._ask(f"pages {sorted(ids) or sorted(titles)}")
         found = [self.there.get(each, WikiPage(each, "", 0, is_missing=True)) for each in ids]
         found += [self.titled(each) or WikiPage(0, each, 0, is_missing=True) for each in titles]
-        return [self._shown(page, is_classed=is_classed) for page in found]
+        told = [self._shown(page, is_classed=is_classed) for page in found]
+        if items_at is None:
+            return told
+        return [replace(page, statements=self.said.get(page.title, frozenset())) for page in told]
 
     def _shown(self, page: WikiPage, *, is_classed: bool) -> WikiPage:
         links = self.late.get(page.page_id, page.links)

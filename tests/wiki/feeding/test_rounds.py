@@ -343,17 +343,81 @@ def test_a_page_that_leaves_the_criteria_is_kept_but_not_archived(fed: Modelled)
         ("not_categories", ["Secret"]),
         ("not_templates", ["Template:Private"]),
         ("not_pages", ["a"]),
+        ("not_properties", ["P21", "P31 = Q5"]),
     ],
-    ids=["category", "template", "page"],
+    ids=["category", "template", "page", "property"],
 )
 def test_what_is_excluded_is_not_observed(fed: Modelled, setting: str, values: list[str]) -> None:
-    """W35: exclusion comes after inclusion."""
+    """W35: exclusion comes after inclusion; a page without an item is excluded by none."""
     fed.set(**{setting: values})
+    fed.model.said["A"] = frozenset({"P31", "P31=Q5"})
     fed.model.edit("A", "https://a.net/", categories=["Category:Secret"], uses=["Template:Private"])
     fed.model.edit("B", "https://b.net/")
     fed.work()
 
     assert fed.known() == ["B"]
+
+
+@pytest.mark.parametrize(
+    ("setting", "values"),
+    [("templates", ["infobox_person", "Module:Dates"]), ("properties", ["P21=Q1", "P31=Q5"])],
+    ids=["template", "property"],
+)
+def test_only_what_is_included_is_observed(fed: Modelled, setting: str, values: list[str]) -> None:
+    """W35: by one of the templates or statements that are named; what is not known is not observed."""
+    fed.set(**{setting: values})
+    fed.model.said.update(
+        A=frozenset({"P31", "P31=Q5"}), B=frozenset({"P31", "P31=Q6"}), C=frozenset(), D=None
+    )
+    fed.model.edit("A", "https://a.net/", uses=["Template:Infobox person"])
+    fed.model.edit("B", "https://b.net/", uses=["User:Infobox person", "Template:Dates"])
+    fed.model.edit("C", "https://c.net/")
+    fed.model.edit("D", "https://d.net/", uses=["Infobox person"])
+    fed.work()
+
+    assert fed.known() == ["A"]
+
+
+def test_inclusion_comes_before_exclusion(fed: Modelled) -> None:
+    """W35: each kind that is set must be met, and none that excludes."""
+    fed.set(templates=["T"], properties=["P31"], not_properties=["P31=Q5"], not_templates=["U"])
+    fed.model.said.update(dict.fromkeys("ABC", frozenset({"P31"})), D=frozenset({"P31", "P31=Q5"}))
+    fed.model.edit("A", "https://a.net/", uses=["Template:T"])
+    fed.model.edit("B", "https://b.net/", uses=["Template:T", "Template:U"])
+    fed.model.edit("C", "https://c.net/")
+    fed.model.edit("D", "https://d.net/", uses=["Template:T"])
+    fed.work()
+
+    assert fed.known() == ["A"]
+
+
+def test_a_sweep_finds_pages_whose_items_say_something_else_now(fed: Modelled) -> None:
+    """W35: an item is changed elsewhere, and no change of the wiki's tells of it."""
+    fed.set(properties=["P31=Q5"])
+    fed.model.edit("A", "https://a.net/")
+    fed.work()
+    assert fed.known() == []
+
+    fed.model.said["A"] = frozenset({"P31", "P31=Q5"})
+    fed.clock.tick(days=8)
+    fed.work()
+
+    assert fed.taken() == ["https://a.net/"]
+
+
+def test_a_sweep_by_templates_reads_no_page_that_uses_none(fed: Modelled) -> None:
+    """W35, W36: where templates choose the pages, their users are the list that is gone through."""
+    fed.set(templates=["T"])
+    used = fed.model.edit("A", "https://a.net/", uses=["Template:T"])
+    fed.model.edit("B", "https://b.net/")
+    fed.clock.tick(days=8)
+    fed.model.asked.clear()
+    asyncio.run(fed.feed.desk.refresh())
+    asyncio.run(fed.feed.sweeper.begin())
+    while (sweep := fed.feed.sweeper.sweep()) and not sweep.is_done:
+        asyncio.run(fed.feed.sweeper.go_on())
+
+    assert [each for each in fed.model.asked if each.startswith("pages")] == [f"pages [{used}]"]
 
 
 def test_a_page_that_somebody_asked_for_is_read_with_the_next_round(fed: Modelled) -> None:
