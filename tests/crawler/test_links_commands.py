@@ -159,6 +159,13 @@ def test_wikis_are_added_with_their_farms(links: Links) -> None:
     assert "https://w.home.net/api.php" in links("wiki")[1]
 
 
+def test_what_a_feed_cannot_use_is_not_stored(links: Links) -> None:
+    """W35: the entry is named, and the form that is expected."""
+    code, _, err = links("wiki", "my@home", "--new-farm", "--set", 'feed={"properties": ["Q5"]}')
+    assert (code, "'Q5'" in err, "P31=Q5" in err) == (Exit.INPUT, True, True)
+    assert "my@home" not in links("wiki")[1]
+
+
 def test_purge_says_what_it_forgets(filled: Links) -> None:
     """Nothing, of what came today."""
     assert "Would forget nothing." in filled("purge", "--dry-run")[1]

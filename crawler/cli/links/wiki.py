@@ -24,6 +24,7 @@ from links.books.wikis import (
     put_farm,
 )
 from links.days import date_of, day_of
+from wiki.settings import WikiSettings
 
 _CLOCK = SystemClock()
 
@@ -121,6 +122,8 @@ def _settings(given: tuple[str, ...]) -> dict[str, Any]:
             found[key.strip()] = json.loads(value)
         except ValueError as error:
             raise InputError(f"The value of {clean(key)} is no JSON: {error}.") from error
+    groups = {key: found[key] for key in ("feed", "bot", "templates") if key in found}
+    WikiSettings.parse(json.dumps(groups))  # what cannot be used is told now, not by the feed
     return found
 
 
