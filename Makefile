@@ -5,8 +5,10 @@ COLLECTION ?= ./collection
 ARGS ?=
 TESTS ?=
 FAST := not browser and not proxy and not playback and not real and not slow
-# Files side by side: much of the suite is waiting. Each process has servers of its own.
-SIDE_BY_SIDE := -n 3 --dist loadfile --no-loadscope-reorder
+# Files side by side, each process with servers of its own. Much of the suite is waiting; the fast tests are not.
+BY_FILE := --dist loadfile --no-loadscope-reorder
+SIDE_BY_SIDE := -n 3 $(BY_FILE)
+ABREAST := -n auto $(BY_FILE)
 PYTHON := .venv/bin/python
 # What was compiled is kept, whatever the environment says: the suite starts thousands of interpreters.
 unexport PYTHONDONTWRITEBYTECODE
@@ -41,7 +43,7 @@ check:  ## everything that needs neither browser nor network: style, types, cont
 	@.venv/bin/mypy .
 	@.venv/bin/lint-imports
 	@.venv/bin/codespell $(SOURCES) docs Makefile
-	@$(PYTHON) -m pytest -q $(SIDE_BY_SIDE) -m "$(FAST)" --hypothesis-profile brief
+	@$(PYTHON) -m pytest -q $(ABREAST) -m "$(FAST)" --hypothesis-profile brief
 
 format:  ## put the code in order
 	@scripts/setup dev

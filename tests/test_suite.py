@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[1]
 # Passes or fails by turns, as its name's letters say: a turn is a file that it leaves.
 BY_TURNS = """

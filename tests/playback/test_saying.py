@@ -38,6 +38,8 @@ from playback.front.saying.letters import MOST_BYTES, TOKEN_S, Tokens
 from tests.playback.registry.shelf import NOW, ORIGIN, TODAY, Front, Given, Shelf, open_front
 from tests.services.registries import open_registry
 
+pytestmark = pytest.mark.slow
+
 DEAD, FINE = "https://gone.bridges.org/a/page?x=1", "https://fine.bridges.org/"
 NEW = "https://new.example.net/page"
 FREE = Rates(Rate(1e6, 1e6), Rate(1e6, 1e6), Rate(1e6, 1e6))

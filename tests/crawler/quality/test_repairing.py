@@ -35,6 +35,8 @@ from links.store.store import Store
 from tests.crawler.frontier.conftest import NewPlace
 from tests.services.registries import open_registry
 
+pytestmark = pytest.mark.slow
+
 NOW = datetime(2026, 11, 22, 12, 0, tzinfo=UTC)
 URL = "https://a.example/page"
 

@@ -41,6 +41,8 @@ from tests.playback.quality.hall import (
 )
 from tests.playback.registry.shelf import ORIGIN, Front, Given, open_front
 
+pytestmark = pytest.mark.slow
+
 SITE = "https://quality.example"
 HOSTILE = "</script><img src=x onerror=alert(1)>\"'&\u202egnp.exe"
 

@@ -37,6 +37,8 @@ from tests.playback.registry.shelf import (
     open_front,
 )
 
+pytestmark = pytest.mark.slow
+
 PATH = "/links/api/cached"
 WIKI = "dewiki@WMF"
 CAPTURED = datetime(2026, 11, 20, 10, 11, 12, tzinfo=UTC)

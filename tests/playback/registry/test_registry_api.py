@@ -33,6 +33,8 @@ from tests.playback.registry.shelf import (
     open_front,
 )
 
+pytestmark = pytest.mark.slow
+
 BAD = "http://example.com:8o8o/foo/bar"
 PROBLEM = "/externalLinkProblem?dbname=dewiki@WMF&pageid=1"
 INFO = "/externalLinkInfo?dbname=dewiki@WMF&pageid=1"

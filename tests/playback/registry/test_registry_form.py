@@ -18,6 +18,8 @@ from playback.front.registry.forms import STAMP_S, Stamps
 from tests.examples import examples
 from tests.playback.registry.shelf import DEAD, FINE, Front, Given, Shelf, open_front
 
+pytestmark = pytest.mark.slow
+
 HERE, THERE = ip_address("198.51.100.7"), ip_address("203.0.113.9")
 
 

@@ -20,6 +20,8 @@ from render.compare.scanlines import read_rows
 from render.tiles import Joiner
 from tests.render.compare.drawing import browsers_png, noisy, packed, page, png_chunk
 
+pytestmark = pytest.mark.slow
+
 PAGE = page(1, 400)
 PNG = packed(PAGE)
 

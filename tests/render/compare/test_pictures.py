@@ -25,6 +25,8 @@ from tests.render.compare.drawing import (
     wall,
 )
 
+pytestmark = pytest.mark.slow
+
 PAGE = page(1)
 OTHER = page(2, photos=2)
 TALL = page(3, 4_000, photos=6)

@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 from render.compare import texts
 from render.compare.texts import MOST_CHARACTERS, compare_texts
 
+pytestmark = pytest.mark.slow
+
 _words = st.lists(st.text(st.characters(codec="utf-8"), max_size=12), max_size=30)
 _lines = st.lists(
     st.lists(st.sampled_from(["one", "two", "three", "4", "fünf", "六", "seven"]), max_size=6)

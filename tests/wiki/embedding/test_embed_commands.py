@@ -20,6 +20,8 @@ from tests.wiki.embedding.front import Front, answer_of
 from tests.wiki.embedding.upstream import page, running_upstream
 from wiki.embedding.rewriting import unmarked
 
+pytestmark = pytest.mark.slow
+
 URL = "https://cited.example.com/x"
 HTML = f'<p>Straße <a href="{URL}">x</a> <a href="https://me.example/own">own</a></p>\r\n'.encode()
 

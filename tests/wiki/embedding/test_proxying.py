@@ -17,6 +17,8 @@ from tests.wiki.embedding.upstream import Upstream, page, running_upstream
 from wiki.embedding.heads import Private
 from wiki.embedding.rewriting import unmarked
 
+pytestmark = pytest.mark.slow
+
 URL = "https://cited.example.com/x"
 HTML = f'<p>A page &amp; <a class="external" href="{URL}">a link</a>.</p>'.encode()
 LIMIT_S = 60

@@ -13,6 +13,8 @@ from tests.examples import examples
 from tests.wiki.mediawiki.conftest import Pure
 from tests.wiki.mediawiki.extended import EXTENSION
 
+pytestmark = pytest.mark.slow
+
 COPY = "https://archive.example/c"
 AFTER = (
     f'<sup class="weboid-cached weboid-copy"><a href="{COPY}" title="Answers" '

@@ -15,6 +15,8 @@ from wiki.wikitext.citations import Citation, Span, Way
 from wiki.wikitext.drafts import decoded
 from wiki.wikitext.structure import Kind, Node, parse
 
+pytestmark = pytest.mark.slow
+
 
 @given(st.one_of(pages, garbage))
 @settings(deadline=None, max_examples=examples(300))

@@ -17,6 +17,8 @@ from wiki.wikitext.repairing import repair, undone
 from wiki.wikitext.repairing_types import Archived, Condition, Reason, Remedy, Repaired
 from wiki.wikitext.rules import Rules, rules_for
 
+pytestmark = pytest.mark.slow
+
 URLS = [f"http://x.test/{name}" for name in "abcdef"] + [
     "https://y.test/p?q=1&r=2#s",
     "http://z.test/a(b)",

@@ -9,6 +9,8 @@ from wiki.wikitext.repairing_types import Repair, RepairKind
 from wiki.wikitext.rules import rules_for
 from wiki.wikitext.telling import LISTED, SUMMARY_LENGTH, Sender, message, summary
 
+pytestmark = pytest.mark.slow
+
 COPY = "https://web.archive.org/web/20150102030405/http://x.test/a"
 SENDER = Sender("2f3a-17", "User:Weboid/Run", "Cbignore")
 
