@@ -45,8 +45,8 @@ async def repository_of(api: Api) -> str:
     address = _address(urljoin(api.address, f"{base}{path}/api.php")) if base else ""
     if not address:
         raise ConfigError(
-            f"{api.host} does not say where its Wikidata items are kept. If it has any, say it: "
-            "item_api, such as https://www.wikidata.org/w/api.php."
+            f"{api.host} does not say where its pages' Wikidata items are kept. If they are anywhere, "
+            "say it by item_api: weboid wiki add … --item-api https://www.wikidata.org/w/api.php."
         )
     return address
 

@@ -2,8 +2,9 @@
 
 A page is observed when it is in a namespace that is named, in or below a category that is named (if any
 is), uses a template that is named (if any is), its Wikidata item says what is named (if anything is), it
-holds wikitext (W25), and nothing excludes it. Names are compared as MediaWiki compares them: spaces for
-underscores, the first letter large, a category without its namespace.
+holds wikitext (W25), and nothing excludes it. Names are compared with spaces for underscores and the
+first letter large, those of categories without the namespace. The wiki is asked by names as it has them
+itself: some, as Wiktionary does, tell a small first letter from a large one.
 """
 
 from collections.abc import Iterable, Mapping
@@ -47,6 +48,8 @@ class Criteria:
         not_saying: entries of which a page's item must say none.
         titles: of pages that are not observed.
         item_api: where items are asked for; empty: where the wiki says.
+        listed: the names of the categories that a page must be in, as the wiki has them; without any,
+            the titles of the templates.
     """
 
     namespaces: frozenset[int]
@@ -58,6 +61,7 @@ class Criteria:
     not_saying: frozenset[str] = frozenset()
     titles: frozenset[str] = frozenset()
     item_api: str = ""
+    listed: frozenset[str] = frozenset()
 
     @property
     def is_classed(self) -> bool:
@@ -123,16 +127,18 @@ def criteria_of(
         inside: all categories that are named or below these; None: none is named.
         outside: the same of those that exclude.
     """
+    using = _template_titles(settings.templates, facts)
     return Criteria(
         namespaces=frozenset(settings.namespaces),
-        inside=inside if settings.categories else None,
-        outside=outside,
-        using=_template_titles(settings.templates, facts) if settings.templates else None,
-        not_using=_template_titles(settings.not_templates, facts),
+        inside=_plain_names(inside or ()) if settings.categories else None,
+        outside=_plain_names(outside),
+        using=frozenset(map(_plain_title, using)) if using else None,
+        not_using=frozenset(map(_plain_title, _template_titles(settings.not_templates, facts))),
         saying=_entries(settings.properties) if settings.properties else None,
         not_saying=_entries(settings.not_properties),
         titles=frozenset(plain_name(each) for each in settings.not_pages),
         item_api=settings.item_api,
+        listed=(inside or frozenset()) if settings.categories else using,
     )
 
 
@@ -142,7 +148,7 @@ def plain_name(title: str) -> str:
     >>> plain_name(" main_page "), plain_name("talk:x")
     ('Main page', 'Talk:x')
     """
-    text = " ".join(title.replace("_", " ").split())
+    text = _spaced(title)
     return text[:1].upper() + text[1:]
 
 
@@ -151,7 +157,7 @@ def bare_name(title: str, namespaces: Mapping[int, Namespace], kinds: Iterable[i
 
     >>> spaces = {14: Namespace(14, "Kategorie", "Category")}
     >>> bare_name("Category:foo bar", spaces, (14,)), bare_name("kategorie:Foo", spaces, (14,))
-    ('Foo bar', 'Foo')
+    ('foo bar', 'Foo')
     """
     head, colon, tail = title.replace("_", " ").partition(":")
     if colon:
@@ -160,21 +166,29 @@ def bare_name(title: str, namespaces: Mapping[int, Namespace], kinds: Iterable[i
             if kind in namespaces:
                 known |= {namespaces[kind].name.casefold(), namespaces[kind].canonical.casefold()}
         if " ".join(head.split()).casefold() in known:
-            return plain_name(tail)
-    return plain_name(title)
+            return _spaced(tail)
+    return _spaced(title)
 
 
 def after_colon(title: str) -> str:
     """A page's name without its namespace, when the title is known to have one.
 
     >>> after_colon("Kategorie:foo: bar")
-    'Foo: bar'
+    'foo: bar'
     """
-    return plain_name(title.partition(":")[2])
+    return _spaced(title.partition(":")[2])
 
 
 def _bare_names(titles: tuple[str, ...] | None) -> frozenset[str] | None:
-    return None if titles is None else frozenset(map(after_colon, titles))
+    return None if titles is None else _plain_names(map(after_colon, titles))
+
+
+def _plain_names(names: Iterable[str]) -> frozenset[str]:
+    return frozenset(map(plain_name, names))
+
+
+def _spaced(title: str) -> str:
+    return " ".join(title.replace("_", " ").split())
 
 
 def _plain_titles(titles: tuple[str, ...] | None) -> frozenset[str] | None:
@@ -187,7 +201,7 @@ def _plain_title(title: str) -> str:
 
 
 def _template_titles(names: Iterable[str], facts: SiteFacts) -> frozenset[str]:
-    return frozenset(_plain_title(facts.title_in(each, *TEMPLATES)) for each in names)
+    return frozenset(_spaced(facts.title_in(each, *TEMPLATES)) for each in names)
 
 
 def _entries(texts: Iterable[str]) -> frozenset[str]:

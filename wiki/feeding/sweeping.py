@@ -97,9 +97,9 @@ def begun(last: Sweep | None, *, now: datetime, day: int) -> Sweep:
 def lists_of(criteria: Criteria, facts: SiteFacts) -> list[List]:
     """The lists that have all pages which may be observed."""
     if criteria.inside is not None:
-        return sorted(List(CATEGORY, category_title(name, facts)) for name in criteria.inside)
+        return sorted(List(CATEGORY, category_title(name, facts)) for name in criteria.listed)
     if criteria.using is not None:
-        return sorted(List(TEMPLATE, title) for title in criteria.using)
+        return sorted(List(TEMPLATE, title) for title in criteria.listed)
     return [List(NAMESPACE, str(number)) for number in sorted(criteria.namespaces)]
 
 

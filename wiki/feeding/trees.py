@@ -23,8 +23,8 @@ class Trees:
     """The categories at one moment.
 
     Attributes:
-        inside: plain names of all that include a page; None: none was named.
-        outside: plain names of all that exclude one.
+        inside: names of all that include a page, as the wiki has them; None: none was named.
+        outside: the same of all that exclude one.
         named: what the operator named, for which these were read.
         read_at: when.
         is_whole: the tree was not too large to be read.
@@ -76,7 +76,7 @@ async def read_trees(
 
 
 def category_title(name: str, facts: SiteFacts) -> str:
-    """The category of that plain name, as the wiki's API takes it."""
+    """The category of that name, as the wiki's API takes it."""
     space = facts.namespaces.get(CATEGORIES)
     return f"{space.name if space and space.name else 'Category'}:{name}"
 

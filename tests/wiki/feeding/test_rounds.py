@@ -298,6 +298,20 @@ def test_only_pages_below_the_categories_are_observed(fed: Modelled) -> None:
     assert fed.links(inside) == ["https://in.net/"]
 
 
+@pytest.mark.parametrize("feed", [{"categories": ["animals"]}, {"templates": ["en"]}], ids=str)
+def test_a_wiki_is_asked_by_names_as_it_has_them(fed: Modelled, feed: dict[str, Any]) -> None:
+    """W35: some tell a small first letter from a large one, as Wiktionary does."""
+    fed.set(**feed)
+    fed.model.edit("Category:en:animals", categories=["Category:animals"])
+    fed.model.edit(
+        "cat", "https://cat.net/", categories=["Category:en:animals"], uses=["Template:en"]
+    )
+    fed.model.forget()  # so that a sweep finds it
+    fed.work()
+
+    assert fed.known() == ["cat"]
+
+
 def test_pages_of_a_category_that_comes_into_the_tree_are_found(fed: Modelled) -> None:
     """W27: no page changes when one category is put into another, and yet they are observed."""
     fed.model.edit("Category:Top")
