@@ -7,11 +7,14 @@ What was told is not kept: a page is judged by what its item says when it is rea
 fifty pages is what that costs.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Self
 
+from core.errors import ConfigError
 from core.urls import host_of
 from wiki.api.client import Api
+from wiki.api.errors import WikiRefusedError
 from wiki.api.items import Statements, read_statements, repository_of, unknown_entities
 
 OpenApi = Callable[[str], Api]
@@ -52,10 +55,12 @@ class Items:
             said: where the repository's api.php is; empty: where the wiki says.
 
         Raises:
-            ConfigError: nobody says where it is.
-            WikiAwayError, LoggedOutError, WikiRefusedError: the wiki or the repository cannot be asked.
+            ConfigError: nobody says where it is, or there is none.
+            WikiAwayError, LoggedOutError: the wiki or the repository cannot be asked.
         """
-        return await read_statements(await self._at(said), items)
+        repository = await self._at(said)
+        with _refusing(repository):
+            return await read_statements(repository, items)
 
     async def unknown(self, entries: Sequence[str], said: str) -> list[str]:
         """What the repository does not have, as `wiki.api.items.unknown_entities` tells it.
@@ -67,7 +72,9 @@ class Items:
         Raises:
             as `statements`.
         """
-        return await unknown_entities(await self._at(said), entries)
+        repository = await self._at(said)
+        with _refusing(repository):
+            return await unknown_entities(repository, entries)
 
     async def _at(self, said: str) -> Api:
         """The repository's API, opened once."""
@@ -88,3 +95,15 @@ class Items:
             await opened.aclose()
             raise
         return opened
+
+
+@contextmanager
+def _refusing(repository: Api) -> Iterator[None]:
+    """Says of what a repository refuses that it was the repository, and which setting leads there."""
+    try:
+        yield
+    except WikiRefusedError as error:
+        raise ConfigError(
+            f"{repository.host} does not tell what Wikidata items say; item_api may name another "
+            f"repository. {error}"
+        ) from error

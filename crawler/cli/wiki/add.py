@@ -28,7 +28,7 @@ from links.store.store import Store
 from wiki.adding import CLEARED, Wanted, find_known, namespaces_named, put_wiki
 from wiki.api.account import Account, split_basic
 from wiki.api.client import Api
-from wiki.api.errors import WikiMovedError
+from wiki.api.errors import WikiAwayError, WikiMovedError
 from wiki.api.facts import SiteFacts
 from wiki.api.http import is_same_server
 from wiki.api.pages import unknown_names
@@ -48,9 +48,8 @@ class Seen:
     user: str  # who was logged in; empty: nobody
     has_high_limits: bool
     has_contact: bool  # the wiki is told where we are to be found
-    unknown: tuple[
-        str, ...
-    ]  # what criteria name and nobody has: categories, templates, properties, items
+    unknown: tuple[str, ...]  # what criteria name and nobody has
+    trouble: str  # why not all of that could be asked for; empty: it could
 
 
 @click.command("add")
@@ -190,7 +189,7 @@ async def _look(url: str, feed: FeedSettings, settings: Settings) -> Seen:
         if account.is_anybody:
             told_of = await api.get(action="query", meta="userinfo")
             user = str(told_of.get("query", {}).get("userinfo", {}).get("name", ""))
-        unknown = await _unknown(api, facts, feed, settings)
+        unknown, trouble = await _unknown(api, facts, feed, settings)
         return Seen(
             address,
             facts,
@@ -198,19 +197,23 @@ async def _look(url: str, feed: FeedSettings, settings: Settings) -> Seen:
             account.is_anybody and await api.has_right("apihighlimits"),
             bool(settings.links.contact or settings.visit.contact),
             unknown,
+            trouble,
         )
 
 
 async def _unknown(
     api: Api, facts: SiteFacts, feed: FeedSettings, settings: Settings
-) -> tuple[str, ...]:
-    """What criteria name and nobody has, so that it may be misspelt."""
+) -> tuple[tuple[str, ...], str]:
+    """What criteria name and nobody has; and why not all of it could be asked for, empty when it was."""
     unknown = await unknown_names(api, facts, feed)
     entries = [*feed.properties, *feed.not_properties]
     if entries:
-        async with items_of(api, settings) as items:
-            unknown += await items.unknown(entries, feed.item_api)
-    return tuple(unknown)
+        try:
+            async with items_of(api, settings, attempts=1) as items:
+                unknown += await items.unknown(entries, feed.item_api)
+        except WikiAwayError as error:
+            return tuple(unknown), str(error)
+    return tuple(unknown), ""
 
 
 def _with_scheme(url: str) -> str:
@@ -307,6 +310,8 @@ def _criteria(feed: FeedSettings) -> str:
 def _warnings(wiki: Wiki, seen: Seen) -> list[str]:
     facts = seen.facts
     found = [f"the wiki has no {name}: is it spelt so?" for name in seen.unknown]
+    if seen.trouble:
+        found.append(f"what Wikidata items say cannot be asked at present. {seen.trouble}")
     if facts.version and facts.version < OLDEST:
         oldest = ".".join(map(str, OLDEST))
         found.append(

@@ -109,7 +109,7 @@ def api_of(wiki: Wiki, settings: Settings) -> Api:
     return api_at(wiki.url, account_of(settings_of_wiki(wiki).feed), settings)
 
 
-def items_of(api: Api, settings: Settings) -> Items:
+def items_of(api: Api, settings: Settings, **manners: float) -> Items:
     """Who asks what Wikidata items say; nothing is sent yet.
 
     Its repository is asked unnamed, but with what lets through a server in front of both.
@@ -117,10 +117,13 @@ def items_of(api: Api, settings: Settings) -> Items:
     Args:
         api: of the wiki whose pages have the items.
         settings: as in `api_at`.
+        manners: as there.
     """
 
     def opened(address: str) -> Api:
         is_same = is_same_server(api.address, address)
-        return api_at(address, Account(basic=api.account.basic if is_same else ""), settings)
+        return api_at(
+            address, Account(basic=api.account.basic if is_same else ""), settings, **manners
+        )
 
     return Items(api, opened)

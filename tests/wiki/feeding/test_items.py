@@ -182,3 +182,10 @@ def test_an_operator_chooses_pages_by_their_items(
     code, out, err = run("sweep", "--dry-run", "--json")
     told: Any = json.loads(out)
     assert (code, told["pages"], told["not_observed"]) == (Exit.OK, 1, {"property": 1}), err
+
+    code, _, err = run("add", wiki.base, "--item-api", f"{items.front.base}/other/api.php")
+    assert (code, "item_api" in err) == (Exit.INPUT, True), err
+    items.instead = Answer(503)
+    code, out, err = run("add", wiki.base, "--item-api", "-", "--grace", "24")
+    assert code == Exit.OK, err
+    assert "Warning: what Wikidata items say cannot be asked at present." in out
