@@ -100,6 +100,8 @@ class Desk:
         self._tree_is_changed = False
         self._cite: Cite | None = None
         self._cursors: dict[str, str] = {}
+        self._criteria: Criteria | None = None
+        self._criteria_of: tuple[object, ...] = (None, None, None)
 
     @property
     def feed(self) -> FeedSettings:
@@ -131,14 +133,20 @@ class Desk:
         return self._cursors.get(kind, "")
 
     def criteria(self) -> Criteria:
-        """Which pages are observed."""
-        trees = self._trees
-        return criteria_of(
-            self.feed,
-            self.facts,
-            inside=trees.inside if trees else None,
-            outside=trees.outside if trees else frozenset(),
-        )
+        """Which pages are observed; made anew when what is known has changed."""
+        known = (self.feed, self.facts, self._trees)
+        if self._criteria is None or any(
+            one is not other for one, other in zip(known, self._criteria_of, strict=True)
+        ):
+            trees = self._trees
+            self._criteria_of = known
+            self._criteria = criteria_of(
+                self.feed,
+                self.facts,
+                inside=trees.inside if trees else None,
+                outside=trees.outside if trees else frozenset(),
+            )
+        return self._criteria
 
     def tasks(self) -> tuple[Task, ...]:
         """The lists of pages that are to be read because of what spreads."""
