@@ -142,13 +142,3 @@ async def test_a_wiki_says_where_its_items_are(
         else:
             with pytest.raises(ConfigError, match="item_api"):
                 await repository_of(api)
-
-
-async def test_a_server_that_the_web_names_is_not_looked_for_at_home(
-    items: Repository, api_at: ApiAt
-) -> None:
-    """A wiki on the public network leads nobody into a private one."""
-    async with api_at(items.api) as api:
-        with pytest.raises(WikiAwayError, match="private network"):
-            await api.keep_public()
-    assert items.front.seen == []

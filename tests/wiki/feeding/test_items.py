@@ -19,7 +19,10 @@ from tests.wiki.api.fronting import Answer
 from tests.wiki.feeding.conftest import Fed, opened
 from tests.wiki.repository import Repository, repository, statement
 from tests.wiki.writing import Writer
+from wiki.api.client import Api
 from wiki.api.errors import WikiAwayError
+from wiki.api.http import Route
+from wiki.feeding.items import Items
 
 pytestmark = pytest.mark.slow
 
@@ -125,6 +128,19 @@ def test_a_repository_that_is_away_loses_no_page(
     chosen.rounds(sweeps=False)
     assert chosen.taken(page_id) == ["https://kept.net/", "https://kept.net/more"]
     assert chosen.taken(new_id) == ["https://later.net/"]
+
+
+async def test_a_wiki_on_the_web_leads_nobody_into_a_private_network(items: Repository) -> None:
+    """A wiki that is asked through a proxy counts as one on the web; the operator may name any repository."""
+    there = f"http://localhost:{items.front.base.rpartition(':')[2]}"
+    told = {"query": {"wikibase": {"repo": {"url": {"base": there, "scriptpath": "/w"}}}}}
+    items.instead = Answer.of_json(told)
+    address, route = "http://wiki.example.org/api.php", Route(proxy=items.front.base)
+    async with Api(address, route=route) as api, Items(api, Api) as asking:
+        with pytest.raises(WikiAwayError, match="only a server on the public one"):
+            await asking.statements(["Q1"], "")
+        items.instead = None
+        assert (await asking.statements(["Q1"], f"{there}/w/api.php"))["Q1"]
 
 
 def test_a_page_is_chosen_by_a_template_that_another_brings(chosen: Fed, writer: Writer) -> None:
