@@ -13,7 +13,7 @@ from core.layout import Layout
 from crawler.archiving import Order, archive
 from crawler.cli.accompany import companion_for, qa_option
 from crawler.cli.exits import Exit
-from crawler.cli.groups import GroupWithDefault
+from crawler.cli.groups import LazyGroupWithDefault
 from crawler.cli.options import (
     collection_option,
     database_option,
@@ -27,14 +27,18 @@ from crawler.cli.options import (
 from crawler.cli.params import DURATION
 from crawler.cli.show import choose
 from crawler.cli.unlocking import unlocked
-from crawler.cli.verify import command as verify_command
 from crawler.logins import NO_LOGINS
 from crawler.profiles import load_profile
 from crawler.running import Account
 from crawler.urllist import UrlList, parse_lines, read_list
 
 
-@click.group("archive", cls=GroupWithDefault, invoke_without_command=True)
+@click.group(
+    "archive",
+    cls=LazyGroupWithDefault,
+    commands_at={"verify": "crawler.cli.verify"},
+    invoke_without_command=True,
+)
 @click.argument("urls", nargs=-1, metavar="[URL]...")
 @click.option("--list", "list_file", metavar="FILE", help="One URL a line; - is standard input.")
 @collection_option
@@ -127,9 +131,6 @@ def command(
     )
     show.ended(account)
     return exit_of(account, wanted)
-
-
-command.add_command(verify_command)
 
 
 def gather(urls: tuple[str, ...], list_file: str | None) -> UrlList:

@@ -5,9 +5,7 @@ from contextlib import closing
 from core.index_url import IndexAddress, parse_index_url
 from core.layout import Layout
 from core.settings import IndexSettings
-from proxy.index.postgres import PostgresCaptureIndex
 from proxy.index.protocol import CaptureIndex
-from proxy.index.server import PostgresServer
 from proxy.index.sqlite import SqliteCaptureIndex
 
 
@@ -20,6 +18,8 @@ def open_index(layout: Layout, settings: IndexSettings) -> CaptureIndex:
         IndexUnavailableError: its server does not answer.
     """
     if settings.url:
+        from proxy.index.postgres import PostgresCaptureIndex  # a sixth of a run's start
+
         return PostgresCaptureIndex(parse_index_url(settings.url))
     return SqliteCaptureIndex(layout.captures_db)
 
@@ -30,5 +30,7 @@ def ask_index(address: IndexAddress) -> None:
     Raises:
         IndexUnavailableError: it does not.
     """
+    from proxy.index.server import PostgresServer
+
     with closing(PostgresServer(address, holds=False)) as server:
         server.execute("SELECT 1")
