@@ -281,7 +281,7 @@ def _document(scan: Scan, body: str, rewriter: Rewriter) -> str:
         scan.title,
         "".join(head),
         body,
-        has_doctype=scan.has_doctype,
+        doctype=scan.doctype,
         has_viewport=scan.has_viewport,
         html=_root_attributes(scan.html_attributes, rewriter),
         body_attributes=_root_attributes(scan.body_attributes, rewriter),
@@ -293,15 +293,15 @@ def _skeleton(  # noqa: PLR0913 the parts of one template
     head: str,
     body: str,
     *,
-    has_doctype: bool = True,
+    doctype: str = "<!DOCTYPE html>",
     has_viewport: bool = False,
     html: str = "",
     body_attributes: str = "",
 ) -> str:
-    """The document; without a doctype it is laid out in quirks mode, as its original was."""
+    """The document; its doctype is one of `doctypes`, so that it is laid out as its original was."""
     return "".join(
         (
-            "<!DOCTYPE html>" if has_doctype else "",
+            doctype,
             f'<html{html}><head><meta charset="utf-8"><title>{escape(title)}</title>',
             '<meta name="viewport" content="width=device-width,initial-scale=1">'
             if has_viewport

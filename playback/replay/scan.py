@@ -14,6 +14,7 @@ from html import escape, unescape
 from urllib.parse import unquote
 
 from playback.replay.css_controls import CONTROLS, WAS_DISABLED
+from playback.replay.doctypes import doctype_of
 from playback.replay.drawings import Drawings, words_of
 from playback.replay.rewriting import Rewriter
 
@@ -29,7 +30,6 @@ _RAW_TEXT_ENDS = {
     name: re.compile(rf"</{name}(?=[\s/>])", re.IGNORECASE)
     for name in ("script", "style", "textarea", "title", "noscript")
 }
-_DOCTYPE = re.compile(r"\ufeff?\s*(?:<!--.*?-->\s*)?<!doctype\s+html", re.IGNORECASE | re.DOTALL)
 _MOST_ATTRIBUTES = 64
 _MOST_SHEETS = 128
 _LONGEST_TITLE = 1_000  # characters
@@ -73,7 +73,7 @@ class Scan:
     body: str = ""
     title: str = ""
     base: str = ""
-    has_doctype: bool = False
+    doctype: str = ""
     has_viewport: bool = False
     html_attributes: Attributes = field(default_factory=dict)
     body_attributes: Attributes = field(default_factory=dict)
@@ -110,7 +110,7 @@ class _Scanner:
         self._frame_depth = frame_depth  # None: framed documents are set aside
         # No text holds its own digest.
         digest = sha256(text.encode(errors="replace")).hexdigest()[:32]
-        self._scan = Scan(has_doctype=_DOCTYPE.match(text) is not None, mark=f"weboid-{digest}-")
+        self._scan = Scan(doctype=doctype_of(text), mark=f"weboid-{digest}-")
         self._parts: list[str] = []
         self._drawings = Drawings(text)
         self._templates: list[bool] = []  # for each that is open: is it a shadow tree?
@@ -256,9 +256,14 @@ class _Scanner:
         document = attributes.pop("data-weboid-document", "")
         source = attributes.get("data" if name == "object" else "src", "")
         kind = attributes.get("type", "").strip().lower()
+        is_picture = kind.startswith("image/") or (not kind and _PICTURE_PATH.fullmatch(source))
+        if is_picture and name in {"object", "embed"} and self._rewriter.has_images:
+            document = (
+                ""  # a drawing: as a document it would be as high as frames are, not as it is
+            )
         if document and self._was_scripted and len(self._scan.frames) < _MOST_FRAMES:
             shown = self._frame(Frame(document, attributes | {"src": source}))
-        elif kind.startswith("image/") or (not kind and _PICTURE_PATH.fullmatch(source)):
+        elif is_picture:
             shown = self._image(attributes | {"src": source})
         else:
             # An iframe's own content is never shown; this opens one that the sanitiser takes out.

@@ -436,12 +436,17 @@ def test_objects_stand_as_what_was_seen_of_them(in_replay: Call) -> None:
     fallback = in_replay("document", ["<object data=c.swf type=x/y><b>instead</b></object>"])
     button = in_replay("document", ["<input type=image src=d.png alt=go>"])
     framing = in_replay("document", [framed("<p>in", element="object")])
+    # As a document it would be cut off where frames are; as a picture it is as high as it is.
+    drawn = "<object data=a.svg type=image/svg+xml width=100% data-weboid-document='&lt;svg>'>"
+    drawing = in_replay("document", [drawn])
 
     assert "im_/https://page.example/dir/a.png" in picture
     assert "im_/https://page.example/dir/b.gif" in embedded
     assert "<b>instead</b>" in fallback
     assert "im_/https://page.example/dir/d.png" in button
     assert len(_Frames(framing).found) == 1
+    assert "im_/https://page.example/dir/a.svg" in drawing
+    assert _Frames(drawing).found == []
 
 
 def test_formulas_stand_as_their_text(in_replay: Call) -> None:
