@@ -11,7 +11,7 @@ from types import MappingProxyType
 from playback.decisions.levels import Level
 
 # Part of every ETag, cache key and score: raise it when any rule of the sanitiser changes.
-SANITISER_VERSION = 8
+SANITISER_VERSION = 9
 
 Attributes = Mapping[str, frozenset[str]]
 

@@ -329,6 +329,8 @@ def _as_written(name: str, written: str, text: str, *, is_important: bool) -> st
         text = "absolute" if text.lower() == "fixed" else text
         if text.lower() not in _POSITIONS:
             return ""
+    if plain == "content-visibility" and text.lower() == "auto":
+        text = "visible"  # else browsers leave out what was out of sight when they were asked for a picture
     if plain == "cursor" and "url(" in text:
         return ""  # a pointer that points elsewhere
     return f"{written}:{text}{' !important' if is_important else ''};"

@@ -127,6 +127,14 @@ def test_what_reaches_out_goes(in_replay: Call, css: str) -> None:
     assert in_replay("style", [css + "\nb{color:red}"]).strip() in {"b{color:red;}", ""}
 
 
+def test_what_was_drawn_in_sight_only_is_always_drawn(in_replay: Call) -> None:
+    """Else a picture of the whole copy lacks what browsers left out; what was hidden stays so."""
+    sheet = in_replay("style", ["p{content-visibility:auto}q{content-visibility:hidden}"])
+
+    assert "p{content-visibility:visible;}" in sheet
+    assert "q{content-visibility:hidden;}" in sheet
+
+
 def test_what_was_fixed_stands_where_it_first_stood(in_replay: Call) -> None:
     """Over the page's first screen, as when it was captured, and never over what is scrolled to (P-09)."""
     assert in_replay("style", ["p{position:fixed}b{position:F\\49 XED !important}"]) == (
