@@ -42,6 +42,14 @@ SAME = [
     *(f"[{H} b", f"[{H} b\nc]", f"[ {H} b]", f"[[{H} b]]", f"[[{H}]]", f"[{H})", f"[{H} b]c]"),
     *("[//h.test/a]", "[//h.test/a b]", "[http://]", "[ftp://h.test/a b]", "[http://[2001:db8::1]/ b]"),
     *(f"[{H}<!-- x -->b c]", "[http<!-- x -->://h.test/a b]", f"[{H} <!-- ] --> b]", f"''[{H} b]''"),
+    # Links to pages: what is in their labels, and what is not one.
+    *(f"[[A|b\n{H} c]]", f"[[A|[{H} b] c]]", f"[[A|b [{H}]]]", f"[[A {H}]]", f"[[A#b|{H}]]", f"[[A<|{H}]]"),
+    *(f"[[A|{H} [[B]] c]]", f"[[A|b\n* {H}\n* [[B]]", f"[[|{H}]]", f"[[A~~~|{H}]]", f"[[[A|{H}]]]", f"[[[[A|{H}]]"),
+    *(f"[[]]{H}", f"[[File:A.png]]{H}", f"[[File:A.png|thumb|b]]{H}", f"[[Category:A]]{H}", f"[[:File:A.png]]{H}"),
+    *("[[A]]HTTP://h.test/a", f"[[A|b]]{H}", f"[[File:A.png|thumb|b [[C]] [{H} d]]]", f"[[File:A.png|thumb|b\n{H}]]"),
+    # Tags without an end, and URLs that another scheme takes in.
+    *(f'<span title="b {H}', f"<b {H} <i>c</i>", f"<b/{H}", f"{H}<pre>http://h.test/b", f"{H}<b http://h.test/b"),
+    *(f"amailto:{H}", f"mailto: {H}", f"irc:{H}", f"{H}&#x3c;b"),
     # What is not wikitext.
     *(f"<nowiki>{H}</nowiki>", f"<nowiki>{H}", f"<pre>{H}</pre>", f"<pre>{H}", f"<!-- {H} -->"),
     *(f"<!-- {H}", f"<NOWIKI>{H}</NoWiki >", f"<nowiki {H}>b</nowiki>", f"<!-- <nowiki> -->{H}"),
@@ -95,6 +103,7 @@ MEANT = {
     ),
     "substitution, which is done before a page is kept": (f"{{{{padleft:{H}|3}}}}", [], [H]),
     "only http, https and ftp": ("[mailto:a@h.test b] [irc://h.test/a b]", [], ["mailto:a@h.test", "irc://h.test/a"]),
+    "what they take in": (f"mailto:{H} svn://b,{H}", [], [f"mailto:{H}", f"svn://b,{H}"]),
     "a picture's parameters that are no caption": (f"[[Image:A.png|{H}|b]]", [H], []),
     "four braces are an argument that is not given": (f"{{{{{T}}}}}", [H], [f"{H}%7D"]),
     "a switch directly in front of a URL": (f"__NOTOC__{H}", [], [H]),
@@ -102,7 +111,7 @@ MEANT = {
 
 
 def test_what_is_found_is_what_mediawiki_links_to(wiki: Wiki) -> None:
-    """The same set of URLs, for each of some two hundred ways to write them."""
+    """The same set of URLs, for each of some two hundred and fifty ways to write them."""
     wrong = {}
     for text, theirs in zip(SAME, _links(wiki, SAME), strict=True):
         ours = {_same(citation.address) for citation in read(text)}
