@@ -234,7 +234,7 @@ async def browser() -> AsyncIterator[Browser]:
 
 async def look(browser: Browser, address: str) -> Visit:
     """Open an address of ours as a reader would."""
-    settings = VisitSettings(full_page=False)
+    settings = VisitSettings(full_page=False, timeout_s=240, settle_limit_s=120)  # a busy machine
     return await visit(
         browser, VisitRequest(address), settings, behaviours=NO_BEHAVIOURS, clock=SystemClock()
     )
