@@ -38,6 +38,7 @@ _TAG_NAMES = (
     "|strong|sub|sup|table|td|th|time|tr|tt|u|ul|var|wbr"
 )
 _TAG = re.compile(rf"</?(?:{_TAG_NAMES})(?=[\s/>])[^<>]*>", re.IGNORECASE | re.ASCII)
+_CELL_END = re.compile(r"\n|\|\|?|\[\[")
 _TAG_END = re.compile(r"[<>]")
 # A URL of another scheme takes in what stands behind it.
 _OTHER = re.compile(
@@ -195,11 +196,12 @@ def _before_cell(text: str, line: str, address: int, end: int) -> int:
     for mark in ("||", "!!") if line[0] == "!" else ("||",):
         cell = text.find(mark, address, end)
         end = end if cell < 0 else cell
+    rest = _CELL_END.search(text, end, end + NEAR)
     before = line[max(line.rfind("||") + 2, line.rfind("!!") + 2, 1) :]
     if "|" not in before and "[[" not in before and "|" in text[address:end]:
         return -1  # what stands before a cell's own bar are its attributes
     is_open = before.count('"') % 2 == 1 and "=" in before and "|" not in before
-    return -1 if is_open else end
+    return -1 if is_open and rest is not None and rest[0] == "|" else end
 
 
 def _in_heading(text: str, line: str, end: int) -> int:

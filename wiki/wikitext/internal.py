@@ -14,7 +14,7 @@ _TITLE = re.compile(r"""[-\x20%!"$&'()*,./0-9:;=?@A-Z\\^_`a-z~+#\x7f-\U0010ffff]
 _NO_TITLE = re.compile(
     r"\s*(?:(?:https?|ftps?|ircs?|gopher|telnet|nntp|svn|git|ssh|sftp|mms|worldwind):)?//"
     r"|\s*(?:mailto|news|tel|sms|sips?|xmpp|urn|geo|magnet|bitcoin):"
-    r"|\s*:?(?:file|image|media|category)?\s*:?\s*\Z",
+    r"|\s*:?\s*(?:(?:file|image|media|category)\s*:)?\s*\Z",
     re.IGNORECASE | re.ASCII,
 )
 _PICTURES: Final = frozenset(("file", "image", "datei", "bild", "media"))
@@ -53,8 +53,10 @@ def takes_letters(text: str, at: int) -> bool:
     if opened < 0 or 0 <= text.find("]]", opened) < at - 2:
         return False
     title = _titled(text, opened)
-    is_one = title is not None and (title.end() == at - 2 or text[title.end()] == "|")
-    return title is not None and is_one and _namespace(title[0]) not in _ALONE
+    if title is None or text.startswith("|]]", title.end()):
+        return False
+    is_one = title.end() == at - 2 or text[title.end()] == "|"
+    return is_one and _namespace(title[0]) not in _ALONE
 
 
 def _titled(text: str, opened: int) -> re.Match[str] | None:
