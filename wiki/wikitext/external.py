@@ -83,20 +83,21 @@ def find_links(text: str) -> list[Found]:
     """The external links of a flat text, in their order."""
     found: list[Found] = []
     at = 0
+    run = -1  # where the signs end of which a URL may be made
     hopeless = -1  # up to here nothing closes a bracket
     for begin in _BEGIN.finditer(text):
         start = begin.start()
         if start < at:
             continue
         is_relative = text[start] == "["
-        rest = _REST.match(text, begin.end())
-        if rest is None:
+        before = text[start - 1 : start]
+        run = run if begin.end() < run else _run_from(text, begin.end())
+        if run < 0 or (not is_relative and _is_in_word(before)):
             continue
-        url_start = start + 1 if is_relative else start
-        end = _before_quotes(text, begin.end(), rest.end())
-        if is_relative or (start and text[start - 1] == "["):
-            if rest.end() > hopeless:
-                link = _bracketed(text, url_start, begin.end(), end)
+        end = _before_quotes(text, begin.end(), run)
+        if is_relative or before == "[":
+            if run > hopeless:
+                link = _bracketed(text, start + is_relative, begin.end(), end)
                 if isinstance(link, Found):
                     if place_of(text, link.start, link.end) is not Place.LABEL:
                         found.append(link)
@@ -106,10 +107,21 @@ def find_links(text: str) -> list[Found]:
             if is_relative:
                 continue
         bare = _bare(text, start, begin.end(), end)
+        at = end if bare is not None or not takes_letters(text, start) else at
         if bare is not None:
             found.append(bare)
             at = _swallowed(text, end) if "|" not in text[bare.end : end] else bare.end
     return found
+
+
+def _is_in_word(before: str) -> bool:
+    return before.isalnum() or before == "_"
+
+
+def _run_from(text: str, address: int) -> int:
+    """Where the signs end of which an address may be made; -1: none begins there."""
+    rest = _REST.match(text, address)
+    return -1 if rest is None else rest.end()
 
 
 def opens_tag(text: str, at: int) -> bool:
@@ -154,9 +166,6 @@ def _bracketed(text: str, url_start: int, address: int, end: int) -> Found | int
 
 
 def _bare(text: str, start: int, address: int, end: int) -> Found | None:
-    before = text[start - 1 : start]
-    if before.isalnum() or before == "_":
-        return None
     cut = _CUT_BARE.search(text, address, end)
     if cut is not None:
         end = cut.start()
