@@ -3,6 +3,7 @@
 Each case is parsed by both. Differences that are meant are in `MEANT`, with their reasons.
 """
 
+import random
 from concurrent.futures import ThreadPoolExecutor
 
 import httpx
@@ -16,6 +17,7 @@ from tests.wiki.wikitext.reading import read
 pytestmark = pytest.mark.slow
 
 H = "http://h.test/a"
+MIXED = 150  # texts, one request each
 T = "{{Cite page|url=http://h.test/a|title=b}}"
 
 SAME = [
@@ -42,6 +44,14 @@ SAME = [
     *(f"[{H} b", f"[{H} b\nc]", f"[ {H} b]", f"[[{H} b]]", f"[[{H}]]", f"[{H})", f"[{H} b]c]"),
     *("[//h.test/a]", "[//h.test/a b]", "[http://]", "[ftp://h.test/a b]", "[http://[2001:db8::1]/ b]"),
     *(f"[{H}<!-- x -->b c]", "[http<!-- x -->://h.test/a b]", f"[{H} <!-- ] --> b]", f"''[{H} b]''"),
+    # Links to pages: what is in their labels, and what is not one.
+    *(f"[[A|b\n{H} c]]", f"[[A|[{H} b] c]]", f"[[A|b [{H}]]]", f"[[A {H}]]", f"[[A#b|{H}]]", f"[[A<|{H}]]"),
+    *(f"[[A|{H} [[B]] c]]", f"[[A|b\n* {H}\n* [[B]]", f"[[|{H}]]", f"[[A~~~|{H}]]", f"[[[A|{H}]]]", f"[[[[A|{H}]]"),
+    *(f"[[]]{H}", f"[[File:A.png]]{H}", f"[[File:A.png|thumb|b]]{H}", f"[[Category:A]]{H}", f"[[Category]]{H}", f"[[A|]]{H}", f"[[:File:A.png]]{H}"),
+    *("[[A]]HTTP://h.test/a", f"[[A|b]]{H}", f"[[File:A.png|thumb|b [[C]] [{H} d]]]", f"[[File:A.png|thumb|b\n{H}]]"),
+    # Tags without an end, and URLs that another scheme takes in.
+    *(f'<span title="b {H}', f"<b {H} <i>c</i>", f"<b/{H}", f"{H}<pre>http://h.test/b", f"{H}<b http://h.test/b"),
+    *(f"amailto:{H}", f"mailto: {H}", f"irc:{H}", f"{H}&#x3c;b"),
     # What is not wikitext.
     *(f"<nowiki>{H}</nowiki>", f"<nowiki>{H}", f"<pre>{H}</pre>", f"<pre>{H}", f"<!-- {H} -->"),
     *(f"<!-- {H}", f"<NOWIKI>{H}</NoWiki >", f"<nowiki {H}>b</nowiki>", f"<!-- <nowiki> -->{H}"),
@@ -72,13 +82,20 @@ SAME = [
     f'{{| class="wikitable"\n! {H} !! http://h.test/b\n|-\n| http://h.test/c || [http://h.test/d e]\n|}}',
     *(f"{{|\n|{H}||b\n|}}", f"{{|\n|{H}|b\n|}}", f"{{|\n! {H}!!b\n|}}", f"{{|\n|+ {H}\n|-\n| b\n|}}"),
     *(f'{{| style="{H}"\n| b\n|}}', f'{{|\n|- style="{H}"\n| b\n|}}', f'{{|\n! scope="row" | {H}\n|}}'),
-    f'{{|\n| style="x {H}" | b\n|}}',
+    *(f'{{|\n| style="x {H}" | b\n|}}', f'{{|\n| x="{H}"\n|}}', f'{{|\n| <a href="{H}">b</a> || c\n|}}'),
     *(f"[[File:A.png|thumb|{H}]]", f"[[File:A.png|thumb|[{H} b]]]", f"[[File:A.png|link={H}|b]]"),
     *(f"[[File:A.png|thumb|x {T}]]", f"[[A|{H}]]", f"[[:File:A.png|{H}]]", f"[[Category:A|{H}]]"),
     *(f"[[{H}|b]]", f"[[A {H}", f"[[A|b {H} c]] d", f"<gallery>\nFile:A.png|{H}\n</gallery>"),
     *(f"* {H}\n# [{H}b c]\n: {H}d\n; {H}e : {H}f", f";{H}:b", f"== {H} ==", f"== [{H} b] ==", f"={H}="),
     *(f"<indicator name=x>{H}</indicator>", f"__NOTOC__ {H}", f"[https://web.archive.org/web/2015/{H} b]"),
 ]  # fmt: skip
+
+# What stands together: pieces that change nothing for what follows them, in what may be around them.
+WITHIN = [
+    *("{}", "* {}", "<ref>{}</ref>", "{{|\n| a || {}\n|}}", "''{}'' b", "<div>\n{}\n</div>", "== {} =="),
+    *("[[File:A.png|thumb|{}]]", "<small>{}</small>", "[[A|b]]: {}", "{{{{#if:x|{}}}}}"),
+]  # fmt: skip
+UNSETTLING = ("|", "{b}", "''''", "<ref", "[[Category", "[http://h.test/a)", "=http", "{{!}}")
 
 # What we find and MediaWiki does not, or the other way round: (text, only ours, only MediaWiki's).
 MEANT = {
@@ -95,6 +112,7 @@ MEANT = {
     ),
     "substitution, which is done before a page is kept": (f"{{{{padleft:{H}|3}}}}", [], [H]),
     "only http, https and ftp": ("[mailto:a@h.test b] [irc://h.test/a b]", [], ["mailto:a@h.test", "irc://h.test/a"]),
+    "what they take in": (f"mailto:{H} svn://b,{H}", [], [f"mailto:{H}", f"svn://b,{H}"]),
     "a picture's parameters that are no caption": (f"[[Image:A.png|{H}|b]]", [H], []),
     "four braces are an argument that is not given": (f"{{{{{T}}}}}", [H], [f"{H}%7D"]),
     "a switch directly in front of a URL": (f"__NOTOC__{H}", [], [H]),
@@ -102,7 +120,7 @@ MEANT = {
 
 
 def test_what_is_found_is_what_mediawiki_links_to(wiki: Wiki) -> None:
-    """The same set of URLs, for each of some two hundred ways to write them."""
+    """The same set of URLs, for each of some two hundred and fifty ways to write them."""
     wrong = {}
     for text, theirs in zip(SAME, _links(wiki, SAME), strict=True):
         ours = {_same(citation.address) for citation in read(text)}
@@ -110,6 +128,24 @@ def test_what_is_found_is_what_mediawiki_links_to(wiki: Wiki) -> None:
             wrong[text] = (ours, theirs)
     assert wrong == {}
     assert len(SAME) > 190
+
+
+def test_links_that_stand_together_are_found_as_mediawiki_finds_them(wiki: Wiki) -> None:
+    """Pieces put together by chance, always the same: what is beside a link changes it for both alike."""
+    chance = random.Random(7)
+    pool = [each for each in SAME if not any(sign in each for sign in UNSETTLING)]
+    texts = []
+    for _ in range(MIXED):
+        count = chance.choice((1, 2, 3))
+        pieces = [chance.choice(pool).replace("//h.", f"//h{i}.") for i in range(count)]
+        text = chance.choice((" ", "\n", "\n\n", ", ")).join(pieces)
+        texts.append(chance.choice(WITHIN).format(text))
+    wrong = {}
+    for text, theirs in zip(texts, _links(wiki, texts), strict=True):
+        ours = {_same(citation.address) for citation in read(text)}
+        if ours != theirs:
+            wrong[text] = (ours - theirs, theirs - ours)
+    assert wrong == {}
 
 
 def test_where_both_differ_it_is_meant(wiki: Wiki) -> None:
