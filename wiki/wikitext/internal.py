@@ -61,10 +61,9 @@ def takes_letters(text: str, at: int) -> bool:
 
 def _titled(text: str, opened: int) -> re.Match[str] | None:
     """The title of a link that opens there; None: it has none."""
-    first = opened
-    while first and text[first - 1] == "[":
-        first -= 1
-    title = _TITLE.match(text, opened + 2) if (opened - first) % 2 == 0 else None
+    before = text[max(0, opened - NEAR) : opened]
+    is_second = (len(before) - len(before.rstrip("["))) % 2  # the two before are one link's
+    title = None if is_second else _TITLE.match(text, opened + 2)
     if title is None or _NO_TITLE.match(title[0]) or "~~~" in title[0]:
         return None
     return title
