@@ -12,6 +12,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 from PIL import Image
@@ -29,7 +30,9 @@ from playback.decisions.levels import Actor, Level, Scope, Target
 from playback.decisions.store import open_decisions
 from tests.crawler.quality.conftest import drawn_page
 from tests.playback.conftest import NOW, CollectionBuilder, collection  # noqa: F401 fixtures
+from tests.render.compare.drawing import packed
 from tests.services.registries import open_registry
+from tests.sites.acid_parts import typeface
 
 pytestmark = [pytest.mark.browser, pytest.mark.playback, pytest.mark.slow]
 
@@ -48,6 +51,22 @@ def run(made: CollectionBuilder, *arguments: str) -> tuple[Result, list[dict[str
     if ran.exception is not None:
         raise ran.exception
     return ran, [json.loads(line) for line in ran.stdout.splitlines()]
+
+
+def test_a_copy_is_looked_at_in_the_typefaces_of_its_page(made: CollectionBuilder) -> None:
+    """Boxes where a typeface draws boxes: letters in their place would not be good."""
+    url = "https://type.example/"
+    made.response(f"{url}boxes.ttf", typeface(url), mime="font/ttf")
+    rule = f"@font-face{{font-family:B;src:url({url}boxes.ttf)}}"
+    style = f"<style>{rule} p{{margin:0;font:100px/100px B;color:#008000}}</style>"
+    html = f"<!DOCTYPE html>{style}<body style='margin:0'>{'<p>XXXXXXXX</p>' * 4}"
+    seen = Image.new("RGB", (1280, 800), "white")
+    seen.paste("#008000", (0, 0, 800, 400))
+    made.page(url, html, shot=packed(np.asarray(seen)))
+
+    _, lines = run(made, "--no-record", "--no-repair")
+
+    assert [each["verdict"] for each in lines if each["event"] == "check"] == ["good"]
 
 
 def test_a_copy_that_lost_its_look_is_broken_and_the_others_are_not(

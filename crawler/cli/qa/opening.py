@@ -50,7 +50,7 @@ async def opened_checkers(
     lend: LendBrowser,
     *,
     clock: Clock,
-    fonts: bool = False,
+    fonts: bool = True,
     cached: bool = True,
 ) -> AsyncIterator[Mapping[Level, Checker]]:
     """A checker for each of the levels, with a playback of their own, until the end of the block.
@@ -61,7 +61,7 @@ async def opened_checkers(
         levels: at which copies are looked at.
         lend: lends a browser for one look.
         clock: the time.
-        fonts: copies load their own fonts.
+        fonts: copies load their own fonts, as their pages did when they were captured.
         cached: copies that were made before are shown again.
 
     Raises:

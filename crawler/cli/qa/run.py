@@ -95,7 +95,10 @@ _LEVELS = click.Choice([str(level) for level in Level])
 )
 @click.option("--seed", type=int, default=None, help="Draw the same sample as with this number.")
 @click.option(
-    "--fonts", is_flag=True, help="Copies load their own fonts, as `weboid serve --fonts`."
+    "--fonts/--no-fonts",
+    default=True,
+    show_default=True,
+    help="Copies load their own fonts, as in `weboid serve --fonts`.",
 )
 @click.option("--no-repair", is_flag=True, help="Capture nothing again.")
 @click.option("--no-record", is_flag=True, help="Write nothing into WARCs: no records, no repairs.")
