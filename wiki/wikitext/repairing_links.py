@@ -21,7 +21,10 @@ from wiki.wikitext.repairing_words import Page, archive_tag, citation_text, dead
 
 _OPENED = re.compile(r"<ref(?:\s[^<>]*)?>\s*", re.IGNORECASE)
 _CLOSED = re.compile(r"\s*\.?\s*</ref\s*>", re.IGNORECASE)
-_URL_ENDS = re.compile(r"[.,;:!?]*(?:[\s<\[]|\Z)")
+# Comments and such tags vanish: what stands behind them would be a part of the URL.
+_URL_ENDS = re.compile(
+    r"[.,;:!?]*(?:[\s\[]|<(?!!--|/?(?:noinclude|onlyinclude|includeonly)\b)|\Z)", re.IGNORECASE
+)
 _LEFT_OVER = re.compile(r"[\s<.,;:!?)|}]|\Z")
 _MARKUP: Final = frozenset("[]{}|<>\n")
 _NEAR: Final = 30  # characters between a link and the plain link to its copy

@@ -250,6 +250,9 @@ def test_each_change_is_told() -> None:
         (f"{A} {{{{Toter Link}}}}.b", "{copy} .b"),
         (f"{A} {{{{Toter Link}}}}.\n", "{copy}.\n"),
         (f"[{A} T]{{{{Toter Link}}}}b", "[{copy} T]b"),
+        (f"{A} {{{{Toter Link}}}}<!-- no -->b", "{copy} <!-- no -->b"),
+        (f"{A} {{{{Toter Link}}}}<noinclude>b</noinclude>", "{copy} <noinclude>b</noinclude>"),
+        (f"{A} {{{{Toter Link}}}}<br>b", "{copy}<br>b"),
     ],
 )
 def test_a_bare_url_ends_where_it_ended(before: str, after: str) -> None:
