@@ -404,7 +404,7 @@
       if (box.width < 1 || box.height < 1 || box.width * box.height > 4000000) return null;
       return [box.x + scrollX, box.y + scrollY, box.width, box.height];
     }, null);
-  const drawn = include("shapes")(20, 1000); // so many of a kind, and of all, are measured
+  const drawn = include("shapes")(reader, attempt, 20, 1000); // so many of a kind, and of all, are measured
   const LOOK = "width height color fill stroke stroke-width display".split(" ");
   const PLACE = "vertical-align position float opacity margin-top margin-right margin-bottom margin-left transform".split(" ");
   const INSETS = "top right bottom left".split(" ");

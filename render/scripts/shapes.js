@@ -7,19 +7,9 @@
 // A computed value costs about a microsecond. So when `enough` shapes of a kind (their parents' kind
 // and the attributes that paint are the same) look alike, the others of it are taken to; and of all
 // shapes `most` are measured.
-(enough, most) => {
+// `reader` and `attempt` are those of whoever includes it.
+(reader, attempt, enough, most) => {
   "use strict";
-  const reader = (type, name) => {
-    const get = Object.getOwnPropertyDescriptor(type.prototype, name).get;
-    return (node) => get.call(node);
-  };
-  const attempt = (action, otherwise) => {
-    try {
-      return action();
-    } catch {
-      return otherwise;
-    }
-  };
   const namespaceOf = reader(Element, "namespaceURI");
   const parentOf = reader(Node, "parentNode");
   const typeOf = reader(Node, "nodeType");
