@@ -11,10 +11,9 @@ import numpy as np
 from kornia_rs import io
 from numpy.typing import NDArray
 
-from render.compare.scanlines import SIGNATURE
+from render.compare.scanlines import LEFT_OUT, SIGNATURE
 
 _MODES = {b"\x08\x02": "rgb", b"\x08\x06": "rgba"}  # depth and colour: PNG, 3rd edition, table 11.1
-_LEFT_OUT = {b"tRNS", b"acTL", b"eXIf"}
 
 
 def read_colours(data: bytes) -> NDArray[np.uint8] | None:
@@ -23,7 +22,7 @@ def read_colours(data: bytes) -> NDArray[np.uint8] | None:
     The size that it claims must have been judged before.
     """
     mode = _MODES.get(data[24:26])
-    if not data.startswith(SIGNATURE) or mode is None or _LEFT_OUT & set(_names(data)):
+    if not data.startswith(SIGNATURE) or mode is None or LEFT_OUT & set(_names(data)):
         return None
     size = (int.from_bytes(data[20:24], "big"), int.from_bytes(data[16:20], "big"))
     try:

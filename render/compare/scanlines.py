@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 SIGNATURE = b"\x89PNG\r\n\x1a\n"
 _RGB8 = b"\x08\x02\x00\x00\x00"  # depth, colour, packing, filters, interlacing: table 11.1
-_LEFT_OUT = {b"tRNS", b"acTL", b"eXIf"}  # transparency, animation, turns: they change what is seen
+LEFT_OUT = {b"tRNS", b"acTL", b"eXIf"}  # transparency, animation, turns: they change what is seen
 _AS_IS, _UP = 0, 2
 _AT_ONCE = 128  # rows that are unpacked together: memory is touched once, and what is touched is in the cache
 
@@ -91,7 +91,7 @@ def _packed(data: bytes) -> Iterator[memoryview]:
         length = int.from_bytes(data[at : at + 4], "big")
         name = data[at + 4 : at + 8]
         told = int.from_bytes(data[at + 8 + length : at + 12 + length], "big")
-        if name in _LEFT_OUT or told != isal_zlib.crc32(whole[at + 4 : at + 8 + length]):
+        if name in LEFT_OUT or told != isal_zlib.crc32(whole[at + 4 : at + 8 + length]):
             raise ValueError
         if name == b"IEND":
             return
