@@ -13,7 +13,14 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from wiki.wikitext.internal import NEAR, Place, place_of, takes_letters
+from wiki.wikitext.internal import (
+    NEAR,
+    SLASHED,
+    UNSLASHED,
+    Place,
+    place_of,
+    takes_letters,
+)
 
 _SPACES = "\xa0\u1680\u2000-\u200a\u202f\u205f\u3000"
 _CHAR = rf'[^\]\[<>"\x00-\x20\x7f{_SPACES}\ufffd]'
@@ -41,11 +48,7 @@ _TAG = re.compile(rf"</?(?:{_TAG_NAMES})(?=[\s/>])[^<>]*>", re.IGNORECASE | re.A
 _CELL_END = re.compile(r"\n|\|\|?|\[\[")
 _TAG_END = re.compile(r"[<>]")
 # A URL of another scheme takes in what stands behind it.
-_OTHER = re.compile(
-    r"\b(?:(?:ftps|ircs?|gopher|telnet|nntp|svn|git|ssh|sftp|mms|worldwind)://"
-    rf"|(?:mailto|news|tel|sms|sips?|xmpp|urn|geo|magnet|bitcoin):){_CHAR}*\Z",
-    re.IGNORECASE,
-)
+_OTHER = re.compile(rf"\b(?:(?:{SLASHED})://|(?:{UNSLASHED}):){_CHAR}*\Z", re.IGNORECASE)
 _HTML = re.compile(rf"</?(?:{_TAG_NAMES})[\s/][^<>]*\Z", re.IGNORECASE | re.ASCII)
 
 

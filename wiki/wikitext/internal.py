@@ -11,9 +11,12 @@ from typing import Final
 
 NEAR: Final = 2_000  # characters in which the beginning and the end of a link are looked for
 _TITLE = re.compile(r"""[-\x20%!"$&'()*,./0-9:;=?@A-Z\\^_`a-z~+#\x7f-\U0010ffff]+""")
+# Schemes that MediaWiki makes links of, besides the web's own: before ``//``, and before anything.
+SLASHED: Final = "ftps|ircs?|gopher|telnet|nntp|svn|git|ssh|sftp|mms|worldwind"
+UNSLASHED: Final = "mailto|news|tel|sms|sips?|xmpp|urn|geo|magnet|bitcoin"
 _NO_TITLE = re.compile(
-    r"\s*(?:(?:https?|ftps?|ircs?|gopher|telnet|nntp|svn|git|ssh|sftp|mms|worldwind):)?//"
-    r"|\s*(?:mailto|news|tel|sms|sips?|xmpp|urn|geo|magnet|bitcoin):"
+    rf"\s*(?:(?:https?|ftp|{SLASHED}):)?//"
+    rf"|\s*(?:{UNSLASHED}):"
     r"|\s*:?\s*(?:(?:file|image|media|category)\s*:)?\s*\Z",
     re.IGNORECASE | re.ASCII,
 )
