@@ -58,13 +58,20 @@ class SiteFacts:
                 a page of the first is meant.
             numbers: of the namespaces.
         """
+        space, rest = self.parted(name, *numbers)
+        if space is not None:
+            return f"{space.name}:{rest}"
+        first = self.namespaces.get(numbers[0])
+        return f"{first.name}:{name}" if first else name
+
+    def parted(self, name: str, *numbers: int) -> tuple[Namespace | None, str]:
+        """Which of these namespaces stands before a name, and the rest; without one None, and the name."""
         head, colon, tail = name.replace("_", " ").partition(":")
         said = " ".join(head.split()).casefold() if colon else ""
         for space in (self.namespaces[each] for each in numbers if each in self.namespaces):
             if said and said in {space.name.casefold(), space.canonical.casefold()}:
-                return f"{space.name}:{tail.strip()}"
-        first = self.namespaces.get(numbers[0])
-        return f"{first.name}:{name}" if first else name
+                return space, tail.strip()
+        return None, name
 
 
 class ChangeKind(StrEnum):

@@ -7,11 +7,11 @@ first letter large, those of categories without the namespace. The wiki is asked
 itself: some, as Wiktionary does, tell a small first letter from a large one.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
-from wiki.api.facts import Namespace, SiteFacts, WikiPage
+from wiki.api.facts import SiteFacts, WikiPage
 from wiki.settings import FeedSettings
 from wiki.statements import parse_entry
 
@@ -152,22 +152,16 @@ def plain_name(title: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-def bare_name(title: str, namespaces: Mapping[int, Namespace], kinds: Iterable[int]) -> str:
-    """The name without its namespace, if that is one of these kinds, under whatever name.
+def category_name(title: str, facts: SiteFacts) -> str:
+    """The category's name without the namespace, if that stands before it, under whatever name.
 
+    >>> from wiki.api.facts import Namespace
     >>> spaces = {14: Namespace(14, "Kategorie", "Category")}
-    >>> bare_name("Category:foo bar", spaces, (14,)), bare_name("kategorie:Foo", spaces, (14,))
+    >>> facts = SiteFacts("w", "W", (1, 39), "de", "https://w.example", "https://w.example/$1", spaces)
+    >>> category_name("Category:foo bar", facts), category_name("kategorie:Foo", facts)
     ('foo bar', 'Foo')
     """
-    head, colon, tail = title.replace("_", " ").partition(":")
-    if colon:
-        known = {"category"} if CATEGORIES in kinds else {"template", "module"}
-        for kind in kinds:
-            if kind in namespaces:
-                known |= {namespaces[kind].name.casefold(), namespaces[kind].canonical.casefold()}
-        if " ".join(head.split()).casefold() in known:
-            return _spaced(tail)
-    return _spaced(title)
+    return _spaced(facts.parted(title, CATEGORIES)[1])
 
 
 def after_colon(title: str) -> str:

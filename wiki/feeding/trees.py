@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from wiki.api.facts import SiteFacts
-from wiki.feeding.criteria import CATEGORIES, after_colon, bare_name
+from wiki.feeding.criteria import CATEGORIES, after_colon, category_name
 from wiki.feeding.source import Source
 from wiki.settings import FeedSettings
 
@@ -85,7 +85,7 @@ async def _below(
     source: Source, roots: Iterable[str], settings: FeedSettings, facts: SiteFacts
 ) -> tuple[frozenset[str], bool]:
     """All categories down to the depth, each once whatever circles there are; and whether that is all."""
-    level = {bare_name(each, facts.namespaces, (CATEGORIES,)) for each in roots}
+    level = {category_name(each, facts) for each in roots}
     found = set(level)
     for _ in range(max(settings.category_depth, 0)):
         below: set[str] = set()
