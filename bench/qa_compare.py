@@ -3,8 +3,9 @@
 The pages are drawn here: text, headings and photos, as the browser packs its screenshots. Every pair is
 measured by itself, since what differs decides what there is to do; `compare_ms` and `compare_tall_ms` are
 medians over the pairs that checks mostly see: the same page, a small change, a banner that moves
-everything, noise; and a small change in pictures that another program packed. The last rows are the worst: nothing in common. The baseline counts the pixels that
-match, without alignment, and cannot tell a banner from another page.
+everything, noise; and a small change in pictures that another program packed. The last rows are the
+worst: nothing in common. The baseline counts the pixels that match, without alignment, and cannot tell a
+banner from another page.
 Milliseconds are those of the process' own CPU, since others use the machine; the best of some rounds.
 """
 

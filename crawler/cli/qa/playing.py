@@ -62,9 +62,9 @@ async def playing(
     layout: Layout,
     database_url: str,
     *,
-    full: bool = False,
-    fonts: bool = False,
-    cached: bool = True,
+    full: bool,
+    fonts: bool,
+    cached: bool,
 ) -> AsyncIterator[Origins]:
     """A playback on this machine, until the block ends.
 
