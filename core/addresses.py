@@ -19,8 +19,9 @@ _LOW = 0xFFFFFFFF
 _NEVER: tuple[Network, ...] = tuple(  # is_global calls some of these global; none is a web server
     ipaddress.ip_network(text)
     for text in (
-        "100.64.0.0/10",  # carriers' own, RFC 6598
-        "192.0.0.0/24",  # protocol assignments, RFC 6890
+        "100.64.0.0/10",  # carriers' own, RFC 6598; Alibaba Cloud's metadata, 100.100.100.200
+        "168.63.129.16/32",  # Azure's WireServer: secrets of the virtual machine that asks
+        "192.0.0.0/24",  # protocol assignments, RFC 6890; Oracle Cloud's metadata, 192.0.0.192
         "192.88.99.0/24",  # 6to4 relays, RFC 7526
         "198.18.0.0/15",  # benchmarks, RFC 2544
         "224.0.0.0/4",  # multicast
@@ -117,3 +118,16 @@ def _is_public_itself(address: Address) -> bool:
 
 def _within(address: Address, networks: Iterable[Network]) -> bool:
     return any(address.version == net.version and address in net for net in networks)
+
+
+def neighbourhood(address: Address) -> str:
+    """Return the network that an address is throttled with: IPv4 /24, IPv6 /48 (W23).
+
+    >>> neighbourhood(ipaddress.ip_address("192.0.2.77"))
+    '192.0.2.0/24'
+    >>> neighbourhood(ipaddress.ip_address("2001:db8:1:2::3"))
+    '2001:db8:1::/48'
+    """
+    if isinstance(address, ipaddress.IPv4Address):
+        return str(ipaddress.IPv4Network((int(address), 24), strict=False))
+    return str(ipaddress.IPv6Network((int(address), 48), strict=False))

@@ -31,6 +31,7 @@ class Capture:
         original: for a revisit, the record that holds the payload.
         page_id: the page whose visit made it; None for captures made outside a visit.
         truncated: the record's WARC-Truncated reason, None when whole.
+        login: the name of the login that the visit was made with; None without one.
     """
 
     url: str
@@ -44,3 +45,4 @@ class Capture:
     original: RecordLocation | None = None
     page_id: str | None = None
     truncated: str | None = None
+    login: str | None = None

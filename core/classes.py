@@ -28,6 +28,10 @@ class PageClass(StrEnum):
 GOOD = frozenset({PageClass.UNJUDGED, PageClass.OK})
 # Of these is no copy offered, unless it is asked for on purpose.
 WITHHELD = frozenset({PageClass.CHALLENGE})
+# Captures of these show something else than the page: no archived copy of it (`is_usable`).
+UNUSABLE = frozenset(
+    {PageClass.SOFT_404, PageClass.HTTP_ERROR, PageClass.PARKED, PageClass.CHALLENGE}
+)
 # Whose words are another's than the page's: the site may show the page again tomorrow.
 NOT_THE_PAGE = frozenset(PageClass) - GOOD - {PageClass.HTTP_ERROR}
 # Whose links lead nowhere that the page led to.
@@ -60,6 +64,29 @@ def rank(page_class: str, status: int | None = None) -> int:
     if page_class == PageClass.UNJUDGED and (status or 0) >= 400:
         return _RANKS[PageClass.HTTP_ERROR]
     return _RANKS[PageClass(page_class)] if page_class in _RANKS else _WORST
+
+
+def is_usable(page_class: str, status: int | None, *, is_shown: bool) -> bool:
+    """Return True when a capture is an archived copy of its page, which a reader or a wiki may be sent to.
+
+    The one rule for the bot, the link registry, the wiki's marks, Memento and `links copies`.
+
+    Args:
+        page_class: as it was judged; a class that this version does not know is no copy.
+        status: of the page's answer; a capture without one is a visit that failed.
+        is_shown: replay shows a page or hands out a file: neither failed, skipped nor withheld.
+
+    >>> is_usable("ok", 200, is_shown=True), is_usable("", 404, is_shown=True)
+    (True, False)
+    """
+    is_page = page_class in _RANKS and page_class not in UNUSABLE
+    return is_shown and is_page and status is not None and status < 400
+
+
+def usable_sql() -> str:
+    """Return `is_usable` of a row of `pages` as a condition of SQL, but for what is shown of it."""
+    names = ", ".join(f"'{each}'" for each in sorted(frozenset(_RANKS) - UNUSABLE))
+    return f"(coalesce(status, 999) < 400 AND page_class IN ({names}))"
 
 
 # Of a row of `pages`, how far its newest check at the default level moves it behind.

@@ -1,8 +1,14 @@
 """Time as an argument: the only file that reads the clock."""
 
+import os
 import time
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import Protocol
+
+from core.durations import parse_duration
+
+CLOCK_OFFSET = "WEBOID_CLOCK_OFFSET"  # how far the clock is moved, on the copy of a trial: 10d
 
 
 class Clock(Protocol):
@@ -18,12 +24,26 @@ class Clock(Protocol):
 
 
 class SystemClock:
-    """The machine's own clock."""
+    """The machine's own clock, moved by `CLOCK_OFFSET` where that is set."""
 
     def now(self) -> datetime:
         """The current moment, aware, in UTC."""
-        return datetime.now(UTC)
+        return datetime.now(UTC) + clock_offset()
 
     def monotonic(self) -> float:
         """Seconds that never go back."""
         return time.monotonic()
+
+
+def clock_offset() -> timedelta:
+    """Return how far the environment moves the clock.
+
+    Raises:
+        InputError: it names no duration.
+    """
+    return _parsed(os.environ.get(CLOCK_OFFSET, ""))
+
+
+@lru_cache(maxsize=8)
+def _parsed(text: str) -> timedelta:
+    return parse_duration(text) if text else timedelta(0)

@@ -55,6 +55,18 @@ class IndexUnavailableError(TransientError):
     """The captures index of several machines does not answer, so nothing can be acknowledged."""
 
 
+class OverloadedError(TransientError):
+    """Too much is asked for at the moment.
+
+    Attributes:
+        retry_after_s: whole seconds after which to ask again.
+    """
+
+    def __init__(self, message: str, *, retry_after_s: int = 5) -> None:
+        super().__init__(message)
+        self.retry_after_s = retry_after_s
+
+
 class PermanentError(WeboidError):
     """It will not work however often it is tried: note it and go on."""
 
@@ -65,6 +77,10 @@ class BodyTooLargeError(PermanentError):
 
 class PictureError(PermanentError):
     """A picture is damaged, of another format than PNG, JPEG and WebP, or too large to be compared."""
+
+
+class MakingFailedError(PermanentError):
+    """A copy cannot be made safe within the limits of time and memory."""
 
 
 class UnavailableError(WeboidError):

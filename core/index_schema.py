@@ -4,10 +4,12 @@ The WARCs are the truth; this index is made from them and can be made again. Mom
 milliseconds since 1970 UTC (``captured_ms``); `timestamp` is the same moment in 14 digits.
 
 captures  one row a record that can be played back. `page_id` joins it to its page. For a revisit
-          ``orig_*`` locate the payload, so that playback needs one look-up.
+          ``orig_*`` locate the payload, so that playback needs one look-up. `login` names the login that
+          the visit was made with; NULL without one.
 pages     one row a page: what its ``urn:pageinfo:`` record says, for lists and statistics.
           `page_class` decides which of several captures is offered; `class_evidence` is a sentence
-          a line.
+          a line. `device` ("desktop", "phone") and `language` (the first of Accept-Language) are empty
+          where they were not recorded, `login` without one.
 payloads  one row a payload and dedup bucket: the first `response`. Its row is committed only after
           its record is on disk, so that a digest never refers to nothing. `digest` is of the payload
           without its transfer coding; `spelled` is the record's WARC-Payload-Digest
@@ -24,7 +26,7 @@ Two texts, the same tables: for SQLite, the index of one collection, and for Pos
 several machines (docs/decisions/016-index-on-postgresql.md).
 """
 
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
 
 CAPTURES_DDL = """
 CREATE TABLE IF NOT EXISTS captures (
@@ -45,11 +47,13 @@ CREATE TABLE IF NOT EXISTS captures (
     orig_length INTEGER,
     page_id TEXT,
     truncated TEXT,
+    login TEXT,
     UNIQUE (filename, offset)
 );
 CREATE INDEX IF NOT EXISTS captures_by_key ON captures (urlkey, captured_ms);
 CREATE INDEX IF NOT EXISTS captures_by_page ON captures (page_id) WHERE page_id IS NOT NULL;
 CREATE INDEX IF NOT EXISTS captures_by_digest ON captures (digest);
+CREATE INDEX IF NOT EXISTS captures_by_login ON captures (page_id, login) WHERE login IS NOT NULL;
 CREATE TABLE IF NOT EXISTS pages (
     page_id TEXT PRIMARY KEY,
     url TEXT NOT NULL,
@@ -67,10 +71,14 @@ CREATE TABLE IF NOT EXISTS pages (
     seconds REAL NOT NULL,
     page_class TEXT NOT NULL,
     class_score REAL NOT NULL,
-    class_evidence TEXT NOT NULL
+    class_evidence TEXT NOT NULL,
+    device TEXT NOT NULL DEFAULT '',
+    language TEXT NOT NULL DEFAULT '',
+    login TEXT NOT NULL DEFAULT ''
 ) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS pages_by_key ON pages (urlkey, captured_ms);
 CREATE INDEX IF NOT EXISTS pages_by_time ON pages (captured_ms);
+CREATE INDEX IF NOT EXISTS pages_by_login ON pages (page_id, login) WHERE login <> '';
 CREATE TABLE IF NOT EXISTS payloads (
     digest TEXT NOT NULL,
     bucket TEXT NOT NULL,
@@ -125,11 +133,13 @@ CREATE TABLE captures (
     orig_length BIGINT,
     page_id TEXT COLLATE "C",
     truncated TEXT COLLATE "C",
+    login TEXT COLLATE "C",
     UNIQUE (filename, "offset")
 );
 CREATE INDEX captures_by_key ON captures (left(urlkey, WIDTH), captured_ms);
 CREATE INDEX captures_by_page ON captures (page_id) WHERE page_id IS NOT NULL;
 CREATE INDEX captures_by_digest ON captures (digest);
+CREATE INDEX captures_by_login ON captures (page_id, login) WHERE login IS NOT NULL;
 CREATE INDEX captures_orphaned ON captures (digest)
     WHERE record_type = 'revisit' AND orig_filename IS NULL;
 CREATE TABLE pages (
@@ -149,10 +159,14 @@ CREATE TABLE pages (
     seconds DOUBLE PRECISION NOT NULL,
     page_class TEXT COLLATE "C" NOT NULL,
     class_score DOUBLE PRECISION NOT NULL,
-    class_evidence TEXT COLLATE "C" NOT NULL
+    class_evidence TEXT COLLATE "C" NOT NULL,
+    device TEXT COLLATE "C" NOT NULL DEFAULT '',
+    language TEXT COLLATE "C" NOT NULL DEFAULT '',
+    login TEXT COLLATE "C" NOT NULL DEFAULT ''
 );
 CREATE INDEX pages_by_key ON pages (left(urlkey, WIDTH), captured_ms);
 CREATE INDEX pages_by_time ON pages (captured_ms);
+CREATE INDEX pages_by_login ON pages (page_id, login) WHERE login <> '';
 CREATE TABLE payloads (
     digest TEXT COLLATE "C" NOT NULL,
     bucket TEXT COLLATE "C" NOT NULL,
@@ -186,3 +200,13 @@ CREATE TABLE files (
 CREATE TABLE version (number BIGINT NOT NULL);
 INSERT INTO version (number) VALUES (VERSION);
 """.replace("WIDTH", str(KEY_CHARACTERS)).replace("VERSION", str(SCHEMA_VERSION))
+
+# Artifacts of earlier releases do not name their visit's login; its page or one of its exchanges does.
+MARK_LOGINS = """
+UPDATE captures SET login = coalesce(
+    (SELECT min(login) FROM pages WHERE pages.page_id = captures.page_id AND login <> ''),
+    (SELECT min(same.login) FROM captures AS same
+        WHERE same.page_id = captures.page_id AND same.login IS NOT NULL))
+WHERE login IS NULL AND page_id IN (SELECT page_id FROM pages WHERE login <> ''
+    UNION SELECT page_id FROM captures WHERE login IS NOT NULL)
+"""

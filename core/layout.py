@@ -6,6 +6,7 @@ from pathlib import Path
 
 COLLECTION_VERSION = 1
 OPEN_SUFFIX = ".open"
+CRAWL_LOG = "crawl.jsonl"
 # P-20: no separators, no schemes, no hidden files.
 _WARC_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,250}\.warc(?:\.gz)?", re.ASCII)
 
@@ -81,6 +82,11 @@ class Layout:
         return self.root / "cache" / "playback"
 
     @property
+    def url_lists(self) -> Path:
+        """Files of lists of bad addresses, beside the decisions."""
+        return self.databases / "lists"
+
+    @property
     def quality_pictures(self) -> Path:
         """Pictures of checks that found something, as `core.quality.picture_name` names them."""
         return self.root / "cache" / "quality"
@@ -113,7 +119,7 @@ class Layout:
     @property
     def crawl_log(self) -> Path:
         """What came of each attempt at a page: a JSON object a line; older ones beside it."""
-        return self.reports / "crawl.jsonl"
+        return self.reports / CRAWL_LOG
 
     @property
     def marker(self) -> Path:

@@ -8,6 +8,8 @@ from typing import Any
 from core.classes import PageClass, page_class
 from core.errors import InputError
 from core.facts import Fact
+from core.stored_levels import DEFAULT_STORED_LEVEL
+from core.texts import parse_json
 
 PAGEINFO_VERSION = 1
 
@@ -31,7 +33,7 @@ class PageResource:
         status: HTTP status; None when no response came.
         mime: bare media type as the browser judged it.
         resource_type: the browser's word: Document, Image, Script, ….
-        kept: ``response``, ``revisit``, ``failed``, ``blocked``, or ``missing``.
+        kept: ``response``, ``revisit``, ``failed``, ``blocked``, ``left-out``, or ``missing``.
         reason: why it failed, was blocked or is missing; empty otherwise.
         digest: payload digest of what was kept; empty otherwise.
         started_ms: when it was made, from the visit's first request on; None when nobody saw it.
@@ -103,6 +105,13 @@ class Picture:
     cut_from: int | None = None
 
 
+class Device(StrEnum):
+    """A sort of screen; sites send phones other pages than desktops."""
+
+    DESKTOP = "desktop"
+    PHONE = "phone"
+
+
 @dataclass(frozen=True, slots=True)
 class Screen:
     """The screen that a page was seen on, so that its copy can be looked at on the same.
@@ -115,6 +124,7 @@ class Screen:
         colour_scheme: what prefers-color-scheme said.
         reduced_motion: whether prefers-reduced-motion was said.
         css: rules that held in the page's pictures only, such as those that hide a banner.
+        language: the Accept-Language that the browser sent; empty when that was not recorded.
     """
 
     width: int = 1280
@@ -124,6 +134,7 @@ class Screen:
     colour_scheme: str = "light"
     reduced_motion: bool = False
     css: str = ""
+    language: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,6 +252,8 @@ class PageInfo:
         media: what its player played; None when nobody looked.
         screen: the one that it was seen on; None when it was not rendered, or by a version that
             did not say.
+        stored: the level at which it was recorded (`core.stored_levels`).
+        left_out: how many requests were not recorded because of that; they are not missing.
     """
 
     page_id: str
@@ -284,12 +297,28 @@ class PageInfo:
     tried: dict[str, int] | None = None
     media: Played | None = None
     screen: Screen | None = None
+    stored: str = str(DEFAULT_STORED_LEVEL)
+    left_out: int = 0
+
+    @property
+    def device(self) -> str:
+        """Return the `Device` that it was seen on; empty when that was not recorded."""
+        if self.screen is None:
+            return ""
+        return str(Device.PHONE if self.screen.mobile else Device.DESKTOP)
+
+    @property
+    def language(self) -> str:
+        """Return the first language that the browser asked for; empty when that was not recorded."""
+        accepted = self.screen.language if self.screen is not None else ""
+        return accepted.partition(",")[0].partition(";")[0].strip()
 
     def to_json(self) -> bytes:
         """The manifest as UTF-8 JSON, newline at its end."""
         lines = [f' "version": {PAGEINFO_VERSION}']
         lines += [f' "{field.name}": {_json(getattr(self, field.name))}' for field in fields(self)]
-        return ("{\n" + ",\n".join(lines) + "\n}\n").encode()
+        # A page's script can make a text with half a surrogate pair, which UTF-8 has no form for.
+        return ("{\n" + ",\n".join(lines) + "\n}\n").encode("utf-8", "replace")
 
 
 def _json(value: object) -> str:
@@ -314,7 +343,7 @@ def parse_pageinfo(data: bytes) -> PageInfo:
         InputError: it is no JSON object, of another version, or lacks a required key.
     """
     try:
-        document: dict[str, Any] = json.loads(data)
+        document: dict[str, Any] = parse_json(data)
         if document.get("version") != PAGEINFO_VERSION:
             raise InputError(f"A page manifest of version {document.get('version')!r}.")
         values = _known(PageInfo, document)

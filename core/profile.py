@@ -9,9 +9,11 @@ import tomllib
 import typing
 from collections.abc import Iterable, Mapping
 from dataclasses import fields, replace
+from datetime import timedelta
 from difflib import get_close_matches
 from typing import Any
 
+from core.durations import parse_duration
 from core.errors import ConfigError, InputError
 from core.hosts import HostPatterns, parse_endpoint, resolve_key
 from core.index_url import parse_index_url
@@ -29,11 +31,13 @@ from core.settings import (
     LinksSettings,
     LoginSettings,
     PolicySettings,
+    RecrawlSettings,
     ScopeSettings,
     Settings,
     VisitSettings,
 )
 from core.sheets import NOT_IN_SHEETS, SHEET_GROUPS, Sheet, surt_prefix
+from core.stored_levels import StoredLevel
 from core.via import parse_via
 
 _PRODUCT_TOKEN = re.compile("[A-Za-z_-]+")
@@ -41,6 +45,8 @@ _LOCALE = re.compile("[A-Za-z]{2,8}(?:[-_][A-Za-z0-9]{1,8}){0,6}")  # BCP 47, ro
 _TIMEZONE = re.compile("[A-Za-z][A-Za-z0-9_+-]*(?:/[A-Za-z0-9_+-]+){0,2}")
 _LANGUAGE = re.compile(r"[A-Za-z0-9*;=., _-]{0,200}")
 _CONTACT = re.compile(r"https?://[!-'*-~]{1,500}|[!-'*-~]{1,100}@[!-'*-~]{1,200}")
+_WEB_PAGE = re.compile(r"https?://[!-'*-~]{1,500}")
+_STORE = re.compile("|".join(StoredLevel))
 _AGENT = re.compile("[ -~]{0,1000}")
 VIEWPORT_LIMIT_PX = 10_000
 DEVICE_SCALE_LIMIT = 5.0
@@ -207,6 +213,7 @@ def check_settings(settings: Settings, *, source: str) -> None:
     _check_frontier(settings.frontier, source)
     _check_scope(settings.scope, source)
     _check_policy(settings.policy, source)
+    _check_recrawl(settings.recrawl, source)
     _check_links(settings.links, source)
     if not 0 <= settings.quality.share <= 1:
         raise ConfigError(f"{source} [quality] share must be from 0 to 1.")
@@ -245,7 +252,9 @@ def _check_visit(visit: VisitSettings, source: str) -> None:
         ("locale", _LOCALE, "be a language tag such as de-DE"),
         ("timezone", _TIMEZONE, "be a name such as Europe/Berlin"),
         ("contact", _CONTACT, "be an address such as https://example.org/bot or crawl@example.org"),
+        ("purpose_page", _WEB_PAGE, "be an address such as https://example.org/about-crawler"),
         ("language", _LANGUAGE, "be a list of languages such as de-DE,de;q=0.8"),
+        ("store", _STORE, f"be one of {', '.join(StoredLevel)}"),
         ("user_agent", _AGENT, "be printable ASCII on one line"),
     )
     for name, form, right in forms:
@@ -273,6 +282,8 @@ def _check_links(links: LinksSettings, source: str) -> None:
         raise ConfigError(f"{where} reports_per_day must be more than zero.")
     if links.contact and not _CONTACT.fullmatch(links.contact):
         raise ConfigError(f"{where} contact must be an address such as https://example.org/bot.")
+    if links.purpose_page and not _WEB_PAGE.fullmatch(links.purpose_page):
+        raise ConfigError(f"{where} purpose_page must be an address such as https://example.org/.")
     if links.user_agent and not _AGENT.fullmatch(links.user_agent):
         raise ConfigError(f"{where} user_agent must be printable ASCII on one line.")
 
@@ -306,6 +317,16 @@ def _check_scope(scope: ScopeSettings, source: str) -> None:
         )
     Patterns(scope.include, where=f"{source} [scope] include")
     Patterns(scope.exclude, where=f"{source} [scope] exclude")
+
+
+def _check_recrawl(recrawl: RecrawlSettings, source: str) -> None:
+    """Refuse an interval that is none."""
+    try:
+        length = parse_duration(recrawl.every) if recrawl.every else timedelta(1)
+    except InputError as error:
+        raise ConfigError(f"{source} [recrawl] every: {error}") from error
+    if length < timedelta(seconds=1):
+        raise ConfigError(f"{source} [recrawl] every must be a second at least.")
 
 
 def _check_policy(policy: PolicySettings, source: str) -> None:

@@ -7,7 +7,8 @@ it was: a wrong date in a citation is worse than an odd one.
 import re
 from collections.abc import Callable
 from datetime import UTC, date, datetime, time, timedelta, timezone
-from email.utils import parsedate_to_datetime
+
+from core.http_dates import parse_mail_date
 
 LONGEST = 60
 _MONTHS = (
@@ -53,7 +54,8 @@ def _read(text: str) -> str | None:
         if match := pattern.fullmatch(text):
             return read(*match.groups())
     if text[:3].isalpha() and len(text) > 20:
-        return _with_zone(parsedate_to_datetime(text))  # RFC 5322, 3.3
+        moment = parse_mail_date(text)  # RFC 5322, 3.3
+        return None if moment is None else _with_zone(moment)
     return None
 
 

@@ -12,6 +12,7 @@ from core.sheets import Sheet
 PICTURE_FORMATS = ("png", "jpeg", "webp")
 LINK_MIRRORS = ("never", "failed", "always")
 LINK_PRESETS = ("default", "iabot", "dewiki")
+PURPOSE_PAGE = "https://www.mediawiki.org/wiki/Extension:Weboid"  # what Weboid is, for sites
 SCOPE_KINDS = ("page", "prefix", "host", "domain", "any")
 
 
@@ -29,6 +30,9 @@ class VisitSettings:
     mobile: bool = False  # be a phone: touch, viewport meta, mobile User-Agent and client hints
     colour_scheme: str = "light"  # what prefers-color-scheme says: "light" or "dark"
     reduced_motion: bool = False  # prefers-reduced-motion: sites leave animations out
+    store: str = (
+        ""  # record only so much: "text", "no-media" or "everything"; empty: as `weboid level` says
+    )
     view: bool = True  # keep a viewport screenshot
     full_page: bool = True  # keep a screenshot of the whole page
     thumbnail: bool = True  # keep a small picture for lists
@@ -50,6 +54,7 @@ class VisitSettings:
     timezone: str = ""  # "Europe/Berlin"; empty: UTC
     user_agent: str = ""  # empty: the browser's own, without the word Headless
     contact: str = ""  # a page or mail address, added to the User-Agent as "(+…)"
+    purpose_page: str = ""  # says why sites are visited, added to the User-Agent as "Weboid/0.1 (+…)"; unattended runs name [links] purpose_page's default
     headers: dict[str, str] = field(
         default_factory=dict
     )  # name -> value, sent with every request of a page, to every host: no place for secrets
@@ -143,6 +148,12 @@ class EgressSettings:
     via: dict[str, str] = field(
         default_factory=dict
     )  # host pattern -> "socks5://…", "socks5h://…", "http://host:port" or "direct"; "*": all others
+    via_unknown_names: bool = (
+        False  # leave names that do not resolve here to an HTTP proxy, unchecked
+    )
+    via_absolute_form: bool = (
+        False  # ask an HTTP proxy for plain http by name, which it resolves again, without a tunnel
+    )
     connections_per_host: int = 12  # open to one host and port at the same time, by each proxy
 
 
@@ -170,7 +181,8 @@ class FrontierSettings:
 
     attempts: int = 3  # a URL that failed so often goes to the dead letters
     lease_s: float = 60.0  # a claim not renewed for so long may be claimed by another
-    retry_delay_s: float = 30.0  # before the second attempt; doubles with each
+    retry_delay_s: float = 30.0  # before the second attempt; doubles with each, up to a week
+    wait_for_sites: bool = False  # what waits for a host that is down is tried again after that
     order: str = "fifo"  # in a lane: "fifo", or "random"
     high_every: int = 5  # each so-many-th claim looks in the lane "high" first; 0: never
     standard_every: int = 10  # each so-many-th looks in the lane "standard" first; 0: never
@@ -189,6 +201,7 @@ class ScopeSettings:
     include: tuple[str, ...] = ()  # patterns (RE2): a URL in which one is found is in scope, too
     exclude: tuple[str, ...] = ()  # patterns (RE2): a URL in which one is found is never visited
     sitemaps: bool = False  # read the sitemaps that a seed's host has, and add what is in scope
+    link_decisions: bool = False  # log the decision on each link into reports/decisions-JOB.jsonl
     pages: int = 0  # pages that the crawl may archive; 0: no limit
     bytes: int = 0  # bytes that it may store; 0: no limit
     seconds: float = 0.0  # how long it may take; 0: no limit
@@ -206,13 +219,12 @@ class PolicySettings:
     robots_lifetime_s: float = (
         86_400.0  # a robots.txt is asked for again after so long (24 h: RFC 9309, 2.4)
     )
-    noarchive: str = "ignore"  # noarchive and nocache in a page or its headers: "obey", or "ignore"
+    noarchive: str = "obey"  # noarchive and nocache in a page or its headers: "obey", or "ignore"
     ban_failures: int = (
         0  # a site at which so many URLs in a row failed is not asked for a while; 0: never (A07)
     )
-    ban_s: float = (
-        604_800.0  # how long a site that forbids archiving or keeps failing is left alone
-    )
+    ban_failures_s: float = 86_400.0  # … for so long; what waits for it is put off until then
+    ban_s: float = 604_800.0  # how long a site that forbids archiving is left alone
     lists: tuple[
         str, ...
     ] = ()  # files of hosts, URLs or patterns that are never visited: spam lists
@@ -223,6 +235,8 @@ class RecrawlSettings:
     """When a page is archived again."""
 
     enabled: bool = False  # queue what was archived again by itself
+    every: str = ""  # "90d": switches it on, at this interval alone; empty: as the keys below say
+    per_hour: int = 600  # captures made again in an hour at most, by each process; 0: no limit
     first_s: float = 604_800.0  # after the first capture
     min_s: float = 86_400.0  # never sooner
     max_s: float = 7_776_000.0  # never later
@@ -257,6 +271,9 @@ class LinksSettings:
     """The link registry: when a URL is looked at, and what it takes to be dead."""
 
     preset: str = "default"  # "default", "iabot" (3 failures), or "dewiki" (4, two weeks apart)
+    trust_tags: bool = (
+        False  # what a page calls dead, not by our bot, is dead at its first own failure
+    )
     connections: int = 500  # URLs that are asked for at the same time, each at another host
     host_gap_s: float = 6.0  # between two requests to one host at least
     timeout_s: float = 60.0  # one look at a URL may take so long, with all its redirects
@@ -265,13 +282,17 @@ class LinksSettings:
     )
     browser: bool = True  # a browser has the last word before a link is called dead
     contact: str = ""  # a page or mail address, told to the sites that are asked
-    user_agent: str = ""  # empty: our own, with the contact
+    purpose_page: str = PURPOSE_PAGE  # says why sites are asked, told to them; empty: not told
+    user_agent: str = ""  # empty: our own, with the contact and the purpose page
     pass_days: int = 28  # looking at everything once should take no longer; else it is told
     keep_days: int = 100  # a URL that no page has had for so long is forgotten
     reports_per_day: int = 3_000  # of all readers together; as many replacements may be proposed
     archives: tuple[
         str, ...
     ] = ()  # who is asked for copies, the preferred first (docs/archives.md); empty: nobody
+    verify_copies: bool = (
+        True  # fetch each version of an archive that is chosen: errors and challenges are refused
+    )
     archive_living: bool = False  # look for copies of living links, too, and have them taken
     mirror: str = (
         "never"  # "failed", "always": archives elsewhere keep what we could not visit, or all

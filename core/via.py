@@ -16,7 +16,7 @@ class ViaScheme(StrEnum):
 
     SOCKS5 = "socks5"  # RFC 1928; we resolve, and the proxy gets an address that was checked
     SOCKS5H = "socks5h"  # the proxy resolves
-    HTTP = "http"  # CONNECT for https, absolute-form for http (RFC 9110, RFC 9112); it resolves
+    HTTP = "http"  # CONNECT to a checked address (RFC 9110); absolute form by setting (RFC 9112)
 
 
 @dataclass(frozen=True, slots=True)

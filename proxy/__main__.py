@@ -2,8 +2,7 @@
 
 Reads its settings as one JSON line from standard input, recovers what a crash left, prints one JSON
 line ``{"ready": true, "port": …, "spki": …, "recovered": […]}`` and serves until standard input
-ends or SIGTERM comes; so it never outlives the process that started it. What was handed over is
-written before it exits.
+ends; so it never outlives the process that started it. What was handed over is written before it exits.
 """
 
 import argparse
@@ -32,6 +31,10 @@ def main() -> None:
     parser.add_argument("--slot", type=int, default=0, help="this one's place in the tally")
     arguments = parser.parse_args()
     logging.basicConfig(level=logging.WARNING, format="proxy %(levelname)s %(name)s %(message)s")
+    # A signal to the process group (a terminal's Ctrl-C, systemd's KillMode=control-group) is for the
+    # parent: it finishes the pages in progress, which need this proxy, and then closes our input.
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     tune()
     settings = settings_from(json.loads(sys.stdin.readline()))
     tally = partial(Tally, arguments.tally, arguments.slot)
@@ -54,10 +57,8 @@ def main() -> None:
 
 
 def _wait_for_the_end() -> None:
-    """Return when standard input ends or SIGTERM comes; SIGINT is the parent's business."""
+    """Return when standard input ends."""
     over = threading.Event()
-    signal.signal(signal.SIGTERM, lambda *_: over.set())
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
     def watch() -> None:
         while os.read(sys.stdin.fileno(), 4096):

@@ -17,7 +17,7 @@ import os
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
 
@@ -34,11 +34,12 @@ from core.records import ArtifactKind, RecordType, parse_artifact_uri
 from core.settings import IndexSettings, ProxySettings
 from core.timestamps import timestamp14_at
 from proxy.artifacts import artifact_member, artifact_row
-from proxy.blame import as_ours, blamed
+from proxy.blame import as_ours, blamed, log_failure
 from proxy.builder import (
     Original,
     response_members,
     revisit_members,
+    user_agent_of,
 )
 from proxy.checksums import Checksums
 from proxy.exchange import Recorded
@@ -49,6 +50,7 @@ from proxy.jobs import Artifact, Barrier, Job, PutOff, Sorted, Write
 from proxy.ledger import Kept, LedgerEntry
 from proxy.payloads.opening import open_payloads
 from proxy.payloads.protocol import Claim, LostClaimsError, PayloadKey
+from proxy.record_ids import RecordIds
 from proxy.warcfile import WarcFile
 
 log = logging.getLogger(__name__)
@@ -61,6 +63,7 @@ BATCH_BYTES = 16 << 20  # a batch of so many bytes waits no longer
 BACKLOG_BYTES = 96 << 20
 BACKLOG_RECORDS = 5_000
 _RESPONSE, _REVISIT = RecordType.RESPONSE.value, RecordType.REVISIT.value
+_NO_FACTS: Mapping[str, str] = {}
 EXIT_DISK = 74  # sysexits.h: EX_IOERR
 
 
@@ -78,15 +81,26 @@ class Archivist:
         index: IndexSettings,
         *,
         now: Callable[[], datetime],
+        facts: Mapping[str, str] = _NO_FACTS,
     ) -> None:
+        """Take what is written by which settings; `facts` are named in each file's `warcinfo`."""
         self._settings = settings
+        self._facts = dict(facts)
+        self._ids = RecordIds()
         self._index = open_index(layout, index)
         self._reach = Reach(self._index, index.patience_s)
         self._payloads = open_payloads(layout, settings, self._index)
         self._put_off = PutOff()
         self._checksums = Checksums(layout, lambda: open_index(layout, index))
         self._captures, self._artifacts = (
-            WarcFile(layout.archive, prefix, settings=settings, now=now, closed=self._checksums.put)
+            WarcFile(
+                layout.archive,
+                prefix,
+                settings=settings,
+                now=now,
+                closed=self._checksums.put,
+                facts=lambda: self._facts,
+            )
             for prefix in ("weboid", "artifacts")
         )
         self._jobs: deque[Job] = deque()
@@ -219,8 +233,8 @@ class Archivist:
         except LostClaimsError:
             log.warning("archivist.stalled records=%d", len(batch))
             return False
-        except Exception as error:
-            log.exception("archivist.failed")
+        except Exception as error:  # noqa: BLE001 whoever waits is told
+            log_failure(log, "archivist.failed", error)
             self._take_back()
             if len(batch) > 1:  # one of them may be to blame: each on its own
                 for job in batch:
@@ -312,8 +326,8 @@ class Archivist:
         for file in (self._captures, self._artifacts):
             try:
                 file.roll_over()
-            except OSError:  # it stays open, whole, and is tried again
-                log.exception("archivist.not_closed")
+            except OSError as error:  # it stays open, whole, and is tried again
+                log_failure(log, "archivist.not_closed", error)
 
     @contextmanager
     def _claimed(
@@ -370,10 +384,13 @@ class Archivist:
             principal, request = response_members(recorded)
         else:
             entry.digest = original.digest
-            principal, request = revisit_members(recorded, original)
+            principal, request = revisit_members(recorded, original, self._ids.find(original))
+        if not self._captures.end:  # the file that begins now names who asks
+            self._facts["http-header-user-agent"] = user_agent_of(recorded.request)
         location = self._captures.append(principal)
         self._captures.append((request,))
         if original is None and key is not None:
+            self._ids.note(location, entry.record_id)
             originals[key] = Original(
                 entry.digest,
                 entry.url,
@@ -402,6 +419,7 @@ class Archivist:
         return location
 
     def _take_back(self) -> None:
+        self._ids.clear()
         try:
             self._captures.take_back()
             self._artifacts.take_back()
@@ -441,4 +459,5 @@ def _exchange_row(recorded: Recorded, at: RecordLocation, original: Original | N
         orig_length=None if original is None else original.length,
         page_id=recorded.visit.page_id or None,
         truncated=entry.truncated or None,
+        login=recorded.visit.login or None,
     )

@@ -2,6 +2,7 @@
 
 from core.captures import Capture, RecordLocation
 from core.digests import sha256_digest
+from core.logins import LOGIN_HEADER
 from core.records import RecordType
 from core.timestamps import to_milliseconds, warc_date
 from proxy.builder import Headers, member, new_record_id
@@ -10,7 +11,11 @@ from proxy.jobs import Artifact
 
 
 def artifact_member(artifact: Artifact) -> tuple[str, bytes]:
-    """The artifact's digest, and its `resource` record as a gzip member."""
+    """Return the artifact's digest, and its `resource` record as a gzip member.
+
+    Its page is named by WARC-Page-ID and WARC-Concurrent-To: WARC-Refers-To-Target-URI and -Date are
+    not for `resource` records (WARC/1.1, 5.9 and 5.10).
+    """
     digest = sha256_digest(artifact.data)
     date = warc_date(artifact.date)
     concurrent = artifact.visit.records_of(artifact.document)
@@ -20,9 +25,8 @@ def artifact_member(artifact: Artifact) -> tuple[str, bytes]:
         ("WARC-Date", date),
         ("WARC-Target-URI", artifact.uri),
         ("WARC-Page-ID", artifact.visit.page_id),
+        *(((LOGIN_HEADER, artifact.visit.login),) if artifact.visit.login else ()),
         *(("WARC-Concurrent-To", each) for each in concurrent[-1:]),
-        ("WARC-Refers-To-Target-URI", artifact.target),
-        ("WARC-Refers-To-Date", date),
         ("Content-Type", artifact.content_type),
         ("WARC-Payload-Digest", digest),
         ("WARC-Block-Digest", digest),
@@ -44,5 +48,6 @@ def artifact_row(artifact: Artifact, digest: str, at: RecordLocation) -> Capture
             digest=digest,
             location=at,
             page_id=artifact.visit.page_id,
+            login=artifact.visit.login or None,
         )
     )

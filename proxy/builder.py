@@ -4,7 +4,7 @@ warcprox builds records from many small writes through zlib at level 9; that was
 """
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import chain
 
@@ -12,6 +12,7 @@ from core.digests import sha256_digest
 from core.formats import identified_type
 from core.logins import LOGIN_HEADER
 from core.records import RecordType
+from core.settings import Settings
 from core.timestamps import warc_date_at
 from proxy.exchange import Recorded
 from proxy.gzipping import Part, compress, compress_pieces, is_packed, store_pieces
@@ -20,6 +21,8 @@ from proxy.ledger import LedgerEntry
 _END = b"\r\n\r\n"
 # Up to here a record is joined and deflated in one call.
 _ONE_CALL_BYTES = 1 << 20
+_AGENT_CHARS = 1000
+_NO_FACTS: Mapping[str, str] = {}
 
 # WARC/1.1, 6.7.2
 REVISIT_PROFILE = "http://netpreserve.org/warc/1.1/revisit/identical-payload-digest"
@@ -92,15 +95,23 @@ def response_members(recorded: Recorded) -> tuple[Iterable[Part], bytes]:
     return principal, _request_member(recorded)
 
 
-def revisit_members(recorded: Recorded, original: Original) -> tuple[Iterable[Part], bytes]:
+def revisit_members(
+    recorded: Recorded, original: Original, original_id: str = ""
+) -> tuple[Iterable[Part], bytes]:
     """The gzip members of a `revisit` that refers to `original`, and of its `request`.
 
-    The block is the response's head: what differs from the original is kept (WARC/1.1, 6.7.2).
+    The original's record identifier is named where it is known (WARC/1.1, 6.7.2 recommends it).
+
+    The block is the response's head: what differs from the original is kept, and that the payload is
+    left out is said by WARC-Truncated (WARC/1.1, 6.7.2).
     """
     head = recorded.head.raw
+    refers_to = f"WARC-Refers-To: {original_id}\r\n" if original_id else ""
     front = (
         f"{_common(RecordType.REVISIT, recorded)}"
         f"WARC-Profile: {REVISIT_PROFILE}\r\n"
+        "WARC-Truncated: length\r\n"
+        f"{refers_to}"
         f"WARC-Refers-To-Target-URI: {original.url}\r\n"
         f"WARC-Refers-To-Date: {warc_date_at(original.captured_ms)}\r\n"
         f"Content-Type: {RESPONSE_TYPE}\r\n"
@@ -167,11 +178,31 @@ def _request_member(recorded: Recorded) -> bytes:
     return compress(front + request + _END)
 
 
-def warcinfo_member(filename: str, *, date: str, software: str) -> bytes:
-    """The first record of a file: what wrote it, and in which format."""
+def warcinfo_facts(settings: Settings) -> dict[str, str]:
+    """Return what a `warcinfo` record says of who archives and by which rule of robots.txt."""
+    contact = settings.links.contact or settings.visit.contact
+    facts = {"operator": contact} if contact else {}
+    return facts | {"robots": settings.policy.robots, "http-header-user-agent": ""}
+
+
+def user_agent_of(request: bytes) -> str:
+    """Return the User-Agent in the head of a request; empty without one."""
+    for line in request.partition(_END)[0].split(b"\r\n")[1:]:
+        name, _, value = line.partition(b":")
+        if name.lower() == b"user-agent":
+            return _one_line(value.decode("latin-1"))[:_AGENT_CHARS]
+    return ""
+
+
+def warcinfo_member(
+    filename: str, *, date: str, software: str, facts: Mapping[str, str] = _NO_FACTS
+) -> bytes:
+    """The first record of a file: what wrote it, in which format, and other facts by their names."""
+    named = "".join(f"{name}: {_one_line(value)}\r\n" for name, value in facts.items() if value)
     block = (
         f"software: {software}\r\nformat: WARC File Format 1.1\r\n"
         "conformsTo: http://iipc.github.io/warc-specifications/specifications/warc-format/warc-1.1/\r\n"
+        f"{named}"
     ).encode()
     headers = [
         ("WARC-Type", str(RecordType.WARCINFO)),

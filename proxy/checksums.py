@@ -21,6 +21,7 @@ from pathlib import Path
 
 from core.errors import IndexUnavailableError, WeboidError
 from core.layout import Layout
+from proxy.blame import log_failure
 from proxy.folders import sync_folder
 from proxy.index.protocol import CaptureIndex
 
@@ -162,8 +163,8 @@ def complete(layout: Layout, index: CaptureIndex) -> list[str]:
         if path.name not in sums.by_name:
             try:
                 sums.by_name[path.name] = sha256_of(path)
-            except OSError:
-                log.warning("checksum.failed file=%s", path.name, exc_info=True)
+            except OSError as error:
+                log_failure(log, f"checksum.failed file={path.name}", error)
                 continue
             add_sums(layout, {path.name: sums.by_name[path.name]})
             new.append(path.name)
@@ -245,8 +246,8 @@ class Checksums:
     def _look_for_leftover(self) -> None:
         try:
             self._leftover.extend(path.name for path in lacking(self._layout))
-        except OSError:
-            log.warning("checksum.failed file=%s", self._layout.checksums.name, exc_info=True)
+        except OSError as error:
+            log_failure(log, f"checksum.failed file={self._layout.checksums.name}", error)
         if self._leftover:
             self._wake.set()
 
@@ -257,8 +258,8 @@ class Checksums:
         except IndexUnavailableError as error:
             log.warning("checksum.not_noted file=%s error=%s", filename, error)
             self._failed.append(filename)
-        except (OSError, sqlite3.Error, WeboidError):
-            log.warning("checksum.failed file=%s", filename, exc_info=True)
+        except (OSError, sqlite3.Error, WeboidError) as error:
+            log_failure(log, f"checksum.failed file={filename}", error)
 
     def _read(self, filename: str) -> None:
         path = self._layout.archive / filename

@@ -10,8 +10,9 @@ from pathlib import Path
 from core import errors
 from core.captures import RecordLocation
 from core.errors import ProxyUnavailableError, WeboidError
+from core.stored_levels import DEFAULT_STORED_LEVEL, StoredLevel
 from core.timestamps import warc_date
-from proxy.frames import HEAD_LIMIT_BYTES, Message, pack, receive_async
+from proxy.frames import HEAD_LIMIT_BYTES, UNTAGGED, FrameTags, Message, pack, receive_async
 from proxy.handshake import Secret, introduce
 from proxy.ledger import LedgerEntry, Wish, from_table
 from proxy.silence import watch
@@ -68,13 +69,12 @@ class ProxyVisit:
         self.credentials = credentials
 
     async def write(
-        self, artifacts: Sequence[NewArtifact], *, page_url: str, document: str, date: datetime
+        self, artifacts: Sequence[NewArtifact], *, document: str, date: datetime
     ) -> list[RecordLocation]:
         """Write the page's artifacts; returns when they are on disk and in the index.
 
         Args:
             artifacts: what to write.
-            page_url: the page that was asked for.
             document: the URL of the document they were made of, after redirects.
             date: the moment they carry.
 
@@ -88,7 +88,6 @@ class ProxyVisit:
                 "uri": each.uri,
                 "content_type": each.content_type,
                 "date": warc_date(date),
-                "target": page_url,
                 "document": document,
                 "size": len(each.data),
             }
@@ -170,6 +169,8 @@ class ProxyClient:
         bucket: str,
         headers: Mapping[str, str] | None = None,
         login: str = "",
+        unverified_tls: bool = False,
+        stored: StoredLevel = DEFAULT_STORED_LEVEL,
     ) -> AsyncIterator[ProxyVisit]:
         """A visit, over at the end of the block.
 
@@ -178,6 +179,8 @@ class ProxyClient:
             bucket: of dedup.
             headers: added to each of its requests (`core.request_headers`).
             login: the name of the login that it is made with; empty without.
+            unverified_tls: whether the login may go to origins whose certificate does not verify.
+            stored: what is recorded of what it asks for.
 
         Raises:
             ConfigError: a header may not be added.
@@ -191,6 +194,9 @@ class ProxyClient:
                 message["headers"] = dict(headers)
             if login:
                 message["login"] = login
+                message["unverified_tls"] = unverified_tls
+            if stored is not DEFAULT_STORED_LEVEL:
+                message["stored"] = str(stored)
             answer = await connection.ask(message)
             credentials = Credentials(
                 answer["host"], answer["port"], answer["username"], answer["password"]
@@ -220,9 +226,11 @@ class ProxyClient:
         except OSError as error:
             raise ProxyUnavailableError(f"The proxy does not answer: {error}.") from error
         try:
-            if self._secret is not None:
-                await introduce(reader, writer, self._secret)
-            yield _Connection(reader, writer, None if self._secret is None else ANSWER_LIMIT_S)
+            if self._secret is None:
+                yield _Connection(reader, writer, UNTAGGED, None)
+            else:
+                tags = await introduce(reader, writer, self._secret)
+                yield _Connection(reader, writer, tags, ANSWER_LIMIT_S)
         finally:
             writer.close()
             with suppress(OSError):
@@ -242,10 +250,12 @@ class _Connection:
         self,
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
+        tags: FrameTags,
         limit_s: float | None,
     ) -> None:
         self._reader = reader
         self._writer = writer
+        self._tags = tags
         self._limit_s = limit_s  # a child that hangs is its parent's business
 
     async def ask(self, message: Message, body: bytes = b"", *, more_s: float = 0.0) -> Message:
@@ -256,9 +266,9 @@ class _Connection:
         limit_s = None if self._limit_s is None else self._limit_s + more_s
         try:
             async with asyncio.timeout(limit_s):
-                self._writer.write(pack(message, body))
+                self._writer.write(pack(message, body, self._tags.sent))
                 await self._writer.drain()
-                answer, _ = await receive_async(self._reader)
+                answer, _ = await receive_async(self._reader, self._tags.received)
         except TimeoutError as error:
             self._writer.transport.abort()  # what it has not taken it need not take any more
             raise ProxyUnavailableError(

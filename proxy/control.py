@@ -31,9 +31,19 @@ from core.errors import (
 )
 from core.logins import check_login_name, dedup_bucket
 from core.request_headers import check_headers
+from core.stored_levels import DEFAULT_STORED_LEVEL, StoredLevel
 from core.timestamps import parse_warc_date
 from proxy.again import ask_again
-from proxy.frames import BODY_LIMIT_BYTES, Message, pack, receive
+from proxy.frames import (
+    BODY_LIMIT_BYTES,
+    UNTAGGED,
+    ForgedFrameError,
+    FrameTags,
+    Message,
+    Tags,
+    pack,
+    receive,
+)
 from proxy.handshake import Secret, admit
 from proxy.http1 import Headers
 from proxy.jobs import Artifact
@@ -66,9 +76,9 @@ class ControlServer(socketserver.ThreadingUnixStreamServer):
         super().__init__(str(path), _Conversation)
         path.chmod(0o600)
 
-    def admits(self, _request: socket.socket) -> bool:
+    def admits(self, _request: socket.socket) -> FrameTags | None:
         """Who reaches the folder may speak."""
-        return True
+        return UNTAGGED
 
 
 class TcpControlServer(socketserver.ThreadingTCPServer):
@@ -116,21 +126,22 @@ class TcpControlServer(socketserver.ThreadingTCPServer):
             self._strangers.release()
             raise
 
-    def admits(self, request: socket.socket) -> bool:
-        """Hear the proof."""
+    def admits(self, request: socket.socket) -> FrameTags | None:
+        """Hear the proof; return the tags of what follows, None for a stranger."""
+        tags = None
         try:
             watch(request)
-            known = admit(request, self._secret)
+            tags = admit(request, self._secret)
         except OSError:
-            known = False
+            pass
         finally:
             self._strangers.release()
-        if known:
+        if tags is not None:
             self.admitted += 1
         else:
             self.refused += 1
             log.info("control.stranger")
-        return known
+        return tags
 
 
 class _Conversation(socketserver.BaseRequestHandler):
@@ -141,22 +152,25 @@ class _Conversation(socketserver.BaseRequestHandler):
 
     def handle(self) -> None:
         self._visit: Visit | None = None
-        if not self.server.admits(self.request):
+        tags = self.server.admits(self.request)
+        if tags is None:
             return
         try:
-            while (frame := self._next()) is not None:
-                self.request.sendall(pack(self._answer(*frame)))
+            while (frame := self._next(tags.received)) is not None:
+                self.request.sendall(pack(self._answer(*frame), tags=tags.sent))
+        except ForgedFrameError as error:
+            log.warning("control.forged peer=%s %s", self.client_address[0], error)
         except (OSError, ProxyUnavailableError) as error:
             log.debug("control.lost %s", error)
         except WeboidError as error:
             with suppress(OSError):
-                self.request.sendall(pack(_told(error)))
+                self.request.sendall(pack(_told(error), tags=tags.sent))
         finally:
             self._end()
 
-    def _next(self) -> tuple[Message, bytes] | None:
+    def _next(self, tags: Tags | None) -> tuple[Message, bytes] | None:
         """The next frame. Only who has a visit may fill our memory, with its artifacts."""
-        return receive(self.request, body_limit=BODY_LIMIT_BYTES if self._visit else 0)
+        return receive(self.request, tags, body_limit=BODY_LIMIT_BYTES if self._visit else 0)
 
     def _answer(self, message: Message, body: bytes) -> Message:
         verbs = {
@@ -193,7 +207,15 @@ class _Conversation(socketserver.BaseRequestHandler):
         if login:
             check_login_name(login)
             bucket = dedup_bucket(bucket, login)
-        self._visit = visit = proxy.visits.open(page_id, bucket, headers=headers, login=login)
+        strict_tls = bool(login) and message.get("unverified_tls") is not True
+        self._visit = visit = proxy.visits.open(
+            page_id,
+            bucket,
+            headers=headers,
+            login=login,
+            strict_tls=strict_tls,
+            stored=StoredLevel(message.get("stored", DEFAULT_STORED_LEVEL)),
+        )
         host, port = proxy.reached_at
         return {
             "host": host,
@@ -321,7 +343,6 @@ def _artifact(described: Message, visit: Visit, data: bytes) -> Artifact:
         uri=_text(described, "uri"),
         content_type=_text(described, "content_type"),
         date=parse_warc_date(_text(described, "date")),
-        target=_text(described, "target"),
         document=_text(described, "document"),
         visit=visit,
         data=data,

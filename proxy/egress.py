@@ -34,6 +34,7 @@ from proxy.ways_out import (
     BlockedHostError,
     BlockedPortError,
     ConnectError,
+    TunnelRefusedError,
     UnknownHostError,
 )
 
@@ -49,8 +50,8 @@ __all__ = [
 
 HTTPS_PORT = 443
 TRIED_THROUGH_PROXY = 3  # addresses of one host; each costs a connection to the proxy
-# An HTTP proxy resolves by itself; our own look-up, made to refuse what is private, must not hold
-# the request up where only the proxy has a name server.
+# Our own look-up, made to refuse what is private, must not hold the request up where only the proxy
+# has a name server.
 LOOKUP_BESIDE_PROXY_S = 3.0
 
 
@@ -93,6 +94,8 @@ class Egress:
         }
         self._block = HostPatterns(dict.fromkeys(settings.block, True))
         self._via = HostPatterns({host: parse_via(text) for host, text in settings.via.items()})
+        self._via_unknown_names = settings.via_unknown_names
+        self._via_absolute_form = settings.via_absolute_form
         self._connect_timeout_s = connect_timeout_s
         self._resolver = Resolver(lookup, monotonic=monotonic)
         self._monotonic = monotonic
@@ -116,7 +119,7 @@ class Egress:
             port: the port.
             patience: how long all of it may take.
             tunnel: whether bytes must pass as they are (TLS, WebSockets), so that an HTTP proxy on
-                the way is asked for a tunnel.
+                the way is asked for a tunnel whatever `[egress] via_absolute_form` says.
 
         Raises:
             BlockedHostError, BlockedPortError, BlockedAddressError: we refuse to go there.
@@ -202,29 +205,52 @@ class Egress:
     def _through_http(
         self, via: Via, host: str, port: int, patience: Patience, *, tunnel: bool
     ) -> Way:
-        """By an HTTP proxy, which gets the name; what the name means to us must be public, too."""
-        given = self._given(host, port)
-        asked, remote_ip = host, ""
-        if given is not None:
-            (address, *_), port = self._checked(host, *given), given[1]
-            asked = f"[{address}]" if address.version == 6 else str(address)
-            remote_ip = str(address)
-            tunnel = tunnel or asked != host  # in absolute form the name would go astray
-        else:
-            self._check_beside(host, port, patience)
-        sock = self._reach(via, patience)
-        if tunnel:
-            with patient(sock, patience, str(via)):
-                speak_connect(sock, via, asked, port)
-        return Way(sock, remote_ip, via, absolute=not tunnel)
+        """Open a way by an HTTP proxy: a tunnel to a checked address, for plain http as well.
 
-    def _check_beside(self, host: str, port: int, patience: Patience) -> None:
-        """Refuse a name that is private as far as we can tell; the proxy knows others."""
+        Asked in absolute form the proxy would resolve the name again, and reach an address that
+        nobody has checked; `[egress] via_absolute_form` allows it.
+        """
+        given = self._given(host, port)
+        if given is not None:
+            addresses, port = self._checked(host, *given), given[1]
+            tunnel = tunnel or _spelled(addresses[0]) != host  # a name would go astray
+        else:
+            addresses = self._addresses_beside(via, host, port, patience)
+        if not tunnel and self._via_absolute_form:
+            known = str(addresses[0]) if given is not None else ""
+            return Way(self._reach(via, patience), known, via, absolute=True)
+        failure = ConnectError(f"{host} has no address.")
+        for address in addresses[:TRIED_THROUGH_PROXY] or (None,):
+            sock = self._reach(via, patience)
+            asked = host if address is None else _spelled(address)
+            try:
+                with patient(sock, patience, str(via)):
+                    speak_connect(sock, via, asked, port)
+            except TunnelRefusedError as error:
+                if tunnel:
+                    raise
+                raise TunnelRefusedError(
+                    f"{error} Allow CONNECT to port {port} at that proxy, or set [egress] "
+                    "via_absolute_form = true, which leaves it to the proxy where a name leads."
+                ) from error
+            except ConnectError as error:
+                failure = error
+                continue
+            return Way(sock, "" if address is None else str(address), via)
+        raise failure
+
+    def _addresses_beside(self, via: Via, host: str, port: int, patience: Patience) -> Addresses:
+        """Return the host's addresses, checked; none when only the proxy knows it, and may."""
         try:
             short = patience.renewed(min(LOOKUP_BESIDE_PROXY_S, patience.left_s))
-            self._checked(host, self._resolver.addresses(host, port, patience=short), port)
-        except UnknownHostError:
-            return
+            return self._checked(host, self._resolver.addresses(host, port, patience=short), port)
+        except UnknownHostError as error:
+            if self._via_unknown_names:
+                return ()
+            raise UnknownHostError(
+                f"{host} is not known here, so nobody can say whether it is public. [egress] "
+                f"via_unknown_names leaves such names to {via}."
+            ) from error
 
     def _reach(self, via: Via, patience: Patience) -> socket.socket:
         """A connection to the proxy. Its address is the operator's word, and not checked."""
@@ -263,6 +289,10 @@ class Egress:
             if listener.is_unspecified and any(self._is_own(each) for each in ends):
                 return True
         return False
+
+
+def _spelled(address: Address) -> str:
+    return f"[{address}]" if address.version == 6 else str(address)
 
 
 def _literal(host: str) -> Addresses | None:

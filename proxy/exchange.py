@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from core.settings import ProxySettings
-from core.sniffing import SNIFF_BYTES
+from core.sniffing import HEADER_BYTES, SNIFF_BYTES
+from core.stored_levels import DEFAULT_STORED_LEVEL, StoredLevel
 from proxy.beginnings import identify
 from proxy.cuts import Cut, CutError
 from proxy.http1 import HEAD_LIMIT_BYTES as HEAD_LIMIT
@@ -44,6 +45,7 @@ _IDEMPOTENT = frozenset(("GET", "HEAD", "OPTIONS", "TRACE"))
 # What has come is hashed and passed on together, up to so much.
 GATHER_BYTES = 1 << 18
 _REDIRECTS = frozenset((301, 302, 303, 307, 308))  # RFC 9110, 15.4
+_NO_CONTENT = _REDIRECTS | {101, 204, 304}  # their type is of no content that is recorded
 MAX_INTERIM = 20  # responses with 1xx before the one that counts
 
 
@@ -85,6 +87,11 @@ class Exchanges:
     hand_over: Callable[[Recorded], None]
     now_ms: Callable[[], int]
     monotonic: Callable[[], float] = time.monotonic
+
+
+def left_out_reason(what: str, stored: StoredLevel) -> str:
+    """Return the ledger's reason for a request that the stored level leaves out."""
+    return f"level: {what} is not recorded at {stored}"
 
 
 class NoResponseError(Exception):
@@ -154,7 +161,8 @@ class Exchange:
             Whether the browser's connection can carry another request.
 
         Raises:
-            NoResponseError: there is nothing to record; the browser has been told nothing yet.
+            NoResponseError: there is nothing to record, or the visit's stored level leaves it out;
+                the browser has been told nothing yet.
             OSError: the spool's disk.
         """
         self._browser = browser
@@ -172,6 +180,7 @@ class Exchange:
         except MalformedMessageError as error:
             connection.close()
             raise NoResponseError(502, f"malformed: {error}") from error
+        self._check_type(head, connection)
         kept = head
         if self.visit.login:
             request, kept = withheld_request(request), withheld_response(head)
@@ -180,13 +189,17 @@ class Exchange:
         keep_alive = keep_alive and framing is not Framing.CLOSE
         body = Body(framing, length)
         try:
-            relay.start(head, kept.raw, keep_alive=keep_alive)
+            relay.start(head, kept, keep_alive=keep_alive)
             relay.body(body, rest, connection)
         except BaseException:
             spool.close()
             connection.close()
             raise
         self._settle(connection, head, body, relay)
+        keep_alive = keep_alive and body.done and relay.browser_listens
+        if relay.is_excluded:
+            spool.close()
+            return keep_alive
         plain = head.is_plain
         self._tools.hand_over(
             Recorded(
@@ -204,7 +217,24 @@ class Exchange:
                 payload_size=relay.payload_size,
             )
         )
-        return keep_alive and body.done and relay.browser_listens
+        return keep_alive
+
+    def _check_type(self, head: ResponseHead, connection: Connection) -> None:
+        """Refuse a response whose type the visit's stored level leaves out.
+
+        Raises:
+            NoResponseError: it is left out; the connection is closed.
+        """
+        if head.status not in _NO_CONTENT and self.visit.stored.excludes_type(head.mime):
+            connection.close()
+            raise self.leave_out(head, head.mime)
+
+    def leave_out(self, head: ResponseHead, mime: str) -> NoResponseError:
+        """Note that the response is not recorded for its type; return what says so to the browser."""
+        entry = self.entry
+        entry.kept, entry.status, entry.mime = Kept.LEFT_OUT, head.status, head.mime
+        entry.truncated, entry.reason = "", left_out_reason(mime, self.visit.stored)
+        return NoResponseError(403, entry.reason)
 
     def _ask(self, origin: Origin, request: bytes) -> Answer:
         """The response's head, the connection, and the bytes of the body that came with it."""
@@ -247,7 +277,11 @@ class Exchange:
     def _connect(self, origin: Origin, *, fresh: bool) -> Connection:
         try:
             connection = self._tools.upstream.lend(
-                origin, fresh=fresh, tunnel=self.switches, cut=self._waiting
+                origin,
+                fresh=fresh,
+                tunnel=self.switches,
+                strict=self.visit.strict_tls,
+                cut=self._waiting,
             )
         except BlockedError as error:
             self.entry.kept = Kept.BLOCKED
@@ -375,6 +409,8 @@ class Exchange:
         entry.seconds = round(self._tools.monotonic() - self._started, 6)
         if body.malformed and not entry.truncated:
             entry.truncated, entry.reason = "unspecified", "malformed: its chunks make no sense"
+        if relay.is_excluded:
+            self.leave_out(head, entry.identified)
         self._connection = None  # from here on it may be another's
         whole = body.done and not entry.truncated and not relay.surplus
         if whole and reusable(head):
@@ -401,9 +437,13 @@ class _Relay:
         self.payload_size = 0
         self.beginning = b""  # of the payload
         self.surplus = False
+        self.is_excluded = False  # by the visit's stored level
+        self._is_sniffed = False
+        self._head: ResponseHead | None = None
 
-    def start(self, head: ResponseHead, kept: bytes, *, keep_alive: bool) -> None:
-        self.block = hashlib.sha256(kept)
+    def start(self, head: ResponseHead, kept: ResponseHead, *, keep_alive: bool) -> None:
+        self._head = head
+        self.block = hashlib.sha256(kept.raw)
         self._held = _shown(head, keep_alive=keep_alive)
         if self._exchange.ranged:
             self._held = _as_part(self._held, head)
@@ -418,12 +458,13 @@ class _Relay:
         while True:
             if piece:
                 self._take(body, piece)
-            if body.done or body.malformed:
+            if body.done or body.malformed or self.is_excluded:
                 break
             if self._held and not connection.readable():
                 self._send(b"")
             piece = self._exchange.read_more(connection, body, self.body_size)
             if not piece:
+                self._check_level(is_over=True)
                 break
         if self._held:
             self._send(b"")
@@ -438,12 +479,33 @@ class _Relay:
         if len(self.beginning) < SNIFF_BYTES:
             self.beginning += payload[: SNIFF_BYTES - len(self.beginning)]
         self._exchange.count(taken)
+        self._check_level(is_over=body.done)
+        if self.is_excluded:
+            return
         self._send(piece)
         self._spool.add(piece)
         self.block.update(piece)
         self.payload.update(payload)
         if self.coded is not None:
             self.coded.update(piece)
+
+    def _check_level(self, *, is_over: bool) -> None:
+        """Look once, as soon as they tell, whether the first bytes are of an excluded type.
+
+        Raises:
+            NoResponseError: they are, and the browser has been sent nothing yet.
+        """
+        stored, head = self._exchange.visit.stored, self._head
+        if stored is DEFAULT_STORED_LEVEL or self._is_sniffed or head is None:
+            return
+        if len(self.beginning) < HEADER_BYTES and not is_over:
+            return
+        self._is_sniffed = True
+        mime = identify(head, self.beginning)
+        # Browsers take no other type for an SVG image than its own; in a document it is text.
+        self.is_excluded = mime != "image/svg+xml" and stored.excludes_type(mime)
+        if self.is_excluded and self._held:
+            raise self._exchange.leave_out(head, mime)
 
     def _send(self, piece: Bytes) -> None:
         data = self._held + piece if self._held else piece

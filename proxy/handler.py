@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 
 from warcprox.warcproxy import WarcProxyHandler
 
-from proxy.blame import as_ours
-from proxy.exchange import Exchange, NoResponseError
+from proxy.blame import as_ours, log_failure
+from proxy.exchange import Exchange, NoResponseError, left_out_reason
 from proxy.http1 import (
     Body,
     Framing,
@@ -145,7 +145,8 @@ class ArchivingHandler(WarcProxyHandler):  # type: ignore[misc]
             head = self._for_the_whole(exchange, head)
         try:
             keep_alive = self._exchange(exchange, head, origin, target, keep_alive=keep_alive)
-            if exchange.entry.status == 206 and self.server.exchanges.settings.whole_ranges:
+            is_part = exchange.entry.status == 206 and exchange.entry.kept is not Kept.LEFT_OUT
+            if is_part and self.server.exchanges.settings.whole_ranges:
                 self._fetch_whole(exchange.entry, visit, head, origin, target)
             return keep_alive
         finally:
@@ -201,7 +202,10 @@ class ArchivingHandler(WarcProxyHandler):  # type: ignore[misc]
             self._answer_error(501, entry.reason, keep_alive=False)
             return False
         try:
+            if exchange.switches:
+                _check_handshake(exchange, head)
             body = self._read_body(head)
+            _check_level(exchange, head)
             length = None if body is None else len(body)
             request = forwarded_request(
                 head, target=target, host=host_header(origin), length=length
@@ -303,9 +307,36 @@ def _run_alone(exchange: Exchange, origin: Origin, request: bytes, visit: Visit)
         visit.end(exchange)
 
 
+def _check_handshake(exchange: Exchange, head: RequestHead) -> None:
+    """Refuse a handshake with a body: an origin could read that as another request (RFC 9112, 11.2).
+
+    Raises:
+        RefusedError: it has one.
+        MalformedMessageError: nobody can tell.
+    """
+    if request_framing(head)[0] is not Framing.NONE:
+        exchange.entry.kept = Kept.BLOCKED
+        raise RefusedError(400, "websocket: a handshake has no body", close=True)
+
+
+def _check_level(exchange: Exchange, head: RequestHead) -> None:
+    """Refuse a request for what the visit's stored level leaves out, before the origin is asked.
+
+    Browsers name the destination to secure origins only; of others the response's type decides.
+
+    Raises:
+        RefusedError: it is left out.
+    """
+    destination = (head.get(b"sec-fetch-dest") or b"").decode("latin-1").strip().lower()
+    stored = exchange.visit.stored
+    if stored.excludes_destination(destination):
+        exchange.entry.kept = Kept.LEFT_OUT
+        raise RefusedError(403, left_out_reason(destination, stored))
+
+
 def _fail(exchange: Exchange, error: OSError) -> None:
     """Fail the whole visit: something came that could not be kept."""
-    log.error("exchange.failed", exc_info=error)
+    log_failure(log, "exchange.failed", error)
     exchange.entry.reason = f"disk: {error}"
     exchange.visit.failure = as_ours(error)
 

@@ -10,7 +10,8 @@ before is worth anything; each has a word of its own, so nothing can be sent bac
 proxy proves itself last: who does not hold the secret gets 32 random bytes, or nothing. All of it
 takes a fixed number of bytes and at most `LIMIT_S`.
 
-What follows is neither encrypted nor signed: the network between workers and proxies is trusted.
+What follows carries tags (`proxy.frames`) by two keys of this conversation, one for each direction,
+made of the secret and both nonces. It is not encrypted.
 """
 
 import asyncio
@@ -22,8 +23,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from core.errors import ConfigError, ProxyUnavailableError
+from proxy.frames import FrameTags, Tags
 
-HELLO = b"WEBOID1\n"  # no browser begins like that
+HELLO = b"WEBOID2\n"  # no browser begins like that
 NONCE_BYTES = 32
 PROOF_BYTES = 32
 LIMIT_S = 3.0
@@ -54,7 +56,20 @@ class Secret:
 
     def proof(self, role: bytes, ours: bytes, theirs: bytes) -> bytes:
         """What only a holder of the secret can say of these nonces."""
-        return hmac.digest(self.key, b"weboid control 1 " + role + b"\n" + ours + theirs, "sha256")
+        return hmac.digest(self.key, b"weboid control 2 " + role + b"\n" + ours + theirs, "sha256")
+
+    def tags(self, role: bytes, worker_nonce: bytes, proxy_nonce: bytes) -> Tags:
+        """Return the tags of what `role` sends in the conversation with these nonces."""
+        label = b"weboid control 2 frames " + role + b"\n"
+        return Tags(hmac.digest(self.key, label + worker_nonce + proxy_nonce, "sha256"))
+
+    def signature(self, message: bytes) -> str:
+        """Return what only a holder of the secret can put beside a note (`crawler.registry`), in hex."""
+        return hmac.digest(self.key, b"weboid note 1\n" + message, "sha256").hex()
+
+    def has_signed(self, message: bytes, signature: str) -> bool:
+        """Return whether the signature is that of the message."""
+        return hmac.compare_digest(self.signature(message).encode(), signature.encode())
 
 
 def admit(
@@ -63,8 +78,8 @@ def admit(
     *,
     random: Callable[[int], bytes] = os.urandom,
     monotonic: Callable[[], float] = time.monotonic,
-) -> bool:
-    """The proxy's part, on a blocking socket: whether the other side holds the secret.
+) -> FrameTags | None:
+    """The proxy's part, on a blocking socket: the tags of what follows; None for a stranger.
 
     Raises:
         OSError: the other side left, or was too slow.
@@ -72,16 +87,18 @@ def admit(
     deadline = monotonic() + LIMIT_S
     begun = _exactly(sock, len(HELLO), deadline, monotonic)
     if begun != HELLO:
-        return False
+        return None
     theirs = _exactly(sock, NONCE_BYTES, deadline, monotonic)
     ours = random(NONCE_BYTES)
     sock.sendall(ours)
     proof = _exactly(sock, PROOF_BYTES, deadline, monotonic)
     if not hmac.compare_digest(proof, secret.proof(b"worker", theirs, ours)):
-        return False
+        return None
     sock.sendall(secret.proof(b"proxy", theirs, ours))
     sock.settimeout(None)
-    return True
+    return FrameTags(
+        sent=secret.tags(b"proxy", theirs, ours), received=secret.tags(b"worker", theirs, ours)
+    )
 
 
 def _exactly(
@@ -106,8 +123,8 @@ async def introduce(
     secret: Secret,
     *,
     random: Callable[[int], bytes] = os.urandom,
-) -> None:
-    """The worker's part; returns when the other side has proved itself, too.
+) -> FrameTags:
+    """The worker's part: the tags of what follows, when the other side has proved itself, too.
 
     Raises:
         ProxyUnavailableError: the other side does not hold the secret, or takes us for a stranger.
@@ -122,9 +139,12 @@ async def introduce(
     except (asyncio.IncompleteReadError, OSError) as error:  # TimeoutError is an OSError
         raise ProxyUnavailableError(
             "The proxy does not take us for one of its workers: give both the same secret "
-            "(WEBOID_SECRET or --secret-file)."
+            "(WEBOID_SECRET or --secret-file), and run the same release on both machines."
         ) from error
     if not hmac.compare_digest(proof, secret.proof(b"proxy", ours, theirs)):
         raise ProxyUnavailableError(
             "What answers in the proxy's place does not hold the cluster's secret."
         )
+    return FrameTags(
+        sent=secret.tags(b"worker", ours, theirs), received=secret.tags(b"proxy", ours, theirs)
+    )

@@ -256,6 +256,11 @@ def response_framing(head: ResponseHead, method: str) -> tuple[Framing, int]:
     return (Framing.LENGTH, int(length)) if length else (Framing.CLOSE, 0)
 
 
+def ends_chunked(headers: Headers) -> bool:
+    """Return whether the last transfer coding is chunked, all header lines together (RFC 9112, 6.3)."""
+    return _listed(headers, b"transfer-encoding")[-1:] == [b"chunked"]
+
+
 def _said(head: ResponseHead) -> tuple[bytes | None, bytes | None]:
     """The last transfer coding, None without; the length, None if it is contradicted.
 

@@ -18,7 +18,7 @@ from core.quality import Check, parse_manifest
 from core.records import ArtifactKind, RecordType, parse_artifact_uri
 from core.timestamps import milliseconds, parse_warc_date, to_milliseconds
 from proxy.builder import Original
-from proxy.http1 import Body, Framing
+from proxy.http1 import Body, Framing, ends_chunked
 from proxy.index.protocol import CaptureIndex
 from proxy.index.rows import key_or_empty, quality_row
 from proxy.payloads.protocol import PayloadKey
@@ -133,8 +133,11 @@ def _span_records(
 
 def _payload(record: Any, bucket: str) -> _Payload | None:
     """What dedup knows the record's payload by: digest and size of the body without its coding."""
-    coding = record.http_headers.get_header("Transfer-Encoding") if record.http_headers else None
-    if not (coding or "").lower().endswith("chunked"):
+    lines = record.http_headers.headers if record.http_headers else ()
+    sent = [
+        (name.encode(errors="replace"), value.encode(errors="replace")) for name, value in lines
+    ]
+    if not ends_chunked(tuple((name.lower(), name, value) for name, value in sent)):
         digest = record.rec_headers.get_header("WARC-Payload-Digest")
         return _Payload(digest, record.payload_length, bucket) if digest else None
     body, payload, size = Body(Framing.CHUNKED), hashlib.sha256(), 0
@@ -179,7 +182,9 @@ def _capture(
         location=location,
         original=payload_at,
         page_id=headers.get_header("WARC-Page-ID"),
-        truncated=headers.get_header("WARC-Truncated"),
+        # A revisit always says so: its payload is in the record that it refers to (6.7.2).
+        truncated=headers.get_header("WARC-Truncated") if record.rec_type != "revisit" else None,
+        login=headers.get_header(LOGIN_HEADER) or None,
     )
 
 

@@ -27,14 +27,12 @@ class Artifact:
     Attributes:
         uri: ``urn:KIND:URL``.
         date: the moment of the page it belongs to.
-        target: the page's URL, for WARC-Refers-To-Target-URI.
         document: the URL of the document it was made of, for WARC-Concurrent-To.
     """
 
     uri: str
     content_type: str
     date: datetime
-    target: str
     document: str
     visit: Visit
     data: bytes

@@ -14,6 +14,7 @@ class Kept(StrEnum):
     REVISIT = "revisit"
     FAILED = "failed"  # no response came, or it could not be written
     BLOCKED = "blocked"  # refused by us
+    LEFT_OUT = "left-out"  # the visit's stored level has no room for it
     TUNNELLED = "tunnelled"  # led through without being recorded: a WebSocket
 
 

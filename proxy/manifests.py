@@ -16,9 +16,13 @@ MANIFEST_LIMIT_BYTES = 64 << 20  # compressed; ten thousand links and resources 
 def read_manifest(layout: Layout, index: CaptureIndex, page_id: str) -> PageInfo | None:
     """The page's manifest; None when the index does not know it, or its record cannot be read."""
     place = index.manifest_place(page_id)
-    if place is None or place[2] > MANIFEST_LIMIT_BYTES:
+    return None if place is None else read_manifest_at(layout, *place)
+
+
+def read_manifest_at(layout: Layout, filename: str, offset: int, length: int) -> PageInfo | None:
+    """Return the manifest that lies there; None when its record cannot be read."""
+    if length > MANIFEST_LIMIT_BYTES:
         return None
-    filename, offset, length = place
     data = _slice(layout, filename, offset, length)
     try:
         for record in ArchiveIterator(io.BytesIO(data)):

@@ -9,6 +9,7 @@ import hashlib
 import os
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -18,7 +19,14 @@ from isal import isal_zlib
 
 from core.digests import Digest, sha256_digest
 from core.errors import InputError
-from proxy.http1 import Body, Framing, find_head_end
+from proxy.http1 import (
+    Body,
+    Framing,
+    MalformedMessageError,
+    ends_chunked,
+    find_head_end,
+    parse_response_head,
+)
 
 _GZIP = 31  # wbits for a gzip member
 _MAGIC = b"\x1f\x8b\x08"  # RFC 1952, 2.3.1: deflate is the only method
@@ -349,13 +357,9 @@ class _Block:
             self._member.status = int(words[1])
         lowered = head.lower()
         if self._digests and self._member.kind == "response" and b"transfer-encoding" in lowered:
-            codings = [
-                value.strip()
-                for name, _, value in (line.partition(b":") for line in lowered.splitlines())
-                if name.strip() == b"transfer-encoding"
-            ]
-            if codings and codings[0].endswith(b"chunked"):
-                self._body, self._content = Body(Framing.CHUNKED), hashlib.sha256()
+            with suppress(MalformedMessageError):  # of another tool: its payload is what is there
+                if ends_chunked(parse_response_head(head).headers):
+                    self._body, self._content = Body(Framing.CHUNKED), hashlib.sha256()
 
     def _feed_payload(self, piece: memoryview) -> None:
         if self._hash_payload is not None:

@@ -47,26 +47,30 @@ class Pool:
         self._idle: dict[Connection, None] = {}  # all of them, the oldest first
         self._lock = threading.Lock()
 
-    def borrow(self, origin: Origin, patience: Patience, *, fresh: bool) -> Connection | None:
+    def borrow(
+        self, origin: Origin, patience: Patience, *, fresh: bool, strict: bool = False
+    ) -> Connection | None:
         """An idle connection; None when the caller may open a new one, and then must.
 
         What was opened by that right comes back by `give_back` or `release`, and the right itself
-        by `release`. With `fresh` it is always a new one.
+        by `release`. With `fresh` it is always a new one; with `strict` one whose certificate
+        verified, or a new one.
 
         Raises:
             ConnectError: no turn came in time.
             CutError: the patience was ended.
         """
         while True:
-            connection, waiter = self._take(origin, fresh=fresh)
+            connection, waiter = self._take(origin, fresh=fresh, strict=strict)
             if waiter is not None:
                 connection = self._wait(origin, waiter, patience)
             if connection is None:
                 return None
-            if not fresh and not self._is_spent(connection):
+            unfit = fresh or not _suits(connection, strict=strict)
+            if not unfit and not self._is_spent(connection):
                 return connection
             connection.sock.close()  # its place is ours now
-            if fresh:
+            if unfit:
                 return None
             self.release(origin)
 
@@ -104,11 +108,14 @@ class Pool:
                 self._forget(connection)
         self._drop(idle)
 
-    def _take(self, origin: Origin, *, fresh: bool) -> tuple[Connection | None, _Waiter | None]:
+    def _take(
+        self, origin: Origin, *, fresh: bool, strict: bool
+    ) -> tuple[Connection | None, _Waiter | None]:
         with self._lock:
             host = self._hosts.setdefault(origin, _Host())
-            if host.idle and not fresh:
-                connection = host.idle[-1]  # the warmest
+            fit = [] if fresh else [each for each in host.idle if _suits(each, strict=strict)]
+            if fit:
+                connection = fit[-1]  # the warmest
                 self._forget(connection)
                 return connection, None
             if host.count < self._limit:
@@ -172,6 +179,10 @@ class Pool:
 
     def _is_spent(self, connection: Connection) -> bool:
         return self._monotonic() - connection.idle_since > IDLE_S or connection.readable()
+
+
+def _suits(connection: Connection, *, strict: bool) -> bool:
+    return not (strict and connection.tls.error)
 
 
 def _first(host: _Host) -> _Waiter | None:

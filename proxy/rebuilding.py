@@ -1,18 +1,70 @@
-"""`weboid index rebuild`: the captures index made anew from the WARCs, which are the truth."""
+"""The captures index made again from the WARCs, which are the truth.
+
+Wholly by ``weboid index rebuild``; by `restore`, before anything is written, for closed WARCs that
+the index does not cover because it was lost, or came from an older backup.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 
 from core.errors import InputError
 from core.layout import OPEN_SUFFIX, Layout
-from core.settings import IndexSettings
+from core.settings import IndexSettings, ProxySettings
 from proxy.checksums import closed_warcs, complete
+from proxy.index.opening import not_covered, open_index
 from proxy.index.protocol import CaptureIndex
-from proxy.index.renewal import renewal
+from proxy.index.upgrade import upgrade_index
 from proxy.indexing import Indexed, index_file
 from proxy.members import Damage, walk
+from proxy.payloads.opening import open_payloads
 from proxy.payloads.protocol import PayloadKey, Payloads
-from proxy.recovery import interrupted, is_sound, recover_file, words
+from proxy.recovery import alone, interrupted, is_sound, recover_file, words
+
+
+def restore(
+    layout: Layout,
+    settings: ProxySettings,
+    *,
+    index: IndexSettings | None = None,
+    told: Callable[[str], None] = lambda _text: None,
+) -> int:
+    """Upgrade the captures index; index the closed WARCs of ours it does not cover; return their number.
+
+    Args:
+        layout: the collection.
+        settings: the bucket and least size of payloads.
+        index: which captures index; None: the collection's own.
+        told: called with a sentence before the first file, for each damaged one, and at the end.
+
+    Raises:
+        IndexUnavailableError, DedupUnavailableError: a server does not answer.
+        CollectionVersionError: another version made the index.
+    """
+    index = index or IndexSettings()
+    if not index.url:
+        upgrade_index(layout, told)
+    with alone(layout), closing(open_index(layout, index)) as opened:
+        missing = not_covered(layout, opened.indexed_to)
+        if not missing:
+            return 0
+        told(
+            f"The captures index does not cover {len(missing)} of the collection's"
+            f" {len(closed_warcs(layout))} closed WARCs: reading them again."
+        )
+        rows = 0
+        with closing(open_payloads(layout, settings, opened)) as payloads:
+            for path in missing:
+                found = _index_whole(
+                    path, path.name, opened, settings.dedup_bucket, settings.dedup_min_bytes, told
+                )
+                rows += found.rows
+                if payloads.shared:
+                    payloads.add(opened.payloads_of(path.name))
+        opened.settle([path.name for path in missing])
+        complete(layout, opened)
+    told(f"{rows:,} records of {len(missing)} WARCs are in the captures index again.")
+    return len(missing)
 
 
 def rebuild(  # noqa: PLR0913 what a profile says of dedup, and whom to tell
@@ -51,6 +103,8 @@ def rebuild(  # noqa: PLR0913 what a profile says of dedup, and whom to tell
             or is used; the old one stays.
         OSError: a file cannot be read, or not be written; the old index stays.
     """
+    from proxy.index.renewal import renewal  # its PostgreSQL driver is a tenth of a command's start
+
     with renewal(layout, index or IndexSettings()) as renewed:
         fresh = renewed.index
         _mend(layout, fresh, renewed.covered, told)

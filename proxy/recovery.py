@@ -107,7 +107,7 @@ def recover(
         return found.rows
 
     done = []
-    with _alone(layout):
+    with alone(layout):
         for path in interrupted(layout):
             recovered = recover_file(layout, path, index, index_tail)
             if recovered is not None:
@@ -119,8 +119,8 @@ def recover(
 
 
 @contextmanager
-def _alone(layout: Layout) -> Iterator[None]:
-    """One process recovers at a time: none buries the dead while another reads what they wrote."""
+def alone(layout: Layout) -> Iterator[None]:
+    """Let one process at a time recover WARCs: none buries the dead while another reads them."""
     with (layout.databases / "recovery.lock").open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield

@@ -16,6 +16,7 @@ from core.settings import Settings
 from core.timestamps import moment
 from proxy.archivist import Archivist
 from proxy.authority import Authority
+from proxy.builder import warcinfo_facts
 from proxy.disk import Disk
 from proxy.egress import Egress
 from proxy.exchange import Exchanges
@@ -103,7 +104,11 @@ class ArchivingProxy(WarcProxy):  # type: ignore[misc]
         self.open_handlers: set[ArchivingHandler] = set()
         self.ca = Authority(layout.ca)
         self.archivist = Archivist(
-            layout, settings.proxy, settings.index, now=lambda: moment(now_ms())
+            layout,
+            settings.proxy,
+            settings.index,
+            now=lambda: moment(now_ms()),
+            facts=warcinfo_facts(settings),
         )
         if egress is None:
             egress = Egress(settings.egress, connect_timeout_s=settings.proxy.connect_timeout_s)

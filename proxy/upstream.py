@@ -2,7 +2,7 @@
 
 A certificate that does not verify is a fact about the origin, not a reason to keep nothing: the
 connection is made again without verification and remembers why (`Connection.tls`), unless
-`[egress] enforce_tls` insists.
+`[egress] enforce_tls` insists, or the visit has a login, whose session must reach nobody else.
 """
 
 import ssl
@@ -45,6 +45,7 @@ class Upstream:
         *,
         fresh: bool = False,
         tunnel: bool = False,
+        strict: bool = False,
         cut: Cut | None = None,
     ) -> Connection:
         """A connection to the origin: an idle one, or a new one (always when `fresh`).
@@ -55,6 +56,7 @@ class Upstream:
             origin: where to.
             fresh: for what must not be sent twice, since an idle connection may be closing.
             tunnel: bytes will be relayed: a proxy on the way must not read them. Implies `fresh`.
+            strict: the certificate must verify, whatever the settings say.
             cut: ends the waiting from another thread.
 
         Raises:
@@ -65,12 +67,12 @@ class Upstream:
         """
         cut = cut or Cut()
         patience = Patience(self._connect_timeout_s, cut=cut, monotonic=self._monotonic)
-        connection = self._pool.borrow(origin, patience, fresh=fresh or tunnel)
+        connection = self._pool.borrow(origin, patience, fresh=fresh or tunnel, strict=strict)
         if connection is not None:
             connection.reused = True
             return connection
         try:
-            return self._open(origin, cut, tunnel=tunnel)
+            return self._open(origin, cut, tunnel=tunnel, strict=strict)
         except BaseException:
             self._pool.release(origin)
             raise
@@ -85,12 +87,12 @@ class Upstream:
         """Close every idle connection."""
         self._pool.close()
 
-    def _open(self, origin: Origin, cut: Cut, *, tunnel: bool) -> Connection:
+    def _open(self, origin: Origin, cut: Cut, *, tunnel: bool, strict: bool) -> Connection:
         try:
             return self._opened(origin, cut, verdict="", tunnel=tunnel)
         except UnverifiedError as error:
             verdict = str(error)
-            if self._enforce_tls:
+            if strict or self._enforce_tls:
                 raise BlockedTlsError(verdict) from error
         return self._opened(origin, cut, verdict=verdict, tunnel=tunnel)
 

@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from core.via import Via
 from proxy.cuts import Patience
 from proxy.http1 import MalformedMessageError, ResponseHead, find_head_end, parse_response_head
-from proxy.ways_out import ConnectError
+from proxy.ways_out import ConnectError, TunnelRefusedError
 
 _HEAD_LIMIT_BYTES = 1 << 16
 _SOCKS_REPLIES = {  # RFC 1928, 6
@@ -26,6 +26,7 @@ _SOCKS_REPLIES = {  # RFC 1928, 6
     7: "command not supported",
     8: "address type not supported",
 }
+_RULES_STATUSES = (400, 403, 405, 501)  # how proxies refuse a tunnel by their rules
 # What the usual proxies call themselves when they answer in their own name.
 _PROXY_SERVERS = (b"tinyproxy", b"squid", b"privoxy", b"3proxy")
 
@@ -87,7 +88,8 @@ def speak_connect(sock: socket.socket, via: Via, host: str, port: int) -> None:
     """Have the HTTP proxy open a tunnel (RFC 9110, 9.3.6).
 
     Raises:
-        ConnectError: it refuses.
+        TunnelRefusedError: its rules allow no tunnel there.
+        ConnectError: it cannot reach the host, or does not take our credentials.
         OSError: it went away.
     """
     authority = f"{host}:{port}".encode()
@@ -105,7 +107,8 @@ def speak_connect(sock: socket.socket, via: Via, host: str, port: int) -> None:
     except MalformedMessageError as error:
         raise ConnectError(f"{via} does not speak HTTP.") from error
     if not 200 <= answer.status < 300:
-        raise ConnectError(f"{via} refuses to connect to {host}:{port}: {_said(answer)}.")
+        refused = TunnelRefusedError if answer.status in _RULES_STATUSES else ConnectError
+        raise refused(f"{via} refuses to connect to {host}:{port}: {_said(answer)}.")
     if end != len(head):
         raise ConnectError(f"{via} speaks before it was spoken to.")
 

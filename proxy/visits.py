@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import ClassVar, Protocol
 
 from core.errors import InvariantError, WeboidError
+from core.stored_levels import DEFAULT_STORED_LEVEL, StoredLevel
 from proxy.http1 import Headers
 from proxy.ledger import LedgerEntry
 from proxy.upstream import Origin
@@ -46,6 +47,8 @@ class Visit:
         headers: added to each request, in place of what the browser says under that name.
         login: the name of the login that it is made with; empty without. Then what a session is
             known by is left out of its records (`proxy.secrecy`).
+        strict_tls: certificates of its origins must verify.
+        stored: what is recorded; what it excludes is not fetched, or not further than its type.
         received: bytes that came from origins.
         refused: requests over the limit, which nobody notes one by one.
         first_headers: of its first GET, names in lower case, names, values.
@@ -53,7 +56,7 @@ class Visit:
         failure: why the visit as a whole failed; None when it did not.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 each is one fact of the visit
         self,
         page_id: str,
         bucket: str,
@@ -61,11 +64,15 @@ class Visit:
         limit_requests: int,
         headers: Headers = (),
         login: str = "",
+        strict_tls: bool = False,
+        stored: StoredLevel = DEFAULT_STORED_LEVEL,
     ) -> None:
         self.page_id = page_id
         self.bucket = bucket
         self.headers = headers
         self.login = login
+        self.strict_tls = strict_tls
+        self.stored = stored
         self.received = 0
         self.refused = 0
         self.first_headers: Headers = ()
@@ -202,10 +209,25 @@ class Visits:
         self._limit_requests = limit_requests
         self._by_authorization: dict[bytes, Visit] = {}
 
-    def open(self, page_id: str, bucket: str, *, headers: Headers = (), login: str = "") -> Visit:
+    def open(
+        self,
+        page_id: str,
+        bucket: str,
+        *,
+        headers: Headers = (),
+        login: str = "",
+        strict_tls: bool = False,
+        stored: StoredLevel = DEFAULT_STORED_LEVEL,
+    ) -> Visit:
         """A new visit, from now on known by its credentials."""
         visit = Visit(
-            page_id, bucket, limit_requests=self._limit_requests, headers=headers, login=login
+            page_id,
+            bucket,
+            limit_requests=self._limit_requests,
+            headers=headers,
+            login=login,
+            strict_tls=strict_tls,
+            stored=stored,
         )
         self._by_authorization[_authorization(visit)] = visit
         return visit

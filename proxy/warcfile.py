@@ -7,7 +7,7 @@ last whole record whatever happens.
 
 import fcntl
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
 from importlib.metadata import version
 from itertools import islice
@@ -50,6 +50,7 @@ class WarcFile(WarcWriter):  # type: ignore[misc]
         settings: ProxySettings,
         now: Callable[[], datetime],
         closed: Callable[[str], None] = lambda _name: None,
+        facts: Callable[[], Mapping[str, str]] = dict,
     ) -> None:
         super().__init__(
             warcprox.Options(
@@ -63,6 +64,7 @@ class WarcFile(WarcWriter):  # type: ignore[misc]
         self._since = now()
         self._now = now
         self._closed = closed
+        self._facts = facts
         self._end = 0
         self._synced = 0
         self._kept = 0
@@ -190,7 +192,8 @@ class WarcFile(WarcWriter):  # type: ignore[misc]
     def _begin(self) -> None:
         """Take the record that every file begins with."""
         date = warc_date(self._now())
-        info = warcinfo_member(str(self.finalname), date=date, software=SOFTWARE)
+        name, facts = str(self.finalname), self._facts()
+        info = warcinfo_member(name, date=date, software=SOFTWARE, facts=facts)
         self._gathered.append(info)
         self._end = self._waiting = len(info)
 

@@ -4,9 +4,10 @@ BlockedError            refused by us: asking again changes nothing
 ├── BlockedHostError     a rule names the host, or it is no host
 ├── BlockedPortError     a port that is no web
 ├── BlockedAddressError  the host is at an address that is not public
-└── BlockedTlsError      its certificate does not verify, and a setting insists
+└── BlockedTlsError      its certificate does not verify, and a setting or a login insists
 UnknownHostError        its name does not resolve
 ConnectError            no address of it takes the connection
+├── TunnelRefusedError   the HTTP proxy on the way opens no tunnel there
 └── TlsError             it does not speak TLS that we can speak
 """
 
@@ -40,7 +41,7 @@ class BlockedAddressError(BlockedError):
 
 
 class BlockedTlsError(BlockedError):
-    """The origin's certificate does not verify, and `[egress] enforce_tls` insists."""
+    """The origin's certificate does not verify, and `[egress] enforce_tls` or a login insists."""
 
     reason = "tls"
 
@@ -55,6 +56,10 @@ class ConnectError(TransientError):
     """No address of the host takes the connection, or the proxy on the way does not."""
 
     reason: ClassVar[str] = "connect"
+
+
+class TunnelRefusedError(ConnectError):
+    """The HTTP proxy on the way does not allow a tunnel to that host or port."""
 
 
 class TlsError(ConnectError):

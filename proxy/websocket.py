@@ -23,6 +23,7 @@ from proxy.wire import ConnectionLostError, Wire
 IDLE_S = 120.0
 BUFFER_BYTES = 1 << 18  # what one side sends faster than the other reads; then it has to wait
 PIECE_BYTES = 1 << 16
+_FRAMING = frozenset((b"content-length", b"transfer-encoding"))  # a handshake has no body
 _READ, _WRITE = select.POLLIN, select.POLLOUT
 
 
@@ -39,12 +40,15 @@ def asks_for_websocket(head: RequestHead) -> bool:
 def upgrade_request(head: RequestHead, *, target: str, host: str) -> bytes:
     """The handshake as the origin gets it: as the browser sent it, without what was meant for us."""
     lines = [f"GET {target} HTTP/1.1".encode()]
+    # What Connection names is meant for the next hop only (RFC 9110, 7.6.1).
+    options = (head.get(b"connection") or b"").lower().split(b",")
+    ours = {option.strip() for option in options} - {b"upgrade"} | _FRAMING
     for key, name, value in head.headers:
         if key == b"host":  # says where it goes, whatever it said before (RFC 9112, 3.2.2)
             lines.append(name + b": " + host.encode())
         elif key == b"connection":
             lines.append(name + b": Upgrade")
-        elif key == b"upgrade" or key not in HOP_BY_HOP:
+        elif key == b"upgrade" or (key not in HOP_BY_HOP and key not in ours):
             lines.append(name + b": " + value)
     return b"\r\n".join(lines) + b"\r\n\r\n"
 

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from core.errors import BrowserUnavailableError, TransientError
+from core.texts import parse_json
 
 EventHandler = Callable[[str, dict[str, Any]], None]
 
@@ -213,7 +214,7 @@ class CdpConnection:
         if raw.startswith(UNREAD):
             return
         try:
-            message: dict[str, Any] = json.loads(raw)
+            message: dict[str, Any] = parse_json(raw)
         except ValueError:
             self.close("it sent something that is no JSON")
             return

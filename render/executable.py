@@ -72,16 +72,23 @@ def find_browser(setting: str = "", *, home: Path | None = None) -> BrowserExecu
     """
     if setting:
         named = shutil.which(setting)
-        found = _probe(Path(named)) if named else None
-        if found is None:
-            raise BrowserUnavailableError(
-                f"The browser {setting!r} is not there or does not start. {INSTALL_HINT}"
-            )
+        if named is None:
+            raise BrowserUnavailableError(f"The browser {setting!r} is not there. {INSTALL_HINT}")
+        found = _probe(Path(named))
+        if isinstance(found, str):
+            raise BrowserUnavailableError(f"The browser {setting!r} does not start: {found}.")
         return found
+    failures = []
     for path in _candidates(home or Path.home()):
         found = _probe(path)
-        if found is not None:
+        if not isinstance(found, str):
             return found
+        failures.append(f"{path}: {found}")
+    if failures:
+        raise BrowserUnavailableError(
+            f"A browser is installed, but does not start ({'; '.join(failures)})."
+            " Run it with --version to see why."
+        )
     raise BrowserUnavailableError(f"No browser was found. {INSTALL_HINT}")
 
 
@@ -94,7 +101,7 @@ def find_window_browser(*, home: Path | None = None) -> BrowserExecutable:
     for path in _candidates(home or Path.home()):
         if kind_of(path) is not BrowserKind.HEADLESS_SHELL:
             found = _probe(path)
-            if found is not None:
+            if not isinstance(found, str):
                 return found
     raise BrowserUnavailableError(
         "No browser with windows was found. Install one with: apt-get install chromium, "
@@ -125,8 +132,8 @@ def _build(path: Path) -> tuple[int, ...]:
     return tuple(int(number) for number in re.findall(r"-(\d+)/", str(path)))
 
 
-def _probe(path: Path) -> BrowserExecutable | None:
-    """The browser at `path`, or None when it does not say its version."""
+def _probe(path: Path) -> BrowserExecutable | str:
+    """Return the browser at `path`, or why it does not say its version."""
     try:
         told = subprocess.run(
             [path, "--version"],
@@ -135,9 +142,12 @@ def _probe(path: Path) -> BrowserExecutable | None:
             stdin=subprocess.DEVNULL,
             timeout=VERSION_TIMEOUT_S,
         )
-    except (OSError, subprocess.TimeoutExpired):
-        return None
+    except OSError as error:
+        return error.strerror or str(error)
+    except subprocess.TimeoutExpired:
+        return f"no answer to --version in {VERSION_TIMEOUT_S:.0f} s"
     version = _VERSION.search(told.stdout.decode(errors="replace"))
     if told.returncode != 0 or version is None:
-        return None
+        said = told.stderr.decode(errors="replace").strip().partition("\n")[0]
+        return f"exit code {told.returncode}{': ' + said[:200] if said else ''}"
     return BrowserExecutable(path, kind_of(path), version.group(1))

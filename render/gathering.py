@@ -21,6 +21,7 @@ from render.steps import Steps
 
 # The page's icon was asked for before anything else was made; it is not waited for much longer.
 FAVICON_PATIENCE_S = 1.0
+BROKEN_VIEW_S = 3.0
 ICONS_KNOWN = 10_000
 _MARKUP = frozenset({"text/html", "application/xhtml+xml"})
 # Links that lead a reader on; what else the head names is another form of the same page.
@@ -118,7 +119,9 @@ async def gather(
     await _gather_facts(page, source, steps, found)
     view = None
     if settings.view or settings.thumbnail or settings.full_page:
-        view = await steps.make("view", picture_view(page, settings))
+        # A document that broke off before its body began is never drawn.
+        limit_s = BROKEN_VIEW_S if page.broke_off else float("inf")
+        view = await steps.make("view", picture_view(page, settings), limit_s=limit_s)
     if view is not None and settings.view:
         found.keep_picture(ArtifactKind.VIEW, view)
     if not source.mime.startswith(("image/", "audio/", "video/")) or source.mime == "image/svg+xml":

@@ -15,6 +15,7 @@ from render.flags import user_agent
 # What the browser is without being told: it is started with LANG=C.UTF-8 and TZ=UTC.
 OWN_LOCALE = "en-US"
 OWN_TIMEZONE = "UTC"
+PRODUCT = "Weboid/0.1"  # RFC 9110, 10.1.5
 TOUCH_POINTS = 5  # as phones have
 
 Command = tuple[str, dict[str, Any]]
@@ -137,6 +138,9 @@ def page_options(settings: VisitSettings, *, browser_said: str, version: str) ->
 def agent_for(settings: VisitSettings, *, browser_said: str, version: str) -> str:
     """The User-Agent that pages are visited with: the profile's or the browser's, and whom to ask.
 
+    With a purpose page it names our product, too, so that a site sees who comes, why, and for which
+    token its robots.txt is read (RFC 9309, 2.2.1).
+
     A phone's is Chrome's on Android as it has been since it says no more than this (User-Agent
     reduction): the major version alone, and "K" for every model.
     """
@@ -147,4 +151,7 @@ def agent_for(settings: VisitSettings, *, browser_said: str, version: str) -> st
             "Mozilla/5.0 (Linux; Android 10; K) AppleWebKit/537.36 (KHTML, like Gecko)"
             f" Chrome/{major}.0.0.0 Mobile Safari/537.36"
         )
+    if settings.purpose_page:
+        pages = "; ".join(f"+{each}" for each in (settings.purpose_page, settings.contact) if each)
+        return f"{own} {PRODUCT} ({pages})"
     return f"{own} (+{settings.contact})" if settings.contact else own

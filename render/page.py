@@ -179,6 +179,11 @@ class Page:
         """
         return await self._evaluate(name, source, arguments, by_value=False)
 
+    @property
+    def broke_off(self) -> bool:
+        """Return whether the document that is shown failed while it came: it may be empty."""
+        return bool(self.commits and self.log.document_errors.get(self.commits[-1]))
+
     async def wait_changed(self) -> None:
         """Return when anything happened since the last call."""
         await self.changed.wait()

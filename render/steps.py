@@ -66,10 +66,12 @@ class Steps:
         """The visit is not COMPLETE; the first reason is the one that counts."""
         self.shortfall = self.shortfall or reason
 
-    async def make(self, name: str, making: Awaitable[_T]) -> _T | None:
+    async def make(
+        self, name: str, making: Awaitable[_T], *, limit_s: float = float("inf")
+    ) -> _T | None:
         """What `making` returns; None, and a shortfall, when it cannot be made in its share of time."""
         with self.step(name):
-            made = await self.attempt(making, self.share_s())
+            made = await self.attempt(making, self.share_s(limit_s))
         if made is None:
             self.fall_short(f"missing: {name}")
         return made

@@ -169,6 +169,7 @@ def screen_of(settings: VisitSettings, css: str = "") -> Screen:
         settings.colour_scheme,
         settings.reduced_motion,
         css,
+        settings.language,
     )
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from core.captures import Capture
 from core.errors import CollectionVersionError, WeboidError
-from core.index_schema import POSTGRES_DDL, SCHEMA_VERSION
+from core.index_schema import MARK_LOGINS, POSTGRES_DDL, SCHEMA_VERSION
 from core.index_url import IndexAddress
 from core.pages import Outcome, PageInfo
 from proxy.builder import Original
@@ -139,6 +139,11 @@ class PostgresCaptureIndex:
             (_storable(row.page_id), row.captured_ms),
         )
         self._add(_ADD_PAGE, [row])
+        if row.login:
+            self._server.execute(
+                "UPDATE captures SET login = %s WHERE page_id = %s AND login IS NULL",
+                (_storable(row.login), _storable(row.page_id)),
+            )
 
     def add_qualities(self, rows: Sequence[QualityRow]) -> None:
         """Add what checks found; a record that is there already stays as it is."""
@@ -294,6 +299,7 @@ class PostgresCaptureIndex:
                 (str(Outcome.SKIPPED), names, names),
                 patient=True,
             )
+            self._server.execute(MARK_LOGINS, patient=True)
 
     def _one(
         self, query: str, values: Sequence[Any] | None = None, *, patient: bool = False

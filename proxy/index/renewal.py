@@ -4,7 +4,6 @@ While it is filled, readers go on with the old one. Nobody else writes: the call
 collection, and an index of several machines is locked here.
 """
 
-import sqlite3
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
@@ -19,7 +18,7 @@ from proxy.folders import sync_folder
 from proxy.index.postgres import PostgresCaptureIndex
 from proxy.index.protocol import CaptureIndex
 from proxy.index.server import LOCK_NAME, PostgresServer
-from proxy.index.sqlite import SqliteCaptureIndex
+from proxy.index.sqlite import SqliteCaptureIndex, covered_by_file
 
 TABLES = ("captures", "pages", "payloads", "qualities", "files", "version")
 LOCK_TRIES = 50  # a look at the status, or a checksum that is noted, is over in a moment
@@ -70,16 +69,7 @@ def _of_file(layout: Layout) -> Iterator[Renewal]:
         sync_folder(layout.databases)
 
     with closing(index):
-        yield Renewal(index, _covered(path), publish)
-
-
-def _covered(database: Path) -> dict[str, int]:
-    with (
-        suppress(sqlite3.Error),
-        closing(sqlite3.connect(f"{database.absolute().as_uri()}?mode=ro", uri=True)) as old,
-    ):
-        return dict(old.execute("SELECT filename, indexed_to FROM files"))
-    return {}
+        yield Renewal(index, covered_by_file(path), publish)
 
 
 def _remove(database: Path) -> None:

@@ -29,6 +29,7 @@ class CaptureRow(NamedTuple):
     orig_length: int | None
     page_id: str | None
     truncated: str | None
+    login: str | None = None
 
 
 class PageRow(NamedTuple):
@@ -51,6 +52,9 @@ class PageRow(NamedTuple):
     page_class: str
     class_score: float
     class_evidence: str
+    device: str
+    language: str
+    login: str
 
 
 class QualityRow(NamedTuple):
@@ -97,6 +101,7 @@ def row_of(capture: Capture) -> CaptureRow:
         orig_length=None if original is None else original.length,
         page_id=capture.page_id,
         truncated=capture.truncated,
+        login=capture.login,
     )
 
 
@@ -121,6 +126,9 @@ def page_row(page: PageInfo) -> PageRow:
         page_class=str(page.page_class),
         class_score=page.class_score,
         class_evidence="\n".join(page.class_evidence),
+        device=page.device,
+        language=page.language,
+        login=page.login,
     )
 
 

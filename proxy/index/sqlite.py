@@ -6,13 +6,14 @@ looked up and released after its record is on disk, is what makes one `response`
 
 import sqlite3
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 from core.captures import Capture
 from core.errors import CollectionVersionError
-from core.index_schema import CAPTURES_DDL, SCHEMA_VERSION
+from core.index_schema import CAPTURES_DDL, MARK_LOGINS, SCHEMA_VERSION
 from core.pages import Outcome, PageInfo
+from core.sqlite_uri import is_frozen, read_only_uri
 from proxy.builder import Original
 from proxy.index.rows import CaptureRow, PageRow, QualityRow, columns, page_row, row_of
 from proxy.payloads.protocol import PayloadKey
@@ -38,6 +39,9 @@ _LATEST_PAGE = (
 )
 
 
+_MARK_LOGIN = "UPDATE captures SET login = ? WHERE page_id = ? AND login IS NULL"
+
+
 class SqliteCaptureIndex:
     """The index of one collection. Used from one thread; `close` it."""
 
@@ -50,9 +54,16 @@ class SqliteCaptureIndex:
             CollectionVersionError: it was made by another version.
         """
         path.parent.mkdir(parents=True, exist_ok=True)
-        self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+        frozen = path.exists() and is_frozen(path)
+        self._db = sqlite3.connect(
+            read_only_uri(path) if frozen else path,
+            uri=frozen,
+            isolation_level=None,
+            check_same_thread=False,
+        )
         self._db.execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_MS}")
-        self._db.execute("PRAGMA journal_mode = WAL")
+        if not frozen:
+            self._db.execute("PRAGMA journal_mode = WAL")
         self._db.execute("PRAGMA synchronous = NORMAL")  # it can be made again from the WARCs
         (version,) = self._db.execute("PRAGMA user_version").fetchone()
         if version not in (0, SCHEMA_VERSION):
@@ -93,6 +104,7 @@ class SqliteCaptureIndex:
                 " (SELECT page_id FROM pages WHERE outcome = ?)",
                 (str(Outcome.SKIPPED),),
             )
+            self._db.execute(MARK_LOGINS)
 
     def checkpoint(self) -> None:
         """Move everything into the database's one file, so that it can be renamed."""
@@ -205,6 +217,8 @@ class SqliteCaptureIndex:
             (row.page_id, row.captured_ms),
         )
         self._db.execute(f"{_PAGES}({','.join('?' * len(row))}){_LATEST_PAGE}", row)
+        if row.login:
+            self._db.execute(_MARK_LOGIN, (row.login, row.page_id))
 
     def add_qualities(self, rows: Sequence[QualityRow]) -> None:
         """Add what checks found; a record that is there already stays as it is."""
@@ -295,3 +309,13 @@ class SqliteCaptureIndex:
             (found[table],) = self._db.execute(f"SELECT count(*) FROM {table}").fetchone()  # noqa: S608 constants
         query = "SELECT record_type, count(*) FROM captures GROUP BY record_type"
         return found | {f"captures.{kind}": count for kind, count in self._db.execute(query)}
+
+
+def covered_by_file(database: Path) -> dict[str, int]:
+    """Return up to where the index in that file covers which WARC; {} when it cannot be read."""
+    with (
+        suppress(sqlite3.Error),
+        closing(sqlite3.connect(read_only_uri(database), uri=True)) as old,
+    ):
+        return dict(old.execute("SELECT filename, indexed_to FROM files"))
+    return {}

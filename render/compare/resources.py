@@ -100,7 +100,8 @@ class ResourceComparison:
             and as eighty that are tiny. 1 when the copy needs none.
         seen: parts that came at capture and that the copy needs.
         shown: of these, those that came at playback.
-        lost: the others, the heaviest first. Reasons: ``status: 404``, ``failed: net::ERR_FAILED``,
+        lost: the others, the heaviest first. Reasons: ``status: 404``, ``status: 404, too large``,
+            ``failed: net::ERR_FAILED``,
             ``unanswered``, ``unasked``.
         lost_sheets: how many of these are style sheets.
         main: the heaviest of those that are lost for certain and that a page is not itself without: a style
@@ -204,7 +205,7 @@ def _reason(part: Part) -> str:
     if part.came or part.failed in _TAKEN_BACK:
         return ""
     if part.status is not None and part.status >= 400:
-        return f"status: {part.status}"
+        return f"status: {part.status}" + (f", {part.failed}" if part.failed else "")
     return f"failed: {part.failed}" if part.failed else "unanswered"
 
 

@@ -181,6 +181,8 @@
   const attribute = (name, value) => ` ${name}="${escapeValue(value)}"`;
   const NO_STATE = new Map();
   const STATEFUL = new Set(["img", "video", "input", "option", "dialog"]);
+  let framedRoot = null;
+  let framedUrl = "";
   const attributesText = (node, name, host) => {
     const plain = !Element.prototype.hasAttributes.call(node);
     const state = plain && !STATEFUL.has(name) ? NO_STATE : stateOf(node, name);
@@ -204,6 +206,7 @@
       else if (name === "img" && loaded.startsWith("blob:")) text += attribute("data-weboid-blob", loaded.slice(0, 200));
     }
     if (host) text += attribute("data-weboid-host", String(host.id));
+    if (node === framedRoot) text += attribute("data-weboid-url", framedUrl);
     if (beginnings.has(node)) text += attribute("data-weboid-beginning", "");
     return text;
   };
@@ -519,6 +522,10 @@
     }
     hearChanged(page);
     const root = rootOf(page);
+    // Of a framed document its URL, by which it can be withheld: its element may name another.
+    if (page !== document || attempt(() => window.parent !== window, true)) {
+      [framedRoot, framedUrl] = [root, attempt(() => reader(Document, "URL")(page), "")];
+    }
     if (root) write(root, depth, null, false);
   };
 
