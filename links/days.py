@@ -1,19 +1,17 @@
 """Day numbers: a moment to the day, in two bytes (W60).
 
 Day 0 is 1 January 2017; day 65535 is in the year 2196. All of a day's checks share its number, so two
-histories can be compared, and nobody reads from them at what hour somebody asked.
+histories can be compared (the Julian Day that begins at a day's noon is 2,457,755 more), and nobody reads from them at what hour somebody asked.
 
 >>> from datetime import UTC, date, datetime
->>> day_of(datetime(2017, 1, 2, 23, 59, tzinfo=UTC)), date_of(0), julian_day(0)
-(1, datetime.date(2017, 1, 1), 2457755)
+>>> day_of(datetime(2017, 1, 2, 23, 59, tzinfo=UTC)), date_of(0)
+(1, datetime.date(2017, 1, 1))
 """
 
 from datetime import UTC, date, datetime, timedelta
 
 EPOCH = date(2017, 1, 1)
 LAST_DAY = 0xFFFF
-# The Julian Day that begins at noon of day 0 (W60: convertible via Julian Day).
-_JULIAN_EPOCH = 2_457_755
 
 
 def day_of(moment: datetime) -> int:
@@ -29,8 +27,3 @@ def day_of_date(when: date) -> int:
 def date_of(day: int) -> date:
     """The day's date."""
     return EPOCH + timedelta(days=day)
-
-
-def julian_day(day: int) -> int:
-    """The Julian Day that begins at noon of the day."""
-    return _JULIAN_EPOCH + day

@@ -1,4 +1,4 @@
-"""A wiki's exclusion list: whose links are kept out of the table of links (X01-X07, X10).
+"""A wiki's exclusion list: whose links are left out of link search (X01-X07, X10).
 
 In two forms, as MediaWiki's two settings have them:
 
@@ -7,9 +7,9 @@ In two forms, as MediaWiki's two settings have them:
               ``example.org/foo`` is what begins so on that very host, ``https://example.org/foo``
               the same under one scheme
 
-What is excluded is left out when a page's links are written, and no sooner (X05): rules for pages and
-spam lists see every link. It is counted for each entry, by the page, so that a page written twice
-counts once, and a search that meets an entry says so.
+What is excluded is watched, archived and checked as any other link; only link search by way of the wiki's
+pages leaves it out (X05). It is counted for each entry when a page's links are written, by the page, so
+that a page written twice counts once, and a search that meets an entry says so.
 """
 
 import json
@@ -156,7 +156,7 @@ def warning_for(pattern: LinkPattern, entries: Iterable[Entry], wiki: str = "") 
     more = f" and {len(named) - _MOST_TOLD} more" if len(named) > _MOST_TOLD else ""
     where = f"{wiki} keeps" if wiki else "The wiki keeps"
     return (
-        f"{where} links to {shown}{more} out of this table on purpose, so a search for "
+        f"{where} links to {shown}{more} out of link search on purpose, so a search for "
         f"{pattern.text[:100]} does not show them. The wiki's own search for page texts finds them "
         f'(insource:"{named[0][:100]}"), and so do its dumps.'
     )

@@ -3,7 +3,7 @@
 The map is what a wiki's API tells (`meta=siteinfo&siprop=interwikimap`). A link's URL is made as
 MediaWiki makes it: spaces become underscores, ``$1`` gives way to the escaped title, and where the map
 leaves the scheme open it is https. Links to wikis of the same farm are its own business: they have
-no URL here, but can be told apart, so that missing targets can be reported at query time.
+no URL here, but can be told apart, so that missing targets can be told (`wiki.feeding.targets`).
 """
 
 import json
@@ -77,6 +77,11 @@ class InterwikiMap:
             return InterwikiLink(prefix, title, "")
         url = found.url.replace("$1", encoded_title(title))
         return InterwikiLink(prefix, title, url, found.is_local, found.wiki)
+
+    def local_urls(self, links: Iterable[tuple[str, str]]) -> list[str]:
+        """Return the URLs of links to the farm's own wikis, of (prefix, title): they are not watched (W50)."""
+        found = (self.link(prefix, title) for prefix, title in links)
+        return list(dict.fromkeys(each.url for each in found if each.url and each.is_local))
 
     def urls(self, links: Iterable[tuple[str, str]]) -> list[str]:
         """The URLs that links lead to, of (prefix, title); without those to the farm's own wikis."""

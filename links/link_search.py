@@ -8,30 +8,37 @@ each host, one range of paths, so that an index leads to every link that is look
 cannot decide (scheme, port, state, wiki) is decided link by link; one call looks at `SCAN_LIMIT` links
 at most and may end with fewer than were asked for. `Found.after` goes on where it ended, whatever
 came and went in between.
+
+A link that a wiki's exclusion list names is watched and archived as any other, but not found here by way
+of that wiki's pages (X05); with `Wanted.with_excluded` it is.
 """
 
 import base64
 import binascii
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 from itertools import product
 from typing import Any
 
-from sqlalchemy import Select, exists, select
+from sqlalchemy import Select, exists, or_, select
 
 from core.errors import InputError
+from links.books.pages import PAGE_BITS
+from links.exclusion import Exclusions, Form, exclusions_of
 from links.link_patterns import LAST_CHARACTER, LinkPattern
 from links.link_ranges import Host, LinkRow, Place, candidates
 from links.locator import SCHEMES, Locator
+from links.rulebook import settings_of
 from links.states import State
 from links.store.schema import farms, pages, refs, urls, wikis
 from links.store.statements import MOST, Reader, Statement, batches, many, one
 
 LIMIT = 500  # links of one answer at most
 SCAN_LIMIT = 20_000  # links and hosts that one call looks at
-PAGES_SHOWN = 10  # of each link
+PAGES_SHOWN = 50  # of each link (W09)
 _LINKS_TOGETHER = 64  # whose pages are read together …
 _PAGES_AT_ONCE = 2_000  # … when there are fewer
 _CURSOR_CHARS = 4_000
@@ -63,11 +70,13 @@ class Wanted:
         wiki_id: those on pages of that wiki; None: of any.
         namespaces: those on pages in one of these; empty: in any.
         states: those in one of these states; empty: in any.
+        with_excluded: those too that wikis keep out of link search.
     """
 
     wiki_id: int | None = None
     namespaces: tuple[int, ...] = ()
     states: frozenset[State] = frozenset()
+    with_excluded: bool = False
 
     @property
     def names_pages(self) -> bool:
@@ -161,7 +170,7 @@ ON_PAGES = _by_pages(
 PAGES_OF = _by_pages(
     lambda conditions: (
         _citing_pages(conditions)
-        .where(refs.c.url_id == one("url"))
+        .where(refs.c.url_id == one("url"), refs.c.page > one("after"))
         .order_by(refs.c.page)
         .limit(one("most"))
     ),
@@ -172,6 +181,11 @@ PAGES_OF_ALL = _by_pages(
         _citing_pages(conditions).where(refs.c.url_id.in_(many("ids"))).limit(one("most"))
     ),
     "ids",
+)
+LISTS = Statement(
+    select(wikis.c.id, wikis.c.settings).where(
+        or_(*(wikis.c.settings.contains(f'"{form}"') for form in Form))
+    )
 )
 
 
@@ -191,11 +205,13 @@ def search_links(
     wanted = wanted or Wanted()
     limit = min(max(limit, 1), LIMIT)
     place = _place_of(after)
+    hidden = _Hidden(rows, pattern, wanted)
     found: list[tuple[Host, LinkRow]] = []
     looked_at, is_over = 0, True
     size = LIMIT if wanted != Wanted() or pattern.scheme else limit + 1
     for part in candidates(rows, pattern, place, size):
         good = _wanted_of(rows, pattern, wanted, part.links)
+        good -= hidden.among(link for link in part.links if link[1].id in good)
         for candidate in part.links:
             is_over = len(found) < limit or candidate[1].id not in good
             if not is_over:
@@ -209,7 +225,8 @@ def search_links(
         is_over = is_over and looked_at < SCAN_LIMIT
         if not is_over:
             break
-    citing = _citing(rows, wanted, [row.id for _, row in found])
+    citing = _citing(rows, wanted, [row.id for _, row in found if row.id not in hidden.citing])
+    citing |= hidden.citing
     links = tuple(_link(host, row, citing.get(row.id, [])) for host, row in found)
     return Found(links, "" if is_over else _cursor(place), looked_at)
 
@@ -248,14 +265,83 @@ def _citing(rows: Reader, wanted: Wanted, url_ids: Sequence[int]) -> dict[int, l
         if len(part) == _PAGES_AT_ONCE:  # one of them stands on very many pages
             part = []
             for url_id in batch:
-                asked = {"url": url_id, "most": PAGES_SHOWN + 1, **named}
+                asked = {"url": url_id, "after": 0, "most": PAGES_SHOWN + 1, **named}
                 part += PAGES_OF[which].rows(rows, asked)
         found += part
     citing: dict[int, list[CitingPage]] = {}
-    for url_id, _, page_id, namespace, title, dbname, farm in sorted(found):
-        page = CitingPage(f"{dbname}@{farm}", page_id, namespace, title)
-        citing.setdefault(url_id, []).append(page)
+    for row in sorted(found):
+        citing.setdefault(row[0], []).append(_citing_page(row))
     return citing
+
+
+def _citing_page(row: Sequence[Any]) -> CitingPage:
+    _, _, page_id, namespace, title, dbname, farm = row
+    return CitingPage(f"{dbname}@{farm}", page_id, namespace, title)
+
+
+class _Hidden:
+    """The links of a search that exclusion lists keep out of it.
+
+    Attributes:
+        citing: of links that some wikis exclude and others do not, pages of the others.
+    """
+
+    def __init__(self, rows: Reader, pattern: LinkPattern, wanted: Wanted) -> None:
+        self._rows = rows
+        self._wanted = wanted
+        self._lists: dict[int, Exclusions] = {}
+        self.citing: dict[int, list[CitingPage]] = {}
+        if wanted.with_excluded:
+            return
+        for wiki_id, settings in LISTS.rows(rows, {}):
+            if wanted.wiki_id in (None, wiki_id):
+                meeting = Exclusions(_exclusions(settings).meeting(pattern))
+                if meeting.entries:
+                    self._lists[wiki_id] = meeting
+
+    def among(self, links: Iterable[tuple[Host, LinkRow]]) -> set[int]:
+        """Return those that no page has whose wiki shows them."""
+        return {row.id for host, row in links if self._lists and self._is_hidden(host, row)}
+
+    def _is_hidden(self, host: Host, row: LinkRow) -> bool:
+        url = Locator(SCHEMES[row.scheme], host.name, row.port, row.path)
+        excluding = {wiki for wiki, each in self._lists.items() if each.entry_for(url)}
+        if not excluding or self._wanted.wiki_id is not None:
+            return bool(excluding)
+        shown, is_on_pages = self._pages_besides(row.id, excluding)
+        if shown:
+            self.citing[row.id] = shown
+        return is_on_pages and not shown
+
+    def _pages_besides(self, url_id: int, excluding: set[int]) -> tuple[list[CitingPage], bool]:
+        """Return some pages of other wikis that have the link, and whether any page has it.
+
+        Pages of a wiki are side by side by their numbers, so each of its lists costs one question.
+        """
+        statement = PAGES_OF[False, bool(self._wanted.namespaces)]
+        shown: list[CitingPage] = []
+        after, is_on_pages = 0, False
+        while len(shown) <= PAGES_SHOWN:
+            asked = {"url": url_id, "after": after, "most": PAGES_SHOWN + 1, **_named(self._wanted)}
+            part = statement.rows(self._rows, asked)
+            is_on_pages = is_on_pages or bool(part)
+            for row in part:
+                wiki_id = row[1] >> PAGE_BITS
+                if wiki_id in excluding:
+                    after = (wiki_id + 1 << PAGE_BITS) - 1
+                    break
+                shown.append(_citing_page(row))
+                after = row[1]
+            else:
+                if len(part) <= PAGES_SHOWN:
+                    break
+        return shown, is_on_pages
+
+
+@lru_cache(maxsize=64)
+def _exclusions(settings: str) -> Exclusions:
+    """Return the lists in a wiki's settings; reading thousands of entries takes tens of milliseconds."""
+    return exclusions_of(settings_of(settings))
 
 
 def _link(host: Host, row: LinkRow, citing: Sequence[CitingPage]) -> FoundLink:

@@ -1,8 +1,7 @@
 """A URL in the parts that the registry keeps apart: scheme, host, port, and the path with its query.
 
-The host is kept once for all its URLs, in three spellings: as it is asked for, as MediaWiki indexes
-it (``org.example.www.``, X08), and as a SURT begins (``org,example,www``). `key_of` is what makes two
-spellings one URL: a digest of the identity key (`core.urls`).
+The host is kept once for all its URLs, in two spellings: as it is asked for, and as MediaWiki indexes
+it (``org.example.www.``, X08). `key_of` is what makes two spellings one URL: a digest of the identity key (`core.urls`).
 """
 
 import ipaddress
@@ -88,15 +87,6 @@ def domain_index(host: str) -> str:
     if _IPV4.fullmatch(host):
         return f"V4.{host}."
     return ".".join(reversed(_spoken(host).split("."))) + "."
-
-
-def surt_host(host: str) -> str:
-    """The canonical host as a SURT begins.
-
-    >>> surt_host("www.example.org")
-    'org,example,www'
-    """
-    return host if host.startswith("[") else ",".join(reversed(host.split(".")))
 
 
 def _expanded(host: str) -> str:

@@ -17,6 +17,8 @@ from core.clock import Clock
 from core.errors import InputError
 from core.url_patterns import parse_pattern
 from links.days import day_of
+from links.host_gaps import LARGEST_GAP_S, LEAST_GAP_S, parse_gap
+from links.host_gaps import SETTING as GAP
 from links.marks import (
     MARKED,
     Mark,
@@ -48,6 +50,10 @@ def _day_count(text: str) -> bool:
 SETTINGS: Final[dict[str, tuple[Callable[[str], bool], str]]] = {
     "every_days": (_day_count, "1 to 100: how often it is looked at while it works"),
     "method": (lambda text: text in ("head", "get"), "head or get: what it is asked with first"),
+    GAP: (
+        lambda text: parse_gap(text) is not None,
+        f"{LEAST_GAP_S:g} to {LARGEST_GAP_S:g}: seconds between two requests to a host",
+    ),
     "preset": (
         lambda text: text in ("default", "iabot", "dewiki"),
         "default, iabot or dewiki: what it takes to be dead",
@@ -86,6 +92,10 @@ def checked(mark: Mark) -> Mark:
         check, meaning = SETTINGS[mark.key]
         if not check(mark.value):
             raise InputError(f"{mark.key} is {meaning}; not {mark.value[:80]!r}.")
+        if mark.key == GAP and not parse_pattern(mark.pattern).names_site:
+            raise InputError(
+                f"{GAP} is for hosts, such as example.org or =example.org; {mark.pattern[:80]!r} is none."
+            )
     return mark
 
 

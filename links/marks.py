@@ -148,11 +148,6 @@ class Marks:
         mark = self.deciding(url)
         return None if mark is None else mark.state
 
-    def exempts(self, url: str) -> bool:
-        """Whether the link is to be watched whatever lists say: the deciding mark is ALWAYS."""
-        mark = self._first(url, "")
-        return mark is not None and mark.kind is MarkKind.ALWAYS
-
     def setting(self, url: str, key: str) -> str | None:
         """What a setting is for the link; None when no mark says."""
         mark = self._first(url, key)

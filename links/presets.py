@@ -10,7 +10,7 @@ before it, 17; and a host that goes the day after it was seen fails first a week
 are dead 26 days after it went, which leaves two of the four weeks' days for a checker that is late.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from core.errors import ConfigError
 
@@ -98,8 +98,12 @@ DEWIKI = Preset(
 PRESETS = {preset.name: preset for preset in (DEFAULT, IABOT, DEWIKI)}
 
 
-def preset_of(name: str) -> Preset:
+def preset_of(name: str, *, trusts_tags: bool = False) -> Preset:
     """The preset that the setting names.
+
+    Args:
+        name: of the preset.
+        trusts_tags: as `[links] trust_tags` says.
 
     Raises:
         ConfigError: there is none of that name.
@@ -107,4 +111,4 @@ def preset_of(name: str) -> Preset:
     if name not in PRESETS:
         known = ", ".join(sorted(PRESETS))
         raise ConfigError(f"[links] preset: there is no {name!r}. Choose one of: {known}.")
-    return PRESETS[name]
+    return replace(PRESETS[name], trusts_tags=trusts_tags)

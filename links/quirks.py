@@ -39,6 +39,7 @@ class UrlQuirk(IntEnum):
 _KEPT_DAYS = {HostQuirk.PRESUMED_REACHABLE: 183, HostQuirk.UNVERIFIABLE: 183}
 HOST_QUIRK_DAYS = 100  # W47
 URL_QUIRK_DAYS = 180  # W56
+CONSOLIDATED_DAYS = 100  # "info standing > 100 days may be given" (W47)
 
 
 def is_over(kind: HostQuirk, first_day: int, last_day: int, day: int) -> bool:
@@ -49,6 +50,17 @@ def is_over(kind: HostQuirk, first_day: int, last_day: int, day: int) -> bool:
     if kind is HostQuirk.GET_NEEDED:
         return day - first_day >= GET_ONLY_DAYS
     return day - last_day >= _KEPT_DAYS.get(kind, HOST_QUIRK_DAYS)
+
+
+def is_consolidated(kind: HostQuirk, first_day: int, day: int) -> bool:
+    """Return whether readers are told of a host's quirk: those of W47 once they stand so long.
+
+    What readers or a browser said of the host (W16) is told at once.
+
+    >>> is_consolidated(HostQuirk.DNS_ERROR, 0, 100), is_consolidated(HostQuirk.DNS_ERROR, 0, 101)
+    (False, True)
+    """
+    return kind in _KEPT_DAYS or day - first_day > CONSOLIDATED_DAYS
 
 
 def is_url_quirk_over(last_day: int, day: int) -> bool:

@@ -203,11 +203,12 @@ def replacements_of(connection: Connection, url_ids: Sequence[int]) -> dict[int,
     return found
 
 
-def shown_replacement(replacement: Replacement | None, state: State) -> str:
-    """The address that readers see beside a URL in that state; empty: none."""
-    if replacement is None or state in WORKING or replacement.stage is not Stage.WORKS:
-        return ""
-    return replacement.address
+def shown_replacement(address: str, stage: int, state: State) -> str:
+    """Return the address that readers see beside a URL in that state; empty: none.
+
+    It is told when its test found it working, and while the URL itself does not work (W17).
+    """
+    return address if stage == Stage.WORKS and state not in WORKING else ""
 
 
 def replacements_to_test(connection: Connection, day: int, limit: int) -> list[Replacement]:

@@ -6,7 +6,10 @@ that are watched now. It is gone with the next regular good answer (`drop_report
 the latest, and whenever anybody withdraws it; saying it again lets it begin anew.
 
 When half of what is watched on a registrable domain is reported, all of the domain is presumed reachable
-for six months, later URLs of its hosts included (`links.quirks.HostQuirk.PRESUMED_REACHABLE`).
+for six months, later URLs of its hosts included (`links.quirks.HostQuirk.PRESUMED_REACHABLE`). One reader
+cannot decide that, however much a report is about: it takes `PRESUMING_REPORTERS` of different ranges of
+addresses on `PRESUMING_DAYS` days, and half must be left when any one of them is left out (M5). The
+presumption is a note beside the links, and the bot leaves them alone; states and lists stay as they are.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -14,10 +17,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from sqlalchemy import ColumnElement, Connection, and_, delete, func, select
+from sqlalchemy import ColumnElement, Connection, and_, delete, distinct, func, select
 
 from core.errors import InputError
 from core.url_patterns import Form, parse_pattern
+from links.books.looking import url_facts
 from links.days import day_of
 from links.limits import DEFAULT_LIMITS, Act, Limits, count_act
 from links.observed import NotObservedError, Observed, matching, need_observed, shown
@@ -29,6 +33,9 @@ from links.store.upserts import upsert
 
 VALID_DAYS: Final = 183  # six months
 MOST_AT_ONCE: Final = 500  # URLs that one report may be about
+PRESUMING_REPORTERS: Final = 3
+PRESUMING_DAYS: Final = 2
+_DAY_S: Final = 86_400
 WORKING: Final = frozenset({State.ALIVE, State.PERMALIVE})
 
 
@@ -145,7 +152,7 @@ def withdraw(
 ) -> Withdrawn:
     """Take all reports about these back, whoever made them (W14).
 
-    A domain that is no longer half reported loses its presumption; so does one that is named itself.
+    A domain of which too little is still reported loses its presumption; so does one that is named itself.
 
     Raises:
         InputError: one is no URL, or no such domain; or they mean too many.
@@ -193,29 +200,14 @@ def expire_reports(connection: Connection, day: int, *, limit: int) -> int:
 def reachable(connection: Connection, url_ids: Sequence[int], day: int) -> Mapping[int, Reachable]:
     """What is to be shown beside each of the URLs; those about which nothing is said are left out."""
     found: dict[int, Reachable] = {}
-    for some in batches(url_ids):
-        counted = (
-            select(
-                reports.c.url_id,
-                func.count().label("count"),
-                func.max(reports.c.expires_day).label("until_day"),
-            )
-            .where(reports.c.url_id.in_(some), reports.c.expires_day >= day)
-            .group_by(reports.c.url_id)
-        )
-        for row in connection.execute(counted):
-            until = row.until_day
-            found[row.url_id] = Reachable(row[1], until - VALID_DAYS + 1, until)
-        presumed = (
-            select(urls.c.id, host_quirks.c.first_day, host_quirks.c.last_day)
-            .join(host_quirks, host_quirks.c.host_id == urls.c.host_id)
-            .where(urls.c.id.in_(some), host_quirks.c.kind == int(HostQuirk.PRESUMED_REACHABLE))
-        )
-        for row in connection.execute(presumed):
-            if not is_over(HostQuirk.PRESUMED_REACHABLE, row.first_day, row.last_day, day):
-                own = found.get(row.id, NOTHING_SAID)
-                until = row.last_day + VALID_DAYS - 1
-                found[row.id] = Reachable(own.reports, own.last_day, own.until_day, until)
+    for number, facts in url_facts(connection, url_ids, day=day).items():
+        until = facts.reports_until
+        last = None if until is None else until - VALID_DAYS + 1
+        days = (q.last_day for q in facts.host_quirks if q.kind == HostQuirk.PRESUMED_REACHABLE)
+        presumed = next((last_day + VALID_DAYS - 1 for last_day in days), None)
+        said = Reachable(facts.reports, last, until, presumed)
+        if said:
+            found[number] = said
     return found
 
 
@@ -266,29 +258,45 @@ def _domains(connection: Connection, named: Sequence[Observed]) -> list[str]:
 
 
 def _is_half_reported(connection: Connection, domain: str, day: int) -> bool:
-    """Whether at least half of the domain's watched URLs are reported.
+    """Return whether enough readers report at least half of the domain's watched URLs (W16).
 
     The reports are counted first; there is no need to count further than twice as many URLs.
     """
     on_it = hosts.c.domain == domain
     said = (
-        select(reports.c.url_id)
+        select(reports.c.url_id, reports.c.reporter, reports.c.moment)
         .join(hosts, hosts.c.id == reports.c.host_id)
         .where(on_it, reports.c.expires_day >= day)
-        .distinct()
+        .subquery()
     )
-    reported: int = connection.execute(
-        select(func.count()).select_from(said.subquery())
-    ).scalar_one()
+    reported, reporters, days = connection.execute(
+        select(
+            func.count(distinct(said.c.url_id)),
+            func.count(distinct(said.c.reporter)),
+            func.count(distinct(said.c.moment // _DAY_S)),
+        )
+    ).one()
+    if reporters < PRESUMING_REPORTERS or days < PRESUMING_DAYS:
+        return False
+    of_one = select(said.c.url_id).group_by(said.c.url_id).having(func.count() == 1)
+    most = (
+        select(func.count())
+        .where(said.c.url_id.in_(of_one))
+        .group_by(said.c.reporter)
+        .order_by(func.count().desc())
+        .limit(1)
+    )
+    by_one: int = connection.execute(most).scalar() or 0
+    without_one = reported - by_one  # whoever is left out, at least so many stay reported
     some = select(urls.c.id).join(hosts, hosts.c.id == urls.c.host_id).where(on_it)
     watched: int = connection.execute(
-        select(func.count()).select_from(some.limit(2 * reported + 1).subquery())
+        select(func.count()).select_from(some.limit(2 * without_one + 1).subquery())
     ).scalar_one()
-    return 0 < watched <= 2 * reported
+    return 0 < watched <= 2 * without_one
 
 
 def _presume(connection: Connection, domain: str, day: int) -> bool:
-    """Presume the whole domain reachable from this day on, when half of it is reported."""
+    """Presume the whole domain reachable from this day on, when enough readers report half of it."""
     if not _is_half_reported(connection, domain, day):
         return False
     kind = int(HostQuirk.PRESUMED_REACHABLE)

@@ -62,7 +62,7 @@ class RuleBook:
         facts = rows.execute(
             select(
                 *(wikis.c.settings, wikis.c.url, wikis.c.pages_url, wikis.c.farm_id),
-                farms.c.internal,
+                *(farms.c.internal, farms.c.address),
             ).where(wikis.c.id == wiki_id, farms.c.id == wikis.c.farm_id)
         ).first()
         if facts is None:
@@ -118,7 +118,7 @@ def put_list(
         raise InputError(f"A list's name has 1 to {NAME_LIMIT_CHARS} characters.")
     if "\0" in each.content:
         raise InputError(f"{each.name} holds a character that no text has (U+0000).")
-    read = SpamLists([each])
+    read = SpamLists([each])  # raises before anything is changed
     remove_list(rows, farm_id, each.name, wiki_id=wiki_id)
     row = {
         "farm_id": farm_id,
@@ -126,11 +126,24 @@ def put_list(
         "name": each.name,
         "kind": str(each.kind),
         "content": each.content,
-        "digest": blake2b(f"{each.kind}\n{each.content}".encode(), digest_size=16).digest(),
+        "digest": _digest(each),
         "loaded_day": today,
     }
     rows.execute(insert(spam_lists), [row])
     return read
+
+
+def is_kept(rows: Connection, farm_id: int, each: SpamList, *, wiki_id: int = FARM_WIDE) -> bool:
+    """Return whether the list of that name has this very content."""
+    table = spam_lists.c
+    its = (table.farm_id == farm_id, table.wiki_id == wiki_id, table.name == each.name)
+    found = rows.execute(select(table.digest).where(*its)).scalar()
+    return found is not None and bytes(found) == _digest(each)
+
+
+def _digest(each: SpamList) -> bytes:
+    text = f"{each.kind}\n{each.content}"
+    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 
 def remove_list(rows: Connection, farm_id: int, name: str, *, wiki_id: int = FARM_WIDE) -> bool:
@@ -173,7 +186,8 @@ def _rules(facts: Any, lists: list[SpamList]) -> WikiRules:
     if settings.get("registers_own") is True:
         own = OwnHosts(_expression(facts.internal))
     else:
-        own = OwnHosts(_expression(facts.internal), [*servers, facts.url, facts.pages_url])
+        its = [facts.address, *servers, facts.url, facts.pages_url]
+        own = OwnHosts(_expression(facts.internal), its)
     return WikiRules(
         own=own,
         spam=SpamLists(lists),

@@ -150,7 +150,7 @@ def pass_outlook(
         else:
             sentence += (
                 f"One host has {largest_host:,} of them, {host_gap_s:g} s apart: only a smaller gap"
-                " helps, if its owner agrees."
+                " helps, if its owner agrees: `weboid links mark setting gap_s=1 HOST`."
             )
     return Outlook(days, load, fits, sentence)
 

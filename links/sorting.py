@@ -1,9 +1,9 @@
 """What becomes of a URL that stands on a page: watched, or why not (W50).
 
-In this order: a scheme that no server answers is passed over; what breaks the rules of URLs is invalid
+In this order: a scheme that no server answers is passed over, and FTP is noted and not asked for (W44); what breaks the rules of URLs is invalid
 and never asked for (W48); example domains are passed over (W45); the farm's own hosts are not kept;
-what a spam list names is noted and not asked for (W52); what the wiki's exclusion list names stays out
-of the table (X05). All else is watched.
+what a spam list names is noted and not asked for (W52). All else is watched; what the wiki's exclusion
+list names is left out of link search, and of nothing else (X05).
 
 Addresses and names that are no part of the public web can never be asked for, so they are invalid too,
 however they are written. What is odd but harmless is watched, with warnings.
@@ -31,11 +31,13 @@ class Sort(StrEnum):
 
     WATCHED = "watched"
     PASSED_OVER = "passed-over"  # mailto:, tel:, …
+    NOT_CHECKED = "not-checked"  # ftp: a server answers it, and nobody here asks
     INVALID = "invalid"
     EXAMPLE = "example"
     INTERNAL = "internal"
     SPAM = "spam"
-    EXCLUDED = "excluded"
+    EXCLUDED = "excluded"  # from link search alone
+    MISSING = "missing"  # it leads to the farm itself, to a page that is not there
 
 
 class Warned(StrEnum):
@@ -68,6 +70,7 @@ class Sorted:
         hit: the line of a spam list that names it, when that is why.
         entry: the entry of the exclusion list that names it, when that is why.
         warnings: what is odd about it.
+        spelling: what is asked for, as it stands on the page (A17); empty: the identity key.
     """
 
     text: str
@@ -77,6 +80,12 @@ class Sorted:
     hit: Hit | None = None
     entry: str = ""
     warnings: tuple[Warned, ...] = ()
+    spelling: str = ""
+
+    @property
+    def is_watched(self) -> bool:
+        """Whether it is kept with its page, archived and checked; an exclusion list changes nothing of that."""
+        return self.sort in WATCHED
 
 
 @dataclass(frozen=True)
@@ -98,6 +107,10 @@ class WikiRules:
 
 
 NO_RULES = WikiRules()
+MISSING_TARGET = "missing-target"  # the note of what is `Sort.MISSING`
+FTP = "ftp"  # the note of what is `Sort.NOT_CHECKED`
+_FTP = re.compile(r"\s*(?:ftps?|sftp)://[^/\s]", re.IGNORECASE)
+WATCHED = frozenset({Sort.WATCHED, Sort.EXCLUDED})
 LONG_CHARS = 8_192
 # RFC 2606 2 and 3, RFC 6761 6: for tests, texts and this machine.
 _EXAMPLE_TOPS = frozenset({"example", "invalid", "localhost", "test"})
@@ -125,16 +138,21 @@ _WRITTEN_TOGETHER = (
 def sort_link(text: str, rules: WikiRules = NO_RULES) -> Sorted:
     """What the URL is to a wiki with these rules; without any, as far as its own text tells."""
     try:
-        identity = identity_key(fetch_key(text, allow_single_label=True))
+        asked = fetch_key(text, allow_single_label=True)
+        identity = identity_key(asked)
     except BadUrlError as error:
         passed = error.reason == UrlFault.SCHEME
+        if passed and _FTP.match(text):
+            return Sorted(text, Sort.NOT_CHECKED, note=FTP)
         return Sorted(text, Sort.PASSED_OVER if passed else Sort.INVALID, note=error.reason)
     url = split(identity)
     sort, why = _by_host(url.host, rules)
     if sort is Sort.INVALID:  # W51: what is invalid has no normal form
         return Sorted(text, sort, note=why, warnings=warnings_of(text, url))
     if sort is Sort.WATCHED:
-        return _by_lists(Sorted(text, sort, identity, warnings=warnings_of(text, url)), url, rules)
+        spelling = asked if asked != identity else ""
+        found = Sorted(text, sort, identity, warnings=warnings_of(text, url), spelling=spelling)
+        return _by_lists(found, url, rules)
     return Sorted(text, sort, identity, why, warnings=warnings_of(text, url))
 
 

@@ -34,6 +34,18 @@ class ListKind(StrEnum):
     DOMAINS = "domains"
 
 
+def list_kind(name: str) -> ListKind:
+    """Return what a page or file of that name holds.
+
+    >>> list_kind("MediaWiki:Spam-whitelist").value, list_kind("Spam blacklist").value
+    ('whitelist', 'blacklist')
+    """
+    lower = name.lower()
+    if lower.endswith(".json"):
+        return ListKind.DOMAINS
+    return ListKind.WHITELIST if "whitelist" in lower else ListKind.BLACKLIST
+
+
 @dataclass(frozen=True, slots=True)
 class SpamList:
     """A list as somebody wrote it.

@@ -4,11 +4,11 @@ A hit that a page has no more keeps its row, as the trace back to who had it; th
 are the ones of the day on which its URLs were last written.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, and_, delete, insert, or_, select, update
+from sqlalchemy import ColumnElement, Connection, and_, delete, insert, or_, select, update
 
 from links.locator import key_of
 from links.sorting import Sorted
@@ -98,6 +98,14 @@ def _write(
         rows.execute(insert(spam_hits), new)
 
 
+def is_present() -> ColumnElement[bool]:
+    """Return the condition that a hit is on its page now; for a statement that has `pages`, too (W05).
+
+    What the page has no more keeps an earlier `last_day` than the page's last reading.
+    """
+    return or_(pages.c.listed_day.is_(None), spam_hits.c.last_day >= pages.c.listed_day)
+
+
 def spam_on(
     rows: Connection, wiki_id: int, *, limit: int = 100, after: tuple[int, bytes] = (0, b"")
 ) -> list[SpamHit]:
@@ -118,22 +126,10 @@ def spam_on(
             table.page >= page,
             or_(table.page > page, table.key > key),
             pages.c.id == table.page,
-            or_(pages.c.listed_day.is_(None), table.last_day >= pages.c.listed_day),
+            is_present(),
         )
         .order_by(table.page, table.key)
         .limit(limit)
-    )
-    return [_hit(row) for row in found.all()]
-
-
-def spam_uses(rows: Connection, identities: Sequence[str], *, wiki_id: int) -> list[SpamHit]:
-    """Where the wiki's pages have, or had, these URLs as spam: the trace back."""
-    table = spam_hits.c
-    keys = [key_of(each) for each in identities]
-    found = rows.execute(
-        select(*table, pages.c.page_id, pages.c.title)
-        .where(table.key.in_(keys), table.wiki_id == wiki_id, pages.c.id == table.page)
-        .order_by(table.page, table.key)
     )
     return [_hit(row) for row in found.all()]
 

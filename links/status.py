@@ -12,6 +12,7 @@
 A number is never given another meaning: the registry is full of them.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import IntEnum
@@ -353,6 +354,34 @@ def outward(code: int) -> int:
     """
     entry = _entry(code)
     return entry.outward if entry else 0
+
+
+def answered(code: int, evidence: str = "") -> int | None:
+    """Return the HTTP status that the server gave; None when none answered, or nobody noted which.
+
+    Args:
+        code: the status byte.
+        evidence: what was noted of that look, such as ``http: 404``.
+
+    >>> [answered(code) for code in (Code.NOT_FOUND, Code.DNS_UNKNOWN, Code.BAD_REQUEST)]
+    [404, None, None]
+    >>> answered(Code.BAD_REQUEST, "http: 422")
+    422
+    """
+    noted = re.match(r"http: ([1-5][0-9]{2})\b", evidence)
+    if noted:
+        return int(noted[1])
+    entry = _entry(code)
+    if entry is None:
+        return None
+    first, *others = entry.statuses.split() or [""]
+    is_one = first.isdigit() and (not others or entry.code is Code.FINE)
+    return int(first) if is_one else None
+
+
+def reason_of(code: int) -> str:
+    """Return the code's name for programs: ``dns-unknown``; empty for an unknown one."""
+    return Code(code).name.lower().replace("_", "-") if code in _NUMBERS else ""
 
 
 def words_of(code: int) -> str:

@@ -1,6 +1,6 @@
 """Who may be asked when, within a run: one request per host at a time, with a gap; nothing waits long.
 
-    timetable = Timetable(gap_s=6.0)
+    timetable = Timetable(gaps=6.0)
     timetable.add(url_id, host, payload, inferable=may_infer(standing))   # as long as it says TAKEN
     found = timetable.next(now)            # a turn, or the moment to ask again
     … look …
@@ -21,13 +21,12 @@ from typing import Generic, NamedTuple, TypeVar
 
 from core.errors import InvariantError
 from links.findings import Finding, How, Verdict
+from links.host_gaps import HostGaps
 from links.status import Code
 
 P = TypeVar("P")
 
-BACKOFF_LIMIT_S = 60.0  # 429 makes a gap no longer than this …
-REST_S = 3600.0  # … and when that is too short, the host is left alone for so long
-CALM = 8  # good answers in a row after which a gap that 429 made longer is halved
+REST_S = 3600.0  # when the longest gap is too short (`links.host_gaps`), a host is left alone for so long
 ALIKE = 3  # different URLs in a row that must fail alike before their host is condemned (W46)
 
 
@@ -78,9 +77,7 @@ class _Host(Generic[P]):
     __slots__ = (
         "alike",
         "away",
-        "backoff",
         "busy",
-        "calm",
         "code",
         "name",
         "queue",
@@ -94,8 +91,6 @@ class _Host(Generic[P]):
         self.busy: int | None = None  # the URL that it is being asked for
         self.ready = -math.inf  # when it may be asked next
         self.away = False  # its URLs are handed back
-        self.backoff = 0.0
-        self.calm = 0  # answers since that were no 429
         self.code = -1  # the last whole-host failure
         self.alike: set[int] = set()  # URLs in a row that had it
         self.token = 0  # of its one entry in a heap that counts
@@ -105,7 +100,8 @@ class Timetable(Generic[P]):
     """See the module. Not for several threads; `now` never goes back.
 
     Args:
-        gap_s: from the end of one request to a host to the beginning of the next at least.
+        gaps: from the end of one request to a host to the beginning of the next at least; a number
+            is that of every host.
         room: URLs that it holds at most.
         host_room: … of one host.
         patience_s: a host that is to be left alone for longer has its URLs handed back (LATER).
@@ -116,14 +112,14 @@ class Timetable(Generic[P]):
     def __init__(
         self,
         *,
-        gap_s: float,
+        gaps: HostGaps | float,
         room: int = 50_000,
         host_room: int = 200,
         patience_s: float = 60.0,
         tries: int = 1,
         memory: int = 50_000,
     ) -> None:
-        self._gap_s = gap_s
+        self.gaps = gaps if isinstance(gaps, HostGaps) else HostGaps(gaps)
         self._room = room
         self._host_room = host_room
         self._patience_s = patience_s
@@ -242,14 +238,13 @@ class Timetable(Generic[P]):
         self._now = now
         self._asked -= 1
         host.busy = None
-        gap = self._gap_s
         again = False
         if finding is not None:
             self._learn(host, turn.url_id, finding)
-            self._pace(host, finding, now, gap)
+            self._pace(host, finding, now)
             hurried = finding.code == Code.TOO_MANY and not host.away
             again = hurried and turn.tries + 1 < self._tries
-        host.ready = max(host.ready, now + max(gap, host.backoff))
+        host.ready = max(host.ready, now + self.gaps.of(host.name))
         if again:
             self._number += 1
             host.queue.appendleft((self._number, turn._replace(tries=turn.tries + 1)))
@@ -342,18 +337,13 @@ class Timetable(Generic[P]):
         if at_once or len(host.alike) >= ALIKE:
             self.condemn(host.name, finding)
 
-    def _pace(self, host: _Host[P], finding: Finding, now: float, gap: float) -> None:
+    def _pace(self, host: _Host[P], finding: Finding, now: float) -> None:
         """Let the host's gap grow or shrink; leave it alone when it says so."""
         if finding.code == Code.TOO_MANY:
-            if host.backoff >= BACKOFF_LIMIT_S:
+            if self.gaps.refused(host.name):
                 self._leave(host, now + REST_S, now)
-            host.backoff = min(max(2 * gap, 2 * host.backoff), BACKOFF_LIMIT_S)
-            host.calm = 0
-        elif host.backoff:
-            host.calm += 1
-            if host.calm >= CALM:
-                host.calm = 0
-                host.backoff = host.backoff / 2 if host.backoff > 2 * gap else 0.0
+        else:
+            self.gaps.answered(host.name)
         if finding.retry_after_s is not None:
             self._leave(host, now + finding.retry_after_s, now)
 

@@ -1,13 +1,15 @@
 """Looking at proposed replacements, so that what works can be shown (W17)."""
 
 import asyncio
+import logging
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
 from core.clock import Clock
+from core.errors import WeboidError
 from links.asking.protocol import Looks
 from links.checking.turns import HostTurns
 from links.days import day_of
@@ -23,6 +25,7 @@ from links.stages import Stage
 from links.store.store import Store
 
 AT_ONCE: Final = 50
+_LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,23 +68,59 @@ async def try_replacements(
     """
     with store.reading() as rows:
         waiting = replacements_to_test(rows, day_of(examiner.clock.now()), limit)
-    room = asyncio.Semaphore(AT_ONCE)
     stages: Counter[Stage] = Counter()
 
-    async def one(which: Replacement) -> None:
-        async with room:
-            finding = await _looked(examiner, which.address)
-        if finding is None:
-            return
+    async def keep(which: Replacement, finding: Finding) -> None:
         stage = await asyncio.to_thread(_book, store, which, finding, examiner.clock.now(), around)
         if stage is not None:
             stages[stage] += 1
             told(which, stage)
 
-    async with asyncio.TaskGroup() as group:
-        for which in waiting:
-            group.create_task(one(which))
+    await examine(waiting, examiner, keep)
     return stages
+
+
+async def examine(
+    waiting: Iterable[Replacement],
+    examiner: Examiner,
+    keep: Callable[[Replacement, Finding], Awaitable[None]],
+    *,
+    stop: asyncio.Event | None = None,
+) -> None:
+    """Look at each of them, `AT_ONCE` at a time, and hand over what was found.
+
+    Args:
+        waiting: the replacements.
+        examiner: who looks.
+        keep: takes what a look found; called for each that came to its turn.
+        stop: when it is set no further look begins.
+
+    Raises:
+        TransientError: `keep` could not keep a finding; the other looks were ended.
+    """
+    room = asyncio.Semaphore(AT_ONCE)
+
+    async def one(which: Replacement) -> None:
+        async with room:
+            is_over = stop is not None and stop.is_set()
+            finding = None if is_over else await _looked(examiner, which.address)
+        if finding is not None:
+            await keep(which, finding)
+
+    async def guarded(which: Replacement) -> None:
+        try:
+            await one(which)
+        except WeboidError:
+            raise
+        except Exception:  # noqa: BLE001 one address must not end the others' turns
+            _LOG.exception("Trying %r failed by an internal error.", which.address)
+
+    try:
+        async with asyncio.TaskGroup() as group:
+            for which in waiting:
+                group.create_task(guarded(which))
+    except ExceptionGroup as errors:
+        raise errors.exceptions[0] from None
 
 
 async def _looked(examiner: Examiner, address: str) -> Finding | None:

@@ -8,12 +8,12 @@ time questions fail at once. What an archive answers is as hostile as any page o
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Final, Protocol
 
 from core.errors import TransientError
+from core.http_dates import parse_retry_after
 
 ANSWER_BYTES: Final = 8_000_000  # TimeMaps of famous pages have tens of thousands of lines
 GAP_S: Final = 1.0  # between two questions to one service
@@ -181,7 +181,7 @@ class Asker:
         if "memento-datetime" in reply.headers:
             return  # the status is the copy's (RFC 7089, 4.5)
         if reply.status in _BUSY:
-            pause = self._shut(door, retry_after(reply.headers.get("retry-after", ""), self._now()))
+            pause = self._shut(door, _asked_s(reply, self._now()))
             said = f"it answered {reply.status}"
             raise ArchiveTroubleError(service, Trouble.BUSY, said, retry_s=pause)
         if reply.status >= 500:
@@ -204,24 +204,11 @@ def is_refusal(reply: Reply) -> bool:
     return reply.status in _REFUSED
 
 
-def retry_after(text: str, now: datetime) -> float | None:
-    """Seconds that a Retry-After asks for (RFC 9110, 10.2.3), a day at most; None when it says nothing.
-
-    >>> retry_after("120", datetime(2026, 1, 1, tzinfo=UTC))
-    120.0
-    """
-    text = text.strip()
-    if text.isascii() and text.isdigit():
-        return min(float(text[:9]), LONGEST_ASKED_S)
-    try:
-        when = parsedate_to_datetime(text)
-    except (ValueError, TypeError, IndexError, OverflowError):
-        return None
-    when = when if when.tzinfo is not None else when.replace(tzinfo=UTC)
-    try:
-        return min(max((when - now).total_seconds(), 1.0), LONGEST_ASKED_S)
-    except OverflowError:
-        return None
+def _asked_s(reply: Reply, now: datetime) -> float | None:
+    """Return the seconds that a Retry-After asks for, a day at most; None when it says nothing."""
+    limit = timedelta(seconds=LONGEST_ASKED_S)
+    wait = parse_retry_after(reply.headers.get("retry-after", ""), now=now, limit=limit)
+    return None if wait is None else wait.total_seconds()
 
 
 def with_headers(question: Question, **headers: str) -> Question:

@@ -6,17 +6,18 @@ it, of those whose original answered well. Pure: nothing is asked or kept here.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, time, timedelta
 from enum import StrEnum
 from typing import Final
 
 from links.archives.adapters import Copy
-from links.archives.recognising import ArchiveUrl, belongs, recognise
 from links.archives.services import WEBOID
 from links.archives.stamps import moment_of
+from links.days import date_of
 
 FIRST_ACCESS: Final = datetime(2001, 1, 1, tzinfo=UTC)  # no wiki's page was read earlier
 FIRST_COPY: Final = datetime(1996, 1, 1, tzinfo=UTC)  # no archive is older
+DAYS_MOST: Final = 5  # of one link for which a version is looked for
 _CLOCK_SKEW: Final = timedelta(days=1)
 _GOOD: Final = frozenset((200, 203, 206))
 
@@ -47,32 +48,6 @@ class Plan:
     chosen: Mapping[str, Copy] | None = None
 
 
-class Verdict(StrEnum):
-    """What an archive URL that stands on a page is worth (B13)."""
-
-    FINE = "fine"
-    TIDIED = "tidied"  # it is right, and there is a better spelling
-    REPLACED = "replaced"  # it is not, and a copy takes its place
-    BROKEN = "broken"  # it is not, and there is no copy
-    MUST_ASK = "must-ask"  # only the archive knows
-
-
-@dataclass(frozen=True, slots=True)
-class Correction:
-    """What should stand in the place of an archive URL.
-
-    Attributes:
-        verdict: what it is worth.
-        address: what should stand there; the same when nothing is to be changed, empty when nothing is
-            known that could.
-        reason: why, in a few words.
-    """
-
-    verdict: Verdict
-    address: str
-    reason: str
-
-
 def day_that_matters(
     accessed: datetime | None, added: datetime | None, now: datetime
 ) -> datetime | None:
@@ -84,6 +59,24 @@ def day_that_matters(
         if each is not None and FIRST_ACCESS <= each <= now + _CLOCK_SKEW:
             return each
     return None
+
+
+def days_that_matter(written: Iterable[int], added: Iterable[int], now: datetime) -> list[datetime]:
+    """Return the days on which pages cite a link, the earliest access date before all others (B06).
+
+    Args:
+        written: access dates, as numbers of `links.days`.
+        added: days on which other pages got the link, or were first seen with it.
+        now: the moment.
+    """
+    found: dict[datetime, None] = {}
+    for day in [*sorted(written), *sorted(added)]:
+        # Its last second: a copy taken on the day itself is not after it.
+        end = datetime.combine(date_of(day), time(), UTC) + timedelta(days=1, seconds=-1)
+        moment = day_that_matters(end, None, now)
+        if moment is not None:
+            found[moment] = None
+    return list(found)[:DAYS_MOST]
 
 
 def is_good(copy: Copy, now: datetime) -> bool:
@@ -151,60 +144,6 @@ def plan(
     if not is_dead:
         return Plan(Step.SAVE, None, chosen)
     return Plan(Step.UNFIXABLE if is_sure else Step.LATER, None, chosen)
-
-
-def correct(
-    cited: str,
-    reference: str,
-    copies: Sequence[Copy],
-    *,
-    own: Iterable[str] = (),
-    is_memento: bool | None = None,
-) -> Correction:
-    """What should stand in the place of an archive URL (B07, B13).
-
-    An address that nobody here knows is not thrown away for that: an archive that is not on the list
-    may be a good one. It is replaced once it was asked and turned out to be no copy of the reference.
-
-    Args:
-        cited: the archive URL on the page.
-        reference: what it should be a copy of.
-        copies: what could replace it, the best first.
-        own: origins of our own pages.
-        is_memento: whether the address, when it was asked, said that it is a copy of the reference;
-            None: it was not asked.
-    """
-    found = recognise(cited, own=own)
-    if (
-        is_memento is None
-        and (found is None or not found.is_known or found.must_ask)
-        and not _is_gone(found)
-    ):
-        return Correction(Verdict.MUST_ASK, cited, "only who has it knows what it is of")
-    reason = _wrong(found, reference, is_memento=is_memento)
-    if reason:
-        best = next((copy for copy in copies if copy.address), None)
-        if best is None:
-            return Correction(Verdict.BROKEN, "", reason)
-        return Correction(Verdict.REPLACED, best.address, reason)
-    if found is not None and found.is_known and found.address != cited:
-        return Correction(Verdict.TIDIED, found.address, "the archive's preferred form")
-    return Correction(Verdict.FINE, cited, "")
-
-
-def _wrong(found: ArchiveUrl | None, reference: str, *, is_memento: bool | None) -> str:
-    """What is wrong with the address; empty when nothing is."""
-    if found is not None and found.fault:
-        return f"no copy can be read there: {found.fault}"
-    if is_memento is not None:
-        return "" if is_memento else "it is no copy of the reference"
-    if found is not None and belongs(found, reference) is False:
-        return f"it is a copy of {found.original[:200]}"
-    return ""
-
-
-def _is_gone(found: ArchiveUrl | None) -> bool:
-    return found is not None and bool(found.fault)
 
 
 def _order(copy: Copy, at: datetime | None) -> tuple[int, float, bool, str]:

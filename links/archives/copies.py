@@ -15,17 +15,20 @@ from datetime import datetime
 from enum import IntEnum, StrEnum
 from typing import Any, Final, NamedTuple
 
-from sqlalchemy import Connection, case, delete, exists, func, not_, or_, select, text, update
+from sqlalchemy import Connection, case, delete, exists, not_, or_, select, text, update
 
 from core.errors import InputError
 from links.archives.adapters import Copy
 from links.archives.looking import Seen, Sight
 from links.archives.recognising import belongs, recognise
 from links.days import day_of
+from links.findings import Verdict
+from links.history import unpack
 from links.observed import Observed, observed_of, url_select
 from links.replacing import Refusal, RefusedAddressError
 from links.states import State
-from links.store.schema import copies, copy_searches, refs, urls
+from links.status import verdict_of
+from links.store.schema import copies, copy_searches, copy_versions, urls
 from links.store.upserts import upsert
 
 VISIT_DAYS: Final = 91  # each copy is looked at once a quarter (W32)
@@ -38,7 +41,11 @@ DEAD: Final = frozenset((State.DEAD, State.PERMADEAD, State.USURPED))
 
 # As the index `link_urls_lost` has it: a condition whose values are given later could not use it.
 _DEAD: Final = "link_urls.state IN (3, 5, 8)"
-_DEAD_OR_LIVING: Final = "link_urls.state IN (1, 2, 3, 5, 8)"
+_DYING: Final = "link_urls.state = 2"
+_LIVING: Final = "link_urls.state = 1"
+
+
+_AT_ONCE: Final = 500  # rows of one query
 
 
 class LockedError(InputError):
@@ -54,6 +61,8 @@ class Outcome(IntEnum):
     UNFIXABLE = 4  # it is dead, and nobody has it (B12)
     UNSAVABLE = 5  # it lives, and cannot be archived elsewhere
     TROUBLE = 6  # somebody gave no answer
+    OUTDATED = 7  # a page cites it on a day since for which no version was looked for
+    FAILING = 8  # nobody has it, and it fails, but is not dead yet
 
 
 # Days until archives are asked again.
@@ -64,6 +73,8 @@ AGAIN_DAYS: Final = {
     Outcome.UNFIXABLE: 183,
     Outcome.UNSAVABLE: 183,
     Outcome.TROUBLE: 1,
+    Outcome.OUTDATED: 0,
+    Outcome.FAILING: 7,
 }
 
 
@@ -250,6 +261,8 @@ def lock(connection: Connection, url: Observed, *, is_locked: bool, is_admin: bo
 
 def drop(connection: Connection, url_id: int, service: str) -> bool:
     """Forget the URL's copy in that archive; whether there was one."""
+    is_of = (copy_versions.c.url_id == url_id) & (copy_versions.c.service == service)
+    connection.execute(delete(copy_versions).where(is_of))
     gone = delete(copies).where(copies.c.url_id == url_id, copies.c.service == service)
     return connection.execute(gone).rowcount > 0
 
@@ -288,7 +301,7 @@ def saw(connection: Connection, url_id: int, kept: Kept, seen: Seen, day: int) -
         values |= {"missed_day": missed, "due_day": missed + SECOND_LOOK_DAYS}
         connection.execute(update(copies).where(row).values(values))
         return Visit.MISSED
-    connection.execute(delete(copies).where(row))
+    drop(connection, url_id, kept.service)
     return Visit.DROPPED
 
 
@@ -307,41 +320,103 @@ def last_search(connection: Connection, url_id: int) -> Search | None:
     return None if row is None else Search(row.day, Outcome(row.outcome), row.note)
 
 
-def may_search(connection: Connection, url_id: int, day: int) -> bool:
-    """Whether archives may be asked about the URL again: what is unfixable is left for half a year."""
-    last = last_search(connection, url_id)
-    return last is None or day >= last.again_day
-
-
-def added_day(connection: Connection, url_id: int) -> int | None:
-    """The first day that a page had the URL (B06); None when no page is known that did."""
-    query = select(func.min(refs.c.first_day)).where(refs.c.url_id == url_id)
-    found = connection.execute(query).scalar()
-    return None if found is None else int(found)
-
-
 def without_copy(
     connection: Connection, day: int, limit: int, *, living: bool = False
 ) -> list[Observed]:
-    """Links that have no copy and about which archives may be asked: dead ones, or living ones, too.
+    """Return links to ask archives about: lost, or failing since they were first seen, without a copy.
 
-    The dead have an index of their own; for the living all links are walked through, the oldest first.
+    Links whose copies were chosen before a page cited them on another day are among them.
+
+    Args:
+        connection: of the registry.
+        day: today.
+        limit: so many at most.
+        living: living links without a copy, too: all of them are walked through.
     """
-    states = _DEAD_OR_LIVING if living else _DEAD
+    found = _without(connection, day, limit, _DEAD)
+    if len(found) < limit:
+        found += _never_alive(connection, day, limit - len(found))
+    if living and len(found) < limit:
+        found += _without(connection, day, limit - len(found), _LIVING)
+    return found
+
+
+def _never_alive(connection: Connection, day: int, limit: int) -> list[Observed]:
+    """Return links without a copy that no look saw alive: they may have been dead for years."""
+    after, found = 0, list[Observed]()
+    while len(found) < limit:
+        batch = _without(connection, day, _AT_ONCE, _DYING, after=after)
+        if not batch:
+            break
+        after = batch[-1].id
+        asked = select(urls.c.id, urls.c.history).where(urls.c.id.in_([each.id for each in batch]))
+        seen = {
+            row.id
+            for row in connection.execute(asked)
+            if any(verdict_of(run.code) is Verdict.OK for run in unpack(row.history))
+        }
+        found += [each for each in batch if each.id not in seen]
+    return found[:limit]
+
+
+def _without(
+    connection: Connection, day: int, limit: int, states: str, *, after: int = 0
+) -> list[Observed]:
     again = case(
         *((copy_searches.c.outcome == int(each), days) for each, days in AGAIN_DAYS.items()),
         else_=0,
     )
     has_copy = exists().where(copies.c.url_id == urls.c.id, copies.c.address != "")
+    is_outdated = copy_searches.c.outcome == int(Outcome.OUTDATED)
     query = (
         url_select()
         .outerjoin(copy_searches, copy_searches.c.url_id == urls.c.id)
-        .where(text(states), not_(has_copy))
+        .where(text(states), urls.c.id > after, or_(not_(has_copy), is_outdated))
         .where(or_(copy_searches.c.url_id.is_(None), copy_searches.c.day + again <= day))
         .order_by(urls.c.id)
         .limit(limit)
     )
     return [observed_of(row) for row in connection.execute(query)]
+
+
+def put_versions(connection: Connection, url_id: int, found: Iterable[Copy], day: int) -> None:
+    """Keep versions beside the chosen one, for citations of other days (B06).
+
+    Those of archives in which a person chose are left out: that choice holds for every page.
+    """
+    by_person = {each.service for each in kept_of(connection, url_id) if each.chosen_by}
+    rows = [
+        {
+            "url_id": url_id,
+            "service": copy.service,
+            "address": copy.address,
+            "timestamp": copy.timestamp,
+            "found_day": day,
+        }
+        for copy in {each.address: each for each in found}.values()
+        if copy.service not in by_person
+    ]
+    upsert(connection, copy_versions, ("url_id", "service", "address"), rows)
+
+
+def citable_copies(connection: Connection, url_id: int) -> tuple[Kept, ...]:
+    """Return the URL's copies with the versions for other days; one copy of each version.
+
+    A version counts as seen when its archive's chosen one was, and is missed with that.
+    """
+    chosen = {kept.service: kept for kept in kept_of(connection, url_id)}
+    query = (
+        select(copy_versions)
+        .where(copy_versions.c.url_id == url_id)
+        .order_by(copy_versions.c.service, copy_versions.c.timestamp)
+    )
+    found = list(chosen.values())
+    for row in connection.execute(query):
+        kept = chosen.get(row.service)
+        if kept is None or kept.chosen_by or kept.address == row.address:
+            continue
+        found.append(kept._replace(address=row.address, timestamp=row.timestamp))
+    return tuple(found)
 
 
 class ArchiveCopies:

@@ -8,7 +8,7 @@ in peace about it for half a year.
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
@@ -16,19 +16,30 @@ from typing import Final
 from links.archives.adapters import Adapter, Copy
 from links.archives.asking import ArchiveTroubleError, Asker
 from links.archives.choosing import Plan, Step, best_of, choose, plan
-from links.archives.copies import DEAD, Outcome, kept_of, note_search, put
+from links.archives.copies import (
+    DEAD,
+    Outcome,
+    kept_of,
+    last_search,
+    note_search,
+    put,
+    put_versions,
+)
 from links.archives.looking import Seen, Sight, look
 from links.archives.saving import Outcome as SavedAs
 from links.archives.saving import SavePageNow
 from links.archives.services import WEBOID
+from links.archives.stamps import moment_of
 from links.days import day_of
 from links.observed import Observed
+from links.states import State
 from links.store.store import Store
 
 OwnCopies = Callable[[str, datetime | None], Copy | None]
 """Our own capture of a URL nearest to a moment: a function, since the registry knows no captures."""
 
 TRIES: Final = 3  # versions of one archive that are looked at until one is good
+_OK: Final = range(200, 400)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +53,7 @@ class Archives:
         saver: takes copies; None: nobody outside does.
         own: our own captures.
         origins: of our own pages.
+        verifies: fetch every chosen version, also one whose archive told a good status.
     """
 
     asker: Asker
@@ -50,6 +62,7 @@ class Archives:
     saver: SavePageNow | None = None
     own: OwnCopies = field(default=lambda _url, _at: None)
     origins: tuple[str, ...] = ()
+    verifies: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +92,7 @@ async def seek(
     url: Observed,
     *,
     now: datetime,
-    at: datetime | None = None,
+    days: Sequence[datetime] = (),
     is_thorough: bool = False,
 ) -> Sought:
     """Find copies of a watched link, and keep what came of it.
@@ -89,53 +102,98 @@ async def seek(
         archives: who is asked.
         url: the link.
         now: the moment.
-        at: the day that matters (`choosing.day_that_matters`).
+        days: on which pages cite it (`choosing.day_that_matters`); a version is kept for each, and the
+            first says which one leads readers in general. Without any the newest does.
         is_thorough: ask everybody, also when a copy is remembered or our own.
 
     Raises:
         TransientError: the registry's database does not answer.
     """
+    at, *others = days or (None,)
     with store.reading() as rows:
         kept = {each.service: each.copy for each in kept_of(rows, url.id)}
+        last = last_search(rows, url.id)
     remembered = best_of(kept, archives.order, at)
-    if remembered is not None and not is_thorough:
+    is_outdated = last is not None and last.outcome is Outcome.OUTDATED
+    if remembered is not None and not is_thorough and not is_outdated:
         return Sought(Step.KEPT, remembered, tuple(kept.values()))
-    found, troubles, asked = await _found(archives, url.url, at, is_thorough=is_thorough)
-    chosen = await _verified(archives, url.url, choose(found, at, now), found, (at, now))
+    found, troubles, asked = await _found(archives, url.url, (at, *others), is_thorough=is_thorough)
+    seen: dict[str, Seen] = {}
+    chosen = await _verified(archives, url.url, found, (at, now), seen)
+    versions = [
+        copy
+        for day in others
+        for copy in (await _verified(archives, url.url, found, (day, now), seen)).values()
+        if copy.address and copy not in chosen.values()
+    ]
     decided = plan(
         remembered,
         chosen,
         order=archives.order,
         at=at,
-        is_dead=url.state in DEAD,
+        # Nobody can take a copy of what fails now.
+        is_dead=url.state in DEAD or url.state is State.DYING,
         is_sure=asked and not troubles,
     )
     sought = await _settled(archives, url.url, decided, troubles)
     outcome = _outcome(sought, asked=asked)
+    if outcome is Outcome.UNFIXABLE and url.state not in DEAD:
+        outcome = Outcome.FAILING
+    day = day_of(now)
     with store.writing() as rows:
         # Ours are found in our own index, whenever they are asked for.
-        put(rows, url.id, (each for each in sought.copies if each.service != WEBOID), day_of(now))
-        if outcome is not None:
-            note_search(rows, url.id, outcome, day_of(now), sought.note or "; ".join(troubles))
+        put(rows, url.id, (each for each in sought.copies if each.service != WEBOID), day)
+        put_versions(rows, url.id, (each for each in versions if each.service != WEBOID), day)
+        if is_outdated and troubles:  # the other days are still to be asked for: tomorrow
+            note_search(rows, url.id, Outcome.OUTDATED, day + 1, "; ".join(troubles))
+        elif outcome is not None:
+            note_search(rows, url.id, outcome, day, sought.note or "; ".join(troubles))
     return sought
 
 
 async def _found(
-    archives: Archives, url: str, at: datetime | None, *, is_thorough: bool
+    archives: Archives, url: str, days: Sequence[datetime | None], *, is_thorough: bool
 ) -> tuple[list[Copy], tuple[str, ...], bool]:
-    """What there is, who gave no answer, and whether anybody was asked."""
-    own = archives.own(url, at)
+    """Return what there is, who gave no answer, and whether anybody was asked.
+
+    Our own capture is an answer only if it is no capture of an error.
+    """
+    own = archives.own(url, days[0])
+    if own is not None and own.status is not None and own.status not in _OK:
+        own = None
     if own is not None and not is_thorough:
         return [own], (), True
-    answers = await asyncio.gather(*(_asked(each, url, at) for each in archives.adapters))
+    answers = await asyncio.gather(*(_asked_for(each, url, days) for each in archives.adapters))
     found = [own] if own is not None else []
     troubles = []
-    for answer in answers:
-        if isinstance(answer, ArchiveTroubleError):
-            troubles.append(str(answer))
-        else:
-            found += answer
+    for copies, trouble in answers:
+        found += copies
+        if trouble is not None:
+            troubles.append(str(trouble))
     return found, tuple(troubles), bool(answers)
+
+
+async def _asked_for(
+    adapter: Adapter, url: str, days: Sequence[datetime | None]
+) -> tuple[list[Copy], ArchiveTroubleError | None]:
+    """Ask for the versions of several days; only as often as the answers leave a day open."""
+    found: dict[str, Copy] = {}
+    for number, day in enumerate(days):
+        if number and (not found or _has_both_sides(found.values(), day)):
+            continue
+        answer = await _asked(adapter, url, day)
+        if isinstance(answer, ArchiveTroubleError):
+            return list(found.values()), answer
+        found |= {each.address: each for each in answer}
+    return list(found.values()), None
+
+
+def _has_both_sides(copies: Iterable[Copy], day: datetime | None) -> bool:
+    """Return whether copies from before and after the day are known: then the nearest is, too."""
+    if day is None:
+        return True
+    moments = [moment_of(each.timestamp) for each in copies if each.timestamp]
+    return any(each <= day for each in moments) and any(each > day for each in moments)
 
 
 async def _asked(
@@ -150,26 +208,46 @@ async def _asked(
 async def _verified(
     archives: Archives,
     url: str,
-    chosen: dict[str, Copy],
     found: Sequence[Copy],
     moments: tuple[datetime | None, datetime],
+    seen: dict[str, Seen],
 ) -> dict[str, Copy]:
-    """The choice without what is no good copy when it is looked at (T193158)."""
-    own = archives.own(url, moments[0])
-    left = list(found)
-    for _ in range(TRIES):
-        unsure = [
-            copy for copy in chosen.values() if copy.address and copy.status is None and copy != own
+    """Choose one version of each archive, without what is no good copy when it is looked at (T193158).
+
+    Args:
+        archives: who is asked.
+        url: the link.
+        found: all versions that archives offered.
+        moments: the day that matters, and now.
+        seen: what was looked at already, by address; filled.
+    """
+
+    def corrected() -> dict[str, Copy]:
+        return choose((_corrected(copy, seen.get(copy.address)) for copy in found), *moments)
+
+    def unsure(chosen: dict[str, Copy]) -> list[Copy]:
+        known = {one.address for one in seen.values() if one.address}
+        return [
+            copy
+            for copy in chosen.values()
+            if copy.address
+            and copy.service != WEBOID
+            and copy.address not in seen
+            and copy.address not in known
+            and (archives.verifies or copy.status is None)
         ]
-        looks = (look(archives.asker, each.address, url, own=archives.origins) for each in unsure)
-        seen = dict(
-            zip((each.address for each in unsure), await asyncio.gather(*looks), strict=True)
+
+    for _ in range(TRIES):
+        asked = unsure(corrected())
+        if not asked:
+            break
+        looks = (look(archives.asker, each.address, url, own=archives.origins) for each in asked)
+        seen |= dict(
+            zip((each.address for each in asked), await asyncio.gather(*looks), strict=True)
         )
-        if all(each.sight in (Sight.GOOD, Sight.UNCLEAR) for each in seen.values()):
-            return chosen
-        left = [_corrected(copy, seen.get(copy.address)) for copy in left]
-        chosen = choose(left, *moments)
-    return chosen
+    chosen = corrected()
+    never = {copy.service: Copy(copy.service, "", "") for copy in unsure(chosen)}
+    return chosen | never
 
 
 def _corrected(copy: Copy, seen: Seen | None) -> Copy:

@@ -8,10 +8,9 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from typing import Any, Final
 
+from core.http_dates import parse_web_date
 from core.timestamps import timestamp14
 
 MOST: Final = 50_000  # entries of one answer
@@ -258,17 +257,8 @@ def stamp_of(text: str) -> str:
     text = text.strip()
     if _STAMP.fullmatch(text):
         return text
-    try:
-        when = datetime.fromisoformat(text)
-    except ValueError:
-        try:
-            when = parsedate_to_datetime(text)
-        except (ValueError, TypeError, IndexError, OverflowError):
-            return ""
-    try:
-        return timestamp14(when if when.tzinfo is not None else when.replace(tzinfo=UTC))
-    except OverflowError:
-        return ""
+    moment = parse_web_date(text)
+    return "" if moment is None else timestamp14(moment)
 
 
 def read_object(text: str) -> dict[str, Any]:

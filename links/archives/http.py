@@ -8,7 +8,7 @@ never along with a redirect.
 import asyncio
 import ipaddress
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final, Self
 from urllib.parse import urljoin
 
@@ -45,13 +45,16 @@ class HttpFetch:
         user_agent: str,
         names: Names | None = None,
         limit_s: float = 60.0,
+        origins: Iterable[str] = (),
     ) -> None:
         """Take who may be asked, as whom, and how long one answer may take.
+
+        The operator's own `origins` may be asked wherever they are: this machine often serves them.
 
         Raises:
             ConfigError: a setting of `[egress]` cannot be used.
         """
-        self._judge = _Judge(egress, names or Names(), is_own)
+        self._judge = _Judge(egress, names or Names(), is_own, origins)
         self._context = strict_context(egress.ca_file)
         self._user_agent = user_agent
         self._limit_s = limit_s
@@ -158,9 +161,14 @@ class _Judge(AbstractResolver):
     """Looks names up, and gives only addresses that may be asked."""
 
     def __init__(
-        self, egress: EgressSettings, names: Names, is_own: Callable[[Address], bool]
+        self,
+        egress: EgressSettings,
+        names: Names,
+        is_own: Callable[[Address], bool],
+        origins: Iterable[str] = (),
     ) -> None:
         self.names = names
+        self._trusted = frozenset(filter(None, map(_endpoint, origins)))
         self._rules = AddressRules(allow=egress.allow, refuse=egress.refuse, is_own=is_own)
         self._block = HostPatterns(dict.fromkeys(egress.block, True))
         self._via = HostPatterns({host: text != "direct" for host, text in egress.via.items()})
@@ -182,6 +190,7 @@ class _Judge(AbstractResolver):
             host, target = host_of(url), URL(url, encoded=True)
         except (BadUrlError, ValueError) as error:
             raise NoReplyError(Trouble.NONSENSE, "it is no address of the web") from error
+        is_trusted = (target.host or "", target.port or 0) in self._trusted
         if target.port in BAD_PORTS:
             raise NoReplyError(Trouble.REFUSED, f"{target.port} is no port of the web")
         if self._block.of(host):
@@ -193,7 +202,7 @@ class _Judge(AbstractResolver):
             address = ipaddress.ip_address(host.strip("[]"))
         except ValueError:
             return target
-        why = self._rules.against(host, address)
+        why = "" if is_trusted else self._rules.against(host, address)
         if why:
             raise NoReplyError(Trouble.REFUSED, why.rstrip("."))
         return target
@@ -219,7 +228,8 @@ class _Judge(AbstractResolver):
                 raise OSError(f"{host} has no address: {error}") from error
         fine, said = [], ""
         for address in addresses:
-            why = self._rules.against(host, address)
+            is_trusted = (host, port) in self._trusted
+            why = "" if is_trusted else self._rules.against(host, address)
             said = said or why
             if not why and family in (socket.AF_UNSPEC, _family(address)):
                 fine.append(_result(host, plain(address), port))
@@ -229,6 +239,15 @@ class _Judge(AbstractResolver):
 
     async def close(self) -> None:
         """Nothing: the names have another owner."""
+
+
+def _endpoint(origin: str) -> tuple[str, int] | None:
+    """Return the host and port of an origin; None when it is none."""
+    try:
+        url = URL(origin)
+    except ValueError:
+        return None
+    return (url.host, url.port) if url.host and url.port else None
 
 
 def _family(address: Address) -> socket.AddressFamily:

@@ -17,6 +17,8 @@ from links.archives.asking import Asker, Question, Reply, Trouble
 from links.archives.formats import links_of, stamp_of
 from links.archives.recognising import belongs, is_same_page, recognise
 from links.archives.services import OTHER
+from links.asking.challenges import guard
+from links.asking.heads import Head
 from links.asking.pages import page_of, says_not_found, says_parked
 
 HOPS: Final = 6
@@ -146,6 +148,9 @@ def _of_page(reply: Reply, address: str, stamp: str, url: str) -> Seen:
             return Seen(Sight.UNCLEAR, note="the archive's domain is for sale")
         if _CAPTURED_REDIRECT.search(reply.body[:20_000]):
             return Seen(Sight.BAD, address, stamp, "a copy of a redirect")
+        guarded = guard(Head(200), reply.body) if stamp else ""
+        if guarded:
+            return Seen(Sight.BAD, address, stamp, f"a copy of a challenge ({guarded})")
         if says_not_found(page_of(reply.body, mime), url):
             return Seen(Sight.BAD, address, stamp, "a copy of a page that says it is not found")
     return Seen(Sight.GOOD, address, stamp)

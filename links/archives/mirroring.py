@@ -6,23 +6,28 @@ one that is young enough. After one that failed, it is asked to take what we cou
 asked for copies that they have. Of a page that is gone only the latter: there is nothing to take.
 """
 
+import logging
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 from typing import Final
 
+from core.errors import WeboidError
 from links.archives.adapters import Copy
 from links.archives.asking import ArchiveTroubleError
-from links.archives.choosing import Step
+from links.archives.choosing import Step, days_that_matter
 from links.archives.copies import DEAD, Outcome, kept_of, last_search, note_search, put
 from links.archives.finding import Archives, seek
 from links.archives.saving import Outcome as SavedAs
+from links.books.citing import cited_uses
 from links.days import day_of
 from links.findings import Verdict
 from links.observed import Observed
 from links.states import State
 from links.store.store import Store
+
+log = logging.getLogger(__name__)
 
 YOUNG_DAYS: Final = 91  # a copy elsewhere that was kept so lately is not taken again
 _TAKEN = frozenset((Outcome.SAVED, Outcome.UNSAVABLE, Outcome.TROUBLE))
@@ -111,6 +116,8 @@ async def mirror(
 ) -> Mirrored:
     """Have an archive elsewhere keep the link, or find one that does; and keep what came of it.
 
+    An internal error is kept as trouble: the link is asked about again later, and others go on.
+
     Args:
         store: the registry.
         archives: who is asked; without a saver none is asked to take anything.
@@ -121,6 +128,20 @@ async def mirror(
     Raises:
         TransientError: the registry's database does not answer.
     """
+    try:
+        return await _mirror(store, archives, url, visited, now)
+    except WeboidError:
+        raise
+    except Exception as error:
+        log.exception("mirror.internal_error url=%s", url.url)
+        note = f"internal error of Weboid: {type(error).__name__}"
+        _keep(store, url, [], Outcome.TROUBLE, now, note)
+        return Mirrored(url.url, Done.LATER, note=note)
+
+
+async def _mirror(
+    store: Store, archives: Archives, url: Observed, visited: Visited, now: datetime
+) -> Mirrored:
     taken = None
     if visited is not Visited.GONE:
         taken = await _taken(archives, url.url)
@@ -144,7 +165,12 @@ async def _found(
     # Seen as dead, so that nobody is asked once more to take it; our own copies are no mirror.
     seen = replace(url, state=State.DEAD)
     asking = replace(archives, saver=None, own=lambda _url, _at: None)
-    sought = await seek(store, asking, seen, now=now, is_thorough=True)
+    with store.reading() as rows:
+        uses = cited_uses(rows, url.id)
+    written = [each.access_day for each in uses if each.access_day is not None]
+    added = [each.first_day for each in uses if each.access_day is None]
+    days = days_that_matter(written, added, now)
+    sought = await seek(store, asking, seen, now=now, days=days, is_thorough=True)
     if sought.best is not None:
         return Mirrored(url.url, Done.FOUND, sought.best)
     note = "; ".join([*sought.troubles, *([taken.note] if taken is not None else [])])

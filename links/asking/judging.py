@@ -5,12 +5,11 @@ that asks to be left alone has said nothing either; only then does the status co
 calls fine, redirects and the page's own words may still raise a suspicion.
 """
 
-import email.utils
-import math
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import datetime, timedelta
 
 from core.formats import true_type
+from core.http_dates import parse_retry_after
 from core.sniffing import sniff
 from links import status
 from links.asking.challenges import guard
@@ -117,26 +116,10 @@ def is_useful(trace: Trace) -> bool:
     return bool(head.mime) and bool(head.length) and not head.first("refresh")
 
 
-def retry_after(value: str, now: datetime) -> float | None:
-    """Seconds that a Retry-After header asks for (RFC 9110, 10.2.3), at most `RETRY_LIMIT_S`.
-
-    None when it says nothing that can be read; 0 for a moment that is over.
-
-    >>> retry_after("120", datetime(2026, 1, 1, tzinfo=UTC)), retry_after("soon", datetime(2026, 1, 1, tzinfo=UTC))
-    (120.0, None)
-    """
-    text = value.strip()[:64]
-    if text.isascii() and text.replace(".", "", 1).isdigit():
-        seconds = float(text)
-    else:
-        try:
-            moment = email.utils.parsedate_to_datetime(text)
-        except (ValueError, TypeError, OverflowError):
-            return None
-        if moment.tzinfo is None:
-            moment = moment.replace(tzinfo=UTC)
-        seconds = max((moment - now).total_seconds(), 0.0)
-    return min(seconds, RETRY_LIMIT_S) if math.isfinite(seconds) else None
+def retry_after_s(value: str, now: datetime) -> float | None:
+    """Return the seconds that a Retry-After header asks for, at most `RETRY_LIMIT_S`; None for none."""
+    wait = parse_retry_after(value, now=now, limit=timedelta(seconds=RETRY_LIMIT_S))
+    return None if wait is None else wait.total_seconds()
 
 
 def refresh_of(trace: Trace) -> str:
@@ -175,7 +158,7 @@ def _is_all_of_host(trouble: Trouble, url: str) -> bool:
 def _of_answer(finding: Finding, trace: Trace, answer: Answer, now: datetime) -> Finding:
     head = answer.head
     by = guard(head, answer.body)
-    wait = retry_after(head.first("retry-after"), now) if head.status >= 400 else None
+    wait = retry_after_s(head.first("retry-after"), now) if head.status >= 400 else None
     if by:
         return replace(
             finding,

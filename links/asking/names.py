@@ -26,7 +26,7 @@ import dns.resolver
 
 from core.addresses import Address
 from core.errors import ConfigError
-from links.asking.troubles import NoAnswerError, Trouble
+from links.asking.troubles import NO_FILES, NoAnswerError, Trouble
 
 Addresses = tuple[Address, ...]
 Found = Addresses | NoAnswerError
@@ -132,6 +132,8 @@ class Names:
             del self._asked[host]
 
     def _remember(self, host: str, found: Found) -> None:
+        if isinstance(found, NoAnswerError) and found.trouble is Trouble.NO_FILES:
+            return  # it says nothing of the host
         lifetime = NOT_FOUND_S if isinstance(found, NoAnswerError) else FOUND_S
         self._known.pop(host, None)  # so that it goes to the end, as the newest
         if len(self._known) >= CACHE_SIZE:
@@ -229,6 +231,8 @@ def _resolver(nameservers: Sequence[tuple[str, int]]) -> dns.asyncresolver.Resol
 
 def _class_of(error: Exception) -> Trouble:
     """What dnspython's error means; mapped here and nowhere else."""
+    if isinstance(error, OSError) and error.errno in NO_FILES:
+        return Trouble.NO_FILES
     if isinstance(error, dns.resolver.NXDOMAIN):
         return Trouble.DNS_UNKNOWN
     if isinstance(error, dns.resolver.NoAnswer):
@@ -241,6 +245,9 @@ def _class_of(error: Exception) -> Trouble:
 
 
 def _class_of_answers(error: dns.resolver.NoNameservers) -> Trouble:
+    causes = [each[3] for each in error.kwargs.get("errors", ())]
+    if any(isinstance(each, OSError) and each.errno in NO_FILES for each in causes):
+        return Trouble.NO_FILES
     responses = [each[4] for each in error.kwargs.get("errors", ()) if each[4] is not None]
     codes = {response.rcode() for response in responses}
     if dns.rcode.SERVFAIL in codes:

@@ -89,9 +89,15 @@ class Prober:
         if self._own_names is not None:
             await self._own_names.close()
 
-    async def probe(self, url: str, *, get_only: bool = False) -> Finding:
+    async def probe(
+        self,
+        url: str,
+        *,
+        get_only: bool = False,
+        compare: Callable[[Finding], bool] | None = None,
+    ) -> Finding:
         """One look at the URL; see `links.asking.protocol.Looks`."""
-        return await self._guarded(url, partial(self._look, get_only=get_only))
+        return await self._guarded(url, partial(self._look, get_only=get_only, compare=compare))
 
     async def probe_sibling(self, url: str) -> Finding:
         """A look at the URL and beside it; see `links.asking.protocol.Looks`."""
@@ -109,7 +115,23 @@ class Prober:
             finding = judge(untold(url, Trouble.FAULT, type(error).__name__), self._clock.now())
         return replace(finding, seconds=self._clock.monotonic() - began)
 
-    async def _look(self, url: str, *, get_only: bool) -> Finding:
+    async def _look(
+        self, url: str, *, get_only: bool, compare: Callable[[Finding], bool] | None
+    ) -> Finding:
+        trace, finding = await self._asked(url, get_only=get_only)
+        if compare is None or not compare(finding):
+            return finding
+        compared = finding
+        if trace.how is How.HEAD:
+            budget = Budget(self._timeout_s, self._clock.monotonic)
+            trace = await self._chain(url, How.GET, budget)
+            compared = judge(trace, self._clock.now())
+        compared = await self._beside(url, trace, compared)
+        if compared.verdict is not Verdict.SUSPECT:  # it may say nothing, or fail for want of luck
+            return finding
+        return replace(compared, hops=finding.hops, head_fails=finding.head_fails)
+
+    async def _asked(self, url: str, *, get_only: bool) -> tuple[Trace, Finding]:
         budget = Budget(self._timeout_s, self._clock.monotonic)
         head: Finding | None = None
         useful = True
@@ -129,37 +151,44 @@ class Prober:
             finding = replace(finding, head_fails=fails)
         return await self._otherwise(url, trace, finding, budget)
 
-    async def _otherwise(self, url: str, trace: Trace, found: Finding, budget: Budget) -> Finding:
+    async def _otherwise(
+        self, url: str, trace: Trace, found: Finding, budget: Budget
+    ) -> tuple[Trace, Finding]:
         """The finding, or that of the same URL with the other scheme where only that works (W47)."""
         if trace.hops or trace.trouble not in _TRY_OTHER_SCHEME:
-            return found
+            return trace, found
         target = target_of(url)
         if target.authority != target.host or budget.left_s <= 0:
-            return found
+            return trace, found
         scheme = "http" if target.scheme == "https" else "https"
         other = f"{scheme}{url.removeprefix(target.scheme)}"
-        trace = await self._chain(other, How.GET, budget)
-        finding = judge(trace, self._clock.now())
+        beside = await self._chain(other, How.GET, budget)
+        finding = judge(beside, self._clock.now())
         if finding.verdict is not Verdict.OK:
             # Whoever answers there, the host is not down: its other URLs may be fine.
-            return found if trace.answer is None else replace(found, whole_host=False)
-        return replace(
+            return trace, found if beside.answer is None else replace(found, whole_host=False)
+        return trace, replace(
             finding,
             code=Code.OTHER_SCHEME,
-            final_url=trace.final,
-            hops=(Hop(NOT_SENT, other), *trace.hops),
+            final_url=beside.final,
+            hops=(Hop(NOT_SENT, other), *beside.hops),
             note=f"scheme: {scheme} alone answers",
         )
 
     async def _compared(self, url: str) -> Finding:
         budget = Budget(self._timeout_s, self._clock.monotonic)
         trace = await self._chain(url, How.GET, budget)
-        finding = judge(trace, self._clock.now())
+        return await self._beside(url, trace, judge(trace, self._clock.now()))
+
+    async def _beside(self, url: str, trace: Trace, finding: Finding) -> Finding:
+        """Return the finding, or a suspicion when an invented path is answered as the page was by GET."""
         beside = invented(url, self._rng)
         if not beside or finding.verdict not in (Verdict.OK, Verdict.SUSPECT):
             return finding
+        if trace.answer is None:  # only the other scheme answers
+            return finding
         sibling = await self._chain(beside, How.GET, Budget(self._timeout_s, self._clock.monotonic))
-        if trace.answer is None or sibling.answer is None:
+        if sibling.answer is None:
             return finding
         why = same_answer(_seen(trace, trace.answer), _seen(sibling, sibling.answer))
         if not why:

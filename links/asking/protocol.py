@@ -4,6 +4,7 @@
 states and quirks: the checker decides which URL is looked at, when, and what a `Finding` leads to.
 """
 
+from collections.abc import Callable
 from typing import Protocol
 
 from links.findings import Finding
@@ -23,12 +24,20 @@ class Turns(Protocol):
 class Looks(Protocol):
     """Looks at URLs. No method raises for anything that a server or a name server does."""
 
-    async def probe(self, url: str, *, get_only: bool = False) -> Finding:
+    async def probe(
+        self,
+        url: str,
+        *,
+        get_only: bool = False,
+        compare: Callable[[Finding], bool] | None = None,
+    ) -> Finding:
         """One look at the URL, with all its redirects.
 
         Args:
             url: a fetch key or identity key (`core.urls`); anything else is found INVALID.
             get_only: do not begin with HEAD: the host is known to answer that badly (W42).
+            compare: whether what was found asks for a comparison with an invented path beside it, as
+                `probe_sibling` makes it; the page is not asked for again when it came by GET.
 
         Returns:
             What was found. Its first hop has the status 0 when only the same URL with the other scheme

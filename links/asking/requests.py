@@ -2,7 +2,7 @@
 
 Sites refuse what looks like a program, so Accept, Accept-Language and Accept-Encoding are what
 browsers send, and HTTP/1.1 is spoken. They refuse more of what calls itself a *link* checker
-(links.md 5.5), so the name never has that word; and it says whom to ask. No Referer is ever sent, and
+(links.md 5.5), so the name never has that word; and it says why we ask, and whom to ask. No Referer is ever sent, and
 no cookie that the same chain of redirects did not set.
 """
 
@@ -13,7 +13,7 @@ from core.settings import LinksSettings
 from links.asking.ways import Target
 
 _PLAIN = re.compile(r"[!-~](?:[ -~]{0,510}[!-~])?")
-_NAME = "Mozilla/5.0 (compatible; Weboid/0.1{contact})"
+_NAME = "Mozilla/5.0 (compatible; Weboid/0.1{pages})"
 _UNLOVED = "link"
 
 
@@ -23,9 +23,9 @@ def user_agent(links: LinksSettings) -> str:
     Raises:
         ConfigError: it has the word "link", or letters that no header may hold.
     """
-    contact = f"; +{links.contact}" if links.contact else ""
-    name = links.user_agent or _NAME.format(contact=contact)
-    setting = "user_agent" if links.user_agent else "contact"
+    pages = "".join(f"; +{each}" for each in (links.purpose_page, links.contact) if each)
+    name = links.user_agent or _NAME.format(pages=pages)
+    setting = "user_agent" if links.user_agent else "contact or purpose_page"
     if not _PLAIN.fullmatch(name):
         raise ConfigError(f"[links] {setting} must be printable ASCII on one line, 500 characters.")
     if _UNLOVED in name.lower():
@@ -47,7 +47,7 @@ class Requests:
             "Accept-Language: en-US,en;q=0.9,*;q=0.5",
             "Accept-Encoding: gzip, deflate",
             "Cache-Control: max-age=0",
-            "Connection: keep-alive",
+            "Connection: close",  # as it is done: the next request to the host comes seconds later
         )
         self._headers = "\r\n".join(lines)
 

@@ -6,11 +6,14 @@ doing (`UNDECIDED`: an address that we refuse, a machine without a network), and
 ask for either (`INVALID`).
 """
 
+import errno
 from dataclasses import dataclass
 from enum import StrEnum
 
 from links.findings import Verdict
 from links.status import Code
+
+NO_FILES = frozenset((errno.EMFILE, errno.ENFILE))
 
 
 class Trouble(StrEnum):
@@ -29,7 +32,8 @@ class Trouble(StrEnum):
     BLOCKED = "blocked"  # the host, by setting
     PORT = "port"  # no browser would ask there
     URL = "url"  # no URL that can be asked for
-    NO_NETWORK = "network: ours"  # no route, no more sockets: this machine
+    NO_NETWORK = "network: ours"  # no route, no more ports: this machine
+    NO_FILES = "files: ours"  # this process or machine may open no more (EMFILE, ENFILE)
     REFUSED = "connection: refused"
     UNREACHABLE = "connection: unreachable"
     NO_CONNECTION = "connection: time-out"
@@ -77,6 +81,7 @@ SAYS = {
     Trouble.BLOCKED: Says(Verdict.UNDECIDED, Code.NOT_ALLOWED),
     Trouble.PORT: Says(Verdict.INVALID, Code.INVALID),
     Trouble.URL: Says(Verdict.INVALID, Code.INVALID),
+    Trouble.NO_FILES: Says(Verdict.UNDECIDED, Code.NONE),
     Trouble.NO_NETWORK: Says(Verdict.UNDECIDED, Code.OUR_NETWORK),
     Trouble.REFUSED: Says(Verdict.FAILING, Code.REFUSED, whole_host=True),
     Trouble.UNREACHABLE: Says(Verdict.FAILING, Code.NO_ROUTE, whole_host=True),

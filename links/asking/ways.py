@@ -31,7 +31,7 @@ from links.asking.certificates import (
     strict_context,
 )
 from links.asking.names import Addresses, Names
-from links.asking.troubles import NoAnswerError, Trouble
+from links.asking.troubles import NO_FILES, NoAnswerError, Trouble
 
 _PARTS = re.compile(r"(https?)://(?:\[[^\]]*\]|[^/:?#]*)(?::(\d+))?([^#]*)")
 CONNECT_S = 15.0  # a connection with its handshakes
@@ -43,7 +43,7 @@ _LOOPBACK: Addresses = (ipaddress.IPv4Address("127.0.0.1"), ipaddress.IPv6Addres
 _OURS = frozenset(
     (
         *(errno.ENETUNREACH, errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL, errno.ENETDOWN),
-        *(errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM, errno.EACCES, errno.EPERM),
+        *(errno.ENOBUFS, errno.ENOMEM, errno.EACCES, errno.EPERM),
     )
 )
 _NOT_THERE = frozenset((errno.EHOSTUNREACH, errno.EHOSTDOWN))
@@ -257,6 +257,8 @@ def _info(
 
 
 def _trouble(error: OSError) -> Trouble:
+    if error.errno in NO_FILES:
+        return Trouble.NO_FILES
     if error.errno in _OURS:
         return Trouble.NO_NETWORK
     if error.errno in _NOT_THERE:

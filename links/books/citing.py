@@ -5,15 +5,18 @@ page more than once the citation that says most is kept. Without an access date 
 which the page was first seen with the link (B06).
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntFlag
-from typing import Any
+from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, delete, insert, select
+from sqlalchemy import Connection, delete, insert, select, update
 
+from core.texts import storable
+from links.books.edits import called_dead_by_us
 from links.books.pages import Ref
-from links.store.schema import citations, refs
+from links.states import State
+from links.store.schema import citations, copy_searches, refs, urls
 from links.store.statements import Reader, Statement, batches, many, one
 
 ARCHIVE_URL_LIMIT_CHARS = 8_192
@@ -63,18 +66,71 @@ class CitingRow:
         )
 
 
+class CitedUse(NamedTuple):
+    """A page that has the link: since when it was seen there, and when its author read it, if told."""
+
+    link: Ref
+    first_day: int
+    access_day: int | None
+
+
+# `links.archives.copies.Outcome`: a search that found versions; and one that missed a later day.
+ANSWERED = (1, 3)
+OUTDATED = 7
 _COLUMNS = (
     *(citations.c.page, citations.c.url_id, citations.c.way, citations.c.access_day),
     *(citations.c.archive_url, citations.c.archive_timestamp, citations.c.facts),
 )
 OF_PAGES = Statement(select(*_COLUMNS).where(citations.c.page.in_(many("pages"))), "pages")
-OF_URL = Statement(select(*_COLUMNS).where(citations.c.url_id == one("url")).limit(one("most")))
+USES = Statement(
+    select(refs.c.page, refs.c.first_day, citations.c.access_day)
+    .select_from(
+        refs.outerjoin(
+            citations, (citations.c.page == refs.c.page) & (citations.c.url_id == refs.c.url_id)
+        )
+    )
+    .where(refs.c.url_id == one("url"), refs.c.gone_day.is_(None))
+    .order_by(refs.c.first_day, refs.c.page)
+    .limit(one("most"))
+)
+OUTDATE = Statement(
+    update(copy_searches)
+    .where(copy_searches.c.url_id.in_(many("urls")), copy_searches.c.outcome.in_(ANSWERED))
+    .values(outcome=OUTDATED),
+    "urls",
+)
+SAID_DEAD = Statement(
+    select(citations.c.page, citations.c.url_id).where(
+        citations.c.url_id.in_(many("urls")), citations.c.facts.op("%")(2 * Said.DEAD) >= Said.DEAD
+    ),
+    "urls",
+)
+# A tag may end `permalive` (`links.checking.feeding`): such a link has a day to be looked at.
+LOOK_AT_MARKED = Statement(
+    update(urls)
+    .where(
+        urls.c.id.in_(many("ids")), urls.c.state == int(State.PERMALIVE), urls.c.due_day.is_(None)
+    )
+    .values(due_day=one("today")),
+    "ids",
+)
 FORGET = Statement(delete(citations).where(citations.c.page.in_(many("pages"))), "pages")
 FIRST_SEEN = Statement(select(refs.c.url_id, refs.c.first_day).where(refs.c.page == one("of")))
 
 
+def said_dead(reader: Reader, url_ids: Iterable[int]) -> frozenset[int]:
+    """Return those of the links that a page calls dead by other words than our bot's (B10)."""
+    said = [
+        Ref(*row)
+        for batch in batches(sorted(set(url_ids)))
+        for row in SAID_DEAD.rows(reader, {"urls": batch})
+    ]
+    ours = called_dead_by_us(reader, said)
+    return frozenset(link.url_id for link in said if link not in ours)
+
+
 def put_citations(
-    connection: Connection, numbers: Iterable[int], rows: Iterable[CitingRow]
+    connection: Connection, numbers: Iterable[int], rows: Iterable[CitingRow], *, day: int
 ) -> None:
     """Write all that these pages say of their links; what they said before is forgotten.
 
@@ -82,6 +138,7 @@ def put_citations(
         connection: of the transaction that writes the pages' links.
         numbers: the registry's numbers of the pages that were read.
         rows: what they say; of links that they have.
+        day: today. A link that is marked always alive and called dead is due from then on.
     """
     best: dict[Ref, CitingRow] = {}
     for row in rows:
@@ -104,6 +161,12 @@ def put_citations(
     new = [_facts(row) for link, row in best.items() if link.page in changed]
     if new:
         connection.execute(insert(citations), new)
+    read = sorted({link.url_id for link in _newly_dated(best, there_rows)})
+    for batch in batches(read):
+        OUTDATE.run(connection, {"urls": batch})
+    tagged = sorted({link.url_id for link, row in best.items() if Said.DEAD in row.said})
+    for batch in batches(tagged):
+        LOOK_AT_MARKED.run(connection, {"ids": batch, "today": day})
 
 
 def citations_of(reader: Reader, numbers: Iterable[int]) -> dict[Ref, CitingRow]:
@@ -115,9 +178,10 @@ def citations_of(reader: Reader, numbers: Iterable[int]) -> dict[Ref, CitingRow]
     }
 
 
-def citations_of_url(reader: Reader, url_id: int, *, limit: int = 100) -> list[CitingRow]:
-    """What pages say of a link, of at most so many pages."""
-    return [_row(found) for found in OF_URL.rows(reader, {"url": url_id, "most": limit})]
+def cited_uses(reader: Reader, url_id: int, *, limit: int = 100) -> list[CitedUse]:
+    """Return the pages that have the link now, at most so many, those that had it first before others."""
+    rows = USES.rows(reader, {"url": url_id, "most": limit})
+    return [CitedUse(Ref(page, url_id), first_day, access) for page, first_day, access in rows]
 
 
 def days_cited(reader: Reader, page: int) -> Mapping[int, int]:
@@ -133,6 +197,17 @@ def days_cited(reader: Reader, page: int) -> Mapping[int, int]:
     return days
 
 
+def _newly_dated(
+    rows: Mapping[Ref, CitingRow], before: Mapping[Ref, tuple[object, ...]]
+) -> Iterator[Ref]:
+    """Yield links with an access date that the page did not tell before."""
+    place = [column.name for column in _COLUMNS[2:]].index("access_day")
+    for link, row in rows.items():
+        told = before[link][place] if link in before else None
+        if row.access_day is not None and row.access_day != told:
+            yield link
+
+
 def _values(row: CitingRow) -> tuple[object, ...]:
     return tuple(_facts(row).values())[2:]
 
@@ -143,15 +218,10 @@ def _facts(row: CitingRow) -> dict[str, object]:
         "url_id": row.link.url_id,
         "way": row.way,
         "access_day": row.access_day,
-        "archive_url": _plain(row.archive_url)[:ARCHIVE_URL_LIMIT_CHARS],
-        "archive_timestamp": _plain(row.archive_timestamp),
+        "archive_url": storable(row.archive_url)[:ARCHIVE_URL_LIMIT_CHARS],
+        "archive_timestamp": storable(row.archive_timestamp),
         "facts": int(row.said),
     }
-
-
-def _plain(text: str) -> str:
-    """The text without what no text of a database may hold."""
-    return text.replace("\0", "").encode("utf-8", "replace").decode()
 
 
 def _row(found: Sequence[Any]) -> CitingRow:

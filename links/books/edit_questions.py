@@ -80,6 +80,19 @@ HELD = Statement(
     .group_by(edits.c.page_id, edit_changes.c.url_id),
     *("pages", "states"),
 )
+OF_LINKS = Statement(
+    select(edit_changes.c.page, edit_changes.c.url_id, edit_changes.c.kind)
+    .select_from(_LINKED)
+    .where(
+        edit_changes.c.page.in_(many("pages")),
+        edit_changes.c.url_id.in_(many("urls")),
+        edits.c.kind == one("kind"),
+        edits.c.state.in_(many("states")),
+        edit_changes.c.is_undone.is_(false()),
+    )
+    .order_by(edit_changes.c.edit_id, edit_changes.c.number),
+    *("pages", "urls", "states"),
+)
 LATELY = Statement(
     select(edits.c.page_id, edits.c.state, edits.c.base_rev, edits.c.basis, edits.c.moment)
     .where(

@@ -12,7 +12,7 @@ was quicker.
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum, StrEnum
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
 from sqlalchemy import Connection, insert
 
@@ -34,6 +34,7 @@ from links.books.edit_questions import (
     MOVED,
     NAMES,
     NEWEST,
+    OF_LINKS,
     OF_PAGE,
     REVIVED,
     SET_CHECKED,
@@ -43,7 +44,7 @@ from links.books.edit_questions import (
     TO_WATCH,
     TURN,
 )
-from links.books.pages import number_of
+from links.books.pages import Ref, number_of
 from links.store.schema import edit_changes, edit_turns, edits
 from links.store.statements import MOST, Reader, batches
 from links.store.upserts import insert_missing
@@ -94,6 +95,12 @@ PARTLY: Final = (
     _S.ACCEPTED,
     _S.DECLINED,
 )  # what was not undone stands, as far as is known
+
+
+REVIVED_KIND: Final = "revived"  # of a change: the text no longer says that the link is dead
+# `wiki.wikitext.repairing_types.RepairKind`: after these the text says that the link is dead.
+DEAD_KINDS: Final = frozenset({"converted", "archived", "moved", "replaced", "marked", "tagged"})
+_Link = TypeVar("_Link")
 
 
 @dataclass(frozen=True, slots=True)
@@ -347,6 +354,30 @@ def edits_by_id(reader: Reader, ids: Iterable[int]) -> dict[int, Edit]:
     for batch in batches(dict.fromkeys(ids)):
         found += BY_ID.rows(reader, {"ids": batch})
     return {edit.id: edit for edit in _whole(reader, found)}
+
+
+def called_dead(changes: Iterable[tuple[_Link, str]]) -> frozenset[_Link]:
+    """Return the links that are called dead after these changes: (link, kind), the oldest first."""
+    found: set[_Link] = set()
+    for link, kind in changes:
+        if kind == REVIVED_KIND:
+            found.discard(link)
+        elif kind in DEAD_KINDS:
+            found.add(link)
+    return frozenset(found)
+
+
+def called_dead_by_us(reader: Reader, links: Iterable[Ref]) -> frozenset[Ref]:
+    """Return those of the links of which the bot's own edits, as far as they stand, say that they are dead."""
+    asked = sorted(set(links))
+    states = list(map(int, (EditState.INTENDED, *STANDING, *PARTLY)))
+    found: list[tuple[Ref, str]] = []
+    for batch in batches(asked):
+        pages, ids = ({link[place] for link in batch} for place in (0, 1))
+        given = {"pages": sorted(pages), "urls": sorted(ids), "states": states}
+        rows = OF_LINKS.rows(reader, {**given, "kind": str(EditKind.PAGE)})
+        found += [(Ref(page, url_id), kind) for page, url_id, kind in rows]
+    return called_dead(found) & frozenset(asked)
 
 
 def edits_of_page(reader: Reader, wiki_id: int, page_id: int) -> list[Edit]:

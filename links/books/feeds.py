@@ -16,6 +16,7 @@ from typing import NamedTuple
 from sqlalchemy import Connection, delete, select, update
 
 from core.errors import CollectionInUseError
+from core.texts import storable
 from links.books.pages import LOCK_WIKI
 from links.store.schema import feeds
 from links.store.statements import Reader, Statement, one
@@ -164,5 +165,4 @@ def give_lease(connection: Connection, wiki_id: int, holder: str, *, now: dateti
 
 def _plain(text: str) -> str:
     """The text on one line, without what no text of a database may hold."""
-    plain = text.replace("\0", "").encode("utf-8", "replace").decode()
-    return " ".join(plain.split())[:TROUBLE_LIMIT_CHARS]
+    return " ".join(storable(text).split())[:TROUBLE_LIMIT_CHARS]

@@ -1,6 +1,6 @@
 """Looking things up: what is known of a page's links, and where a URL is used. The hot path.
 
-A page takes five questions however many URLs it has, and so do many pages. What one farm's readers
+A page takes six questions however many URLs it has, and so do many pages. What one farm's readers
 ask is answered with that farm's pages only (W24); only an operator looks across (`uses_anywhere`).
 """
 
@@ -23,13 +23,14 @@ from sqlalchemy import (
 )
 
 from links.books import pages as page_book
-from links.books.pages import PageRow, find_pages, number_of, page_of, plain_title
+from links.books.pages import PageRow, find_pages, number_of, page_of, plain_title, text_digest
 from links.books.urls import COLUMNS, UrlRow, full, row_of, urls_by_id
 from links.books.wikis import Wiki
+from links.checking.quirk_rows import believed_quirks
+from links.spam_hits import is_present
 from links.states import State
 from links.store.schema import (
     copies,
-    host_quirks,
     hosts,
     invalid,
     pages,
@@ -77,6 +78,7 @@ class UrlFacts(NamedTuple):
     """All that is known of a URL.
 
     Attributes:
+        host_quirks: what is believed of its host, and of hosts above it, today (W47).
         reports: how many readers say that they reach it, and that holds still (W13).
         reports_until: the day on which the last of these expires; None without any.
     """
@@ -91,10 +93,15 @@ class UrlFacts(NamedTuple):
 
 
 class LinkFacts(NamedTuple):
-    """A link of a page: what is known of its URL, and since when the page has it."""
+    """A link of a page: what is known of its URL, and since when the page has it.
+
+    Attributes:
+        spelling: how the page spells it (A17); empty: as its identity key.
+    """
 
     facts: UrlFacts
     first_day: int
+    spelling: str = ""
 
 
 class InvalidLink(NamedTuple):
@@ -125,18 +132,31 @@ class PageFacts(NamedTuple):
 
 
 class Use(NamedTuple):
-    """A page that has a URL, or had it lately: then `gone_day` is when it was found gone."""
+    """A page that has a URL, or had it lately: then `gone_day` is when it was found gone.
+
+    Attributes:
+        spelling: how the page spells the URL (A17); empty: as its identity key.
+    """
 
     page: PageRow
     url_id: int
     first_day: int
     gone_day: int | None
+    spelling: str = ""
+
+
+class RefusedUse(NamedTuple):
+    """A page with a link that is not watched: its reason, as `InvalidLink` has it."""
+
+    page: PageRow
+    reason: str
+    first_day: int
 
 
 _ZERO: ColumnElement[Any] = literal_column("0")
 _EMPTY: ColumnElement[Any] = literal_column("''")
 _NONE = cast(null(), LargeBinary)
-_URL_QUIRK, _COPY, _REPORT, _REPLACEMENT, _HOST_QUIRK, _SPAM, _INVALID = range(7)
+_URL_QUIRK, _COPY, _REPORT, _REPLACEMENT, _SPAM, _INVALID = range(6)
 _NOBODY = (0,)  # no row has that number
 _PAGE = len(COLUMNS)
 
@@ -154,12 +174,12 @@ BY_TITLE = Statement(
 LINKS = Statement(
     full()
     .join(refs, refs.c.url_id == urls.c.id)
-    .add_columns(refs.c.page, refs.c.first_day)
+    .add_columns(refs.c.page, refs.c.first_day, refs.c.spelling)
     .where(refs.c.page.in_(many("pages")), refs.c.gone_day.is_(None)),
     "pages",
 )
-# All that other tables have: of URLs, of their hosts, of pages. One question, since each costs as much
-# as what it finds.
+# All that other tables have: of URLs and of pages. One question, since each costs as much as what it
+# finds. What is believed of hosts `links.checking.quirk_rows` tells.
 ASIDE = Statement(
     union_all(
         select(
@@ -185,26 +205,23 @@ ASIDE = Statement(
             *(replacements.c.tested_day, _ZERO, _ZERO, _NONE),
         ).where(replacements.c.url_id.in_(many("ids"))),
         select(
-            *(_tag(_HOST_QUIRK), host_quirks.c.host_id, host_quirks.c.kind),
-            *(_EMPTY, _EMPTY, _EMPTY, _EMPTY),
-            *(host_quirks.c.first_day, host_quirks.c.last_day, _ZERO, _NONE),
-        ).where(host_quirks.c.host_id.in_(many("hosts"))),
-        select(
             *(_tag(_SPAM), spam_hits.c.page, spam_hits.c.line),
             *(spam_hits.c.url, spam_hits.c.list, _EMPTY, _EMPTY),
             *(spam_hits.c.first_day, spam_hits.c.last_day, _ZERO, _NONE),
-        ).where(spam_hits.c.page.in_(many("pages"))),
+        )
+        .join(pages, pages.c.id == spam_hits.c.page)
+        .where(spam_hits.c.page.in_(many("pages")), is_present()),
         select(
             *(_tag(_INVALID), invalid.c.page, _ZERO),
             *(invalid.c.reason, _EMPTY, _EMPTY, _EMPTY),
             *(invalid.c.first_day, _ZERO, _ZERO, invalid.c.text),
         ).where(invalid.c.page.in_(many("pages"))),
     ),
-    *("ids", "hosts", "pages"),
+    *("ids", "pages"),
 )
-_USE = select(*page_book.COLUMNS, refs.c.url_id, refs.c.first_day, refs.c.gone_day).select_from(
-    refs.join(pages, pages.c.id == refs.c.page)
-)
+_USE = select(
+    *page_book.COLUMNS, refs.c.url_id, refs.c.first_day, refs.c.gone_day, refs.c.spelling
+).select_from(refs.join(pages, pages.c.id == refs.c.page))
 USES_IN_WIKI = Statement(
     _USE.where(refs.c.url_id == one("url"), refs.c.page > one("after"), refs.c.page < one("before"))
     .order_by(refs.c.page)
@@ -277,6 +294,13 @@ ALL_URLS = Statement(
     .limit(one("most")),
     "states",
 )
+REFUSED_USES = Statement(
+    select(*page_book.COLUMNS, invalid.c.reason, invalid.c.first_day)
+    .join(pages, pages.c.id == invalid.c.page)
+    .where(invalid.c.key == one("key"))
+    .order_by(pages.c.id)
+    .limit(one("most"))
+)
 EVERY_STATE = tuple(int(state) for state in State)
 
 
@@ -306,16 +330,16 @@ def page_facts(
     """
     found = find_pages(reader, wiki_id, page_ids)
     by_number = {page.id: page for page in found.values()}
-    rows: list[tuple[UrlRow, int, int]] = []
+    rows: list[tuple[UrlRow, int, int, str]] = []
     for batch in batches(by_number):
         rows += [
-            (row_of(each), each[_PAGE], each[_PAGE + 1])
+            (row_of(each), each[_PAGE], each[_PAGE + 1], each[_PAGE + 2] or "")
             for each in LINKS.rows(reader, {"pages": batch})
         ]
-    facts, refused, spam = _with_all({row.id: row for row, _, _ in rows}, by_number, reader, day)
+    facts, refused, spam = _with_all({row.id: row for row, *_ in rows}, by_number, reader, day)
     links: dict[int, list[LinkFacts]] = {number: [] for number in by_number}
-    for row, page, first_day in rows:
-        links[page].append(LinkFacts(facts[row.id], first_day))
+    for row, page, first_day, spelling in rows:
+        links[page].append(LinkFacts(facts[row.id], first_day, spelling))
     return {
         page.page_id: PageFacts(
             page,
@@ -372,6 +396,12 @@ def uses_anywhere(reader: Reader, url_id: int, *, limit: int, after: int = 0) ->
     """Pages of all farms that have the URL: for operators, never for readers (W24)."""
     found = USES_ANYWHERE.rows(reader, {"url": url_id, "after": after, "most": limit})
     return _uses(found)
+
+
+def refused_uses(reader: Reader, text: str, *, limit: int) -> list[RefusedUse]:
+    """Pages of all farms that have a link which is not watched, as it stands there: for operators."""
+    found = REFUSED_USES.rows(reader, {"key": text_digest(text), "most": limit})
+    return [RefusedUse(page_of(row), row[9], row[10]) for row in found]
 
 
 def uses_of_host(
@@ -450,7 +480,7 @@ def list_urls(
 
 
 def _uses(rows: Iterable[Any]) -> list[Use]:
-    return [Use(page_of(row), row[9], row[10], row[11]) for row in rows]
+    return [Use(page_of(row), row[9], row[10], row[11], row[12] or "") for row in rows]
 
 
 def _with_all(
@@ -458,23 +488,24 @@ def _with_all(
 ) -> tuple[dict[int, UrlFacts], dict[int, list[InvalidLink]], dict[int, list[SpamHit]]]:
     """URLs with all that other tables have of them and of their hosts; what these have of pages."""
     kept: dict[int, list[Any]] = {}
-    of_hosts: dict[int, list[Quirk]] = {}
+    believed = believed_quirks(reader, (row.host for row in rows.values()), day=day)
+    of_hosts = {
+        host: tuple(Quirk(int(kind), "", *days) for kind, days in kinds.items())
+        for host, kinds in believed.items()
+    }
     refused: dict[int, list[InvalidLink]] = {}
     spam: dict[int, list[SpamHit]] = {}
     for found in _aside(rows, numbers, reader, day):
         tag, owner, number, text, other, _, _, first, last, _, raw = found
-        if tag < _HOST_QUIRK:
+        if tag < _SPAM:
             kept.setdefault(owner, []).append(found)
-        elif tag == _HOST_QUIRK:
-            of_hosts.setdefault(owner, []).append(Quirk(number, "", first, last))
         elif tag == _SPAM:
             spam.setdefault(owner, []).append(SpamHit(text, other, number, first, last))
         else:
             said = bytes(raw).decode("utf-8", "surrogatepass")
             refused.setdefault(owner, []).append(InvalidLink(said, text, first))
     facts = {
-        id_: _facts(row, kept.get(id_, ()), tuple(of_hosts.get(row.host_id, ())))
-        for id_, row in rows.items()
+        id_: _facts(row, kept.get(id_, ()), of_hosts.get(row.host, ())) for id_, row in rows.items()
     }
     return facts, refused, spam
 
@@ -482,12 +513,9 @@ def _with_all(
 def _aside(
     rows: dict[int, UrlRow], numbers: Collection[int], reader: Reader, day: int
 ) -> list[Any]:
-    of_hosts = {row.host_id for row in rows.values()}
     found: list[Any] = []
-    for ids, host_ids, page_ids in zip_longest(
-        batches(rows), batches(of_hosts), batches(numbers), fillvalue=_NOBODY
-    ):
-        asked = {"ids": ids, "hosts": host_ids, "pages": page_ids, "day": day}
+    for ids, page_ids in zip_longest(batches(rows), batches(numbers), fillvalue=_NOBODY):
+        asked = {"ids": ids, "pages": page_ids, "day": day}
         found += ASIDE.rows(reader, asked)
     return found
 

@@ -23,13 +23,26 @@ from links.books.urls import ensure_urls
 from links.exclusion import Changes, tally, tally_from, tally_text
 from links.sorting import Sort, Sorted
 from links.spam_hits import hits_of, write_hits
-from links.store.schema import citations, invalid, pages, refs, spam_hits, wanted, wikis
+from links.store.schema import (
+    additions,
+    citations,
+    invalid,
+    page_revisions,
+    pages,
+    refs,
+    spam_hits,
+    wanted,
+    wikis,
+)
 from links.store.statements import Reader, Statement, batches, many, one
 from links.store.upserts import insert_missing
 
 PAGE_BITS = 40
 MAX_PAGE_ID = (1 << PAGE_BITS) - 1
 _NO_TITLE = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
+_NOTED = frozenset(
+    {Sort.INVALID, Sort.MISSING, Sort.NOT_CHECKED}
+)  # kept with the page, as they stand there
 MAX_TITLE_LENGTH = 1024  # MediaWiki's are of 255 bytes at most, and the namespace's name
 
 
@@ -111,12 +124,14 @@ class Written(NamedTuple):
         ids: of the URLs that the pages have, by their identity keys.
         added: references that are new or back.
         gone: references that are no more.
+        new: of those that were added the ones that the page never had.
     """
 
     put: Put
     ids: Mapping[str, int]
     added: tuple[Ref, ...]
     gone: tuple[Ref, ...]
+    new: tuple[Ref, ...] = ()
 
 
 COLUMNS = (
@@ -193,8 +208,15 @@ LISTED_LONG_AGO = Statement(
     .limit(one("most"))
 )
 REFS = Statement(
-    select(refs.c.page, refs.c.url_id, refs.c.gone_day).where(refs.c.page.in_(many("pages"))),
+    select(refs.c.page, refs.c.url_id, refs.c.gone_day, refs.c.spelling).where(
+        refs.c.page.in_(many("pages"))
+    ),
     "pages",
+)
+SET_SPELLING = Statement(
+    update(refs)
+    .where(refs.c.page == one("of"), refs.c.url_id == one("url"))
+    .values(spelling=one("said"))
 )
 SET_GONE = Statement(
     update(refs)
@@ -203,7 +225,7 @@ SET_GONE = Statement(
 )
 FORGET = {
     table.name: Statement(delete(table).where(table.c.page.in_(many("pages"))), "pages")
-    for table in (refs, invalid, spam_hits, wanted, citations)
+    for table in (refs, invalid, spam_hits, wanted, citations, additions, page_revisions)
 }
 FORGET_PAGES = Statement(delete(pages).where(pages.c.id.in_(many("pages"))), "pages")
 INVALID = Statement(
@@ -245,7 +267,7 @@ def put_pages(connection: Connection, wiki_id: int, given: Iterable[PutPage], *,
 
     Of two that name the same page the later one counts. What a page has of URLs that are watched
     becomes its references; those that nobody can ask for are kept with it, as they stand there; what a
-    spam list names is noted, and what the exclusion list names is counted (`links.sorting`). Example
+    spam list names is noted, and what the exclusion list names is counted, too (`links.sorting`). Example
     domains, the farm's own hosts and other schemes leave no trace.
 
     Args:
@@ -266,19 +288,23 @@ def write_pages(
     """As `put_pages`; which links are new and which are gone comes back, too (A01)."""
     put = {each.name.page_id: each for each in given}
     _lock(connection, wiki_id)
-    _write_names(connection, wiki_id, [each.name for each in put.values()], day, is_read=True)
+    _write_names(connection, wiki_id, [each.name for each in put.values()], day)
     identities = {
-        number_of(wiki_id, page_id): {
-            link.identity for link in each.links if link.sort is Sort.WATCHED
-        }
+        number_of(wiki_id, page_id): {link.identity for link in each.links if link.is_watched}
         for page_id, each in put.items()
     }
     ids = ensure_urls(connection, sorted(set().union(*identities.values())), day=day)
     lists = {page: {ids[identity] for identity in has} for page, has in identities.items()}
-    added, gone = _write_refs(connection, lists, day)
     by_number = {number_of(wiki_id, page_id): each.links for page_id, each in put.items()}
+    spellings = {
+        Ref(page, ids[link.identity]): link.spelling or None
+        for page, links in by_number.items()
+        for link in reversed(links)  # of several spellings on a page the first counts
+        if link.is_watched
+    }
+    new, back, gone = _write_refs(connection, lists, spellings, day)
     refused = {
-        page: {_digest(link.text): link for link in links if link.sort is Sort.INVALID}
+        page: {text_digest(link.text): link for link in links if link.sort in _NOTED}
         for page, links in by_number.items()
     }
     _write_invalid(connection, refused, day)
@@ -291,24 +317,11 @@ def write_pages(
     figures = Put(
         pages=len(put),
         urls=sum(map(len, lists.values())),
-        added=len(added),
+        added=len(new) + len(back),
         gone=len(gone),
         invalid=sum(map(len, refused.values())),
     )
-    return Written(figures, ids, tuple(added), tuple(gone))
-
-
-def touch_pages(
-    connection: Connection, wiki_id: int, names: Iterable[PageName], *, day: int
-) -> None:
-    """Note that the pages are there, and are to be read (W36); one that is new is made.
-
-    Raises:
-        InputError: a page's id or title is none.
-    """
-    _lock(connection, wiki_id)
-    by_id = {name.page_id: name for name in names}
-    _write_names(connection, wiki_id, list(by_id.values()), day, is_read=False)
+    return Written(figures, ids, (*new, *back), tuple(gone), tuple(new))
 
 
 def mark_stale(connection: Connection, wiki_id: int, page_ids: Iterable[int]) -> int:
@@ -426,16 +439,13 @@ def _lock(connection: Connection, wiki_id: int) -> None:
         raise InputError(f"The registry knows no wiki of the number {wiki_id}.")
 
 
-def _write_names(
-    connection: Connection, wiki_id: int, names: list[PageName], day: int, *, is_read: bool
-) -> None:
-    """Make the pages, or change what is known of them: they were read today, or are to be."""
+def _write_names(connection: Connection, wiki_id: int, names: list[PageName], day: int) -> None:
+    """Make the pages, or change what is known of them: they were read today."""
     titles = {name.page_id: check_name(name) for name in names}
     there = find_pages(connection, wiki_id, titles)
     new, changed = [], []
     for name in names:
         old = there.get(name.page_id)
-        listed = day if is_read else old.listed_day if old else None
         if old is None:
             new.append(
                 {
@@ -445,8 +455,8 @@ def _write_names(
                     "namespace": name.namespace,
                     "title": titles[name.page_id],
                     "touched_day": day,
-                    "listed_day": listed,
-                    "is_stale": not is_read,
+                    "listed_day": day,
+                    "is_stale": False,
                 }
             )
             continue
@@ -456,8 +466,8 @@ def _write_names(
             "new_title": titles[name.page_id] or old.title,
             "new_namespace": name.namespace if titles[name.page_id] else old.namespace,
             "day": day,
-            "listed": listed,
-            "stale": not is_read,
+            "listed": day,
+            "stale": False,
         }
         changed.append(facts)
     if new:
@@ -483,19 +493,31 @@ def check_name(name: PageName) -> str:
 
 
 def _write_refs(
-    connection: Connection, lists: Mapping[int, set[int]], day: int
-) -> tuple[list[Ref], list[Ref]]:
-    """Make the pages' references what the lists say; those that were added and those that went."""
+    connection: Connection,
+    lists: Mapping[int, set[int]],
+    spellings: Mapping[Ref, str | None],
+    day: int,
+) -> tuple[list[Ref], list[Ref], list[Ref]]:
+    """Make the pages' references what the lists say; those that are new, are back, and went."""
     there: dict[int, dict[int, int | None]] = defaultdict(dict)
+    said: dict[Ref, str | None] = {}
     for batch in batches(lists):
-        for page, url_id, gone_day in REFS.rows(connection, {"pages": batch}):
+        for page, url_id, gone_day, spelling in REFS.rows(connection, {"pages": batch}):
             there[page][url_id] = gone_day
-    new, back, gone = [], [], []
+            said[Ref(page, url_id)] = spelling
+    new: list[dict[str, Any]] = []
+    back, gone = [], []
+    respelled = [
+        {"of": ref.page, "url": ref.url_id, "said": spelling}
+        for ref, spelling in spellings.items()
+        if ref in said and said[ref] != spelling
+    ]
     for page, has in lists.items():
         had = there[page]
         for url_id in has:
             if url_id not in had:
-                new.append({"page": page, "url_id": url_id, "first_day": day})
+                spelling = spellings.get(Ref(page, url_id))
+                new.append({"page": page, "url_id": url_id, "first_day": day, "spelling": spelling})
             elif had[url_id] is not None:
                 back.append({"of": page, "url": url_id, "gone": None})
         gone += [
@@ -505,10 +527,11 @@ def _write_refs(
         ]
     if new:
         connection.execute(insert(refs), new)
+    SET_SPELLING.run(connection, respelled)
     SET_GONE.run(connection, back)
     SET_GONE.run(connection, gone)
     added = [Ref(row["page"], row["url_id"]) for row in new]
-    return [*added, *map(_ref, back)], list(map(_ref, gone))
+    return added, list(map(_ref, back)), list(map(_ref, gone))
 
 
 def _ref(row: Mapping[str, Any]) -> Ref:
@@ -545,7 +568,7 @@ def _write_invalid(
 def _write_tallies(
     connection: Connection, wiki_id: int, now: Mapping[int, Mapping[str, int]], day: int
 ) -> None:
-    """Keep how many links of each page the exclusion list keeps out (X05), and the wiki's sums."""
+    """Keep how many links of each page the exclusion list names (X05), and the wiki's sums."""
     before: dict[int, dict[str, int]] = {}
     for batch in batches(now):
         for page, text in TALLIES.rows(connection, {"pages": batch}):
@@ -559,5 +582,6 @@ def _write_tallies(
     SET_TALLY.run(connection, [{"of": page, "tally": tally_text(now[page])} for page in changed])
 
 
-def _digest(text: str) -> bytes:
+def text_digest(text: str) -> bytes:
+    """Return the key of a link that is kept as it stands on its page."""
     return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()

@@ -21,6 +21,7 @@ from core.quality import (
     Verdict,
     check_ids,
 )
+from core.texts import storable
 from core.timestamps import milliseconds, moment, parse_warc_date, warc_date_at
 from core.urls import identity_key
 from links.locator import key_of
@@ -189,7 +190,7 @@ def url_key(url: str) -> bytes:
 
 def plain(text: str, most: int) -> str:
     """A text that both databases take: no NUL, no half of a character, not too long."""
-    return text[:most].replace("\0", "").encode("utf-8", "replace").decode()
+    return storable(text[:most])
 
 
 def values_of(row: CheckedPage) -> dict[str, Any]:

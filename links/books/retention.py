@@ -16,15 +16,19 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, Delete, Select, Table, delete, exists, func, or_, select, tuple_
 
+from links.books.additions import KEEP_DAYS as ADDITION_DAYS
+from links.books.additions import OLD_ADDITIONS
 from links.books.pages import LOCK_WIKI, forget_pages
 from links.books.wikis import all_wikis
 from links.days import date_of
 from links.quirks import GET_ONLY_DAYS, HOST_QUIRK_DAYS, URL_QUIRK_DAYS, HostQuirk
 from links.spam_hits import forget_hits
 from links.store.schema import (
+    additions,
     citations,
     copies,
     copy_searches,
+    copy_versions,
     host_quirks,
     hosts,
     imports,
@@ -49,8 +53,8 @@ _UNIX = date(1970, 1, 1)
 _WINDOW = 20_000  # candidates that are remembered at once
 _LONG_KEPT = (HostQuirk.GET_NEEDED, HostQuirk.PRESUMED_REACHABLE, HostQuirk.UNVERIFIABLE)
 _OF_URLS = (
-    *(refs, observations, url_quirks, copies, copy_searches, reports, replacements),
-    *(wanted, citations),
+    *(refs, observations, url_quirks, copies, copy_versions, copy_searches, reports, replacements),
+    *(wanted, citations, additions),
 )
 
 
@@ -196,6 +200,7 @@ def purge(
     with store.writing() as connection:
         OLD_IMPORTS.run(connection, {"before": day - IMPORT_DAYS})
         forget_hits(connection, before_day=day - SPAM_DAYS)
+        OLD_ADDITIONS.run(connection, {"before": day - ADDITION_DAYS})
     return Purged(gone_pages, links, gone_urls, gone_hosts, quirks, looks, over)
 
 

@@ -10,11 +10,12 @@ from typing import NamedTuple
 
 from sqlalchemy import BigInteger, ColumnElement, exists, func, literal_column, select
 
-from links.books.pages import PAGE_BITS, number_of
+from links.books.pages import MAX_PAGE_ID, PAGE_BITS, number_of
 from links.books.urls import COLUMNS, UrlRow, full, row_of
 from links.books.wikis import Wiki
 from links.locator import key_of
-from links.store.schema import copies, refs, urls, wanted, wikis
+from links.sorting import MISSING_TARGET
+from links.store.schema import copies, invalid, refs, urls, wanted, wikis
 from links.store.statements import Reader, Statement, batches, many, one
 
 
@@ -75,6 +76,23 @@ IN_FARM = Statement(
     .distinct(),
     "ids",
 )
+ON_PAGE = Statement(
+    select(refs.c.url_id, refs.c.spelling).where(
+        refs.c.page == one("page", _number),
+        refs.c.gone_day.is_(None),
+        refs.c.url_id.in_(many("ids")),
+    ),
+    "ids",
+)
+HAVING = Statement(
+    select(_seen.c.url_id, (_seen.c.page // _PAGES).label("wiki")).where(_seen.c.page.is_not(None)),
+    "ids",
+)
+MISSING_ON_PAGE = Statement(
+    select(invalid.c.text, invalid.c.first_day).where(
+        invalid.c.page == one("page", _number), invalid.c.reason == MISSING_TARGET
+    )
+)
 COPIES = Statement(
     select(
         *(copies.c.url_id, copies.c.service, copies.c.address, copies.c.timestamp),
@@ -98,12 +116,16 @@ def known_in_farm(reader: Reader, wiki: Wiki, identities: Iterable[str]) -> dict
         wiki: the asker's.
         identities: identity keys (`core.urls.identity_key`).
     """
+    return known_by_key(reader, wiki, map(key_of, identities))
+
+
+def known_by_key(reader: Reader, wiki: Wiki, keys: Iterable[bytes]) -> dict[str, UrlRow]:
+    """Return the same for URLs of which only the keys are there (`links.locator.key_of`)."""
     own: dict[str, UrlRow] = {}
     others: dict[int, UrlRow] = {}
     ends = {"low": number_of(wiki.id, 0), "high": number_of(wiki.id + 1, 0)}
-    for batch in batches(dict.fromkeys(identities)):
-        wanted_urls = {key_of(identity): identity for identity in batch}
-        for found in BY_KEY.rows(reader, {"keys": list(wanted_urls), **ends}):
+    for batch in batches(dict.fromkeys(keys)):
+        for found in BY_KEY.rows(reader, {"keys": list(batch), **ends}):
             row = row_of(found)
             if found[len(COLUMNS)]:
                 own[row.url] = row
@@ -113,6 +135,44 @@ def known_in_farm(reader: Reader, wiki: Wiki, identities: Iterable[str]) -> dict
         for (number,) in IN_FARM.rows(reader, {"ids": ids, "farm": wiki.farm_id}):
             own[others[number].url] = others[number]
     return own
+
+
+def wikis_having(reader: Reader, ids: Iterable[int]) -> list[tuple[int, int]]:
+    """Return URLs with the wikis whose pages have them now, by their numbers, each pair once."""
+    return [
+        (row[0], row[1])
+        for batch in batches(dict.fromkeys(ids))
+        for row in HAVING.rows(reader, {"ids": batch})
+    ]
+
+
+def on_page(reader: Reader, wiki_id: int, page_id: int, ids: Iterable[int]) -> dict[int, str]:
+    """Return those of the URLs, by their numbers, that the page has now (W20), and how it spells them.
+
+    The spelling (A17) is empty where it is the identity key.
+
+    Args:
+        reader: of one moment.
+        wiki_id: the page's wiki.
+        page_id: the wiki's number of the page.
+        ids: the URLs' numbers.
+    """
+    if not 0 < page_id <= MAX_PAGE_ID:
+        return {}
+    page = number_of(wiki_id, page_id)
+    return {
+        number: spelling or ""
+        for batch in batches(dict.fromkeys(ids))
+        for number, spelling in ON_PAGE.rows(reader, {"page": page, "ids": batch})
+    }
+
+
+def missing_targets_on(reader: Reader, wiki_id: int, page_id: int) -> dict[str, int]:
+    """Return the page's links to pages of the farm that are not there, and since when it has them (W50)."""
+    if not 0 < page_id <= MAX_PAGE_ID:
+        return {}
+    rows = MISSING_ON_PAGE.rows(reader, {"page": number_of(wiki_id, page_id)})
+    return {bytes(text).decode("utf-8", "surrogatepass"): day for text, day in rows}
 
 
 def copies_elsewhere(reader: Reader, ids: Iterable[int]) -> dict[int, list[Elsewhere]]:

@@ -3,6 +3,7 @@
 from sqlalchemy import func, select
 
 from links.books.pages import number_of
+from links.books.urls import UrlRow, urls_by_id
 from links.store.schema import pages, refs
 from links.store.statements import Reader, Statement, one
 
@@ -19,6 +20,12 @@ COUNT_LINKS = Statement(
         .subquery()
     )
 )
+LINKS_OF = Statement(
+    select(refs.c.url_id)
+    .where(refs.c.page >= one("first"), refs.c.page < one("beyond"), refs.c.gone_day.is_(None))
+    .distinct()
+    .limit(one("limit"))
+)
 
 
 def count_pages(reader: Reader, wiki_id: int, *, limit: int) -> int:
@@ -32,3 +39,10 @@ def count_links(reader: Reader, wiki_id: int, *, limit: int) -> int:
     asked = {"first": number_of(wiki_id, 0), "beyond": number_of(wiki_id + 1, 0), "limit": limit}
     found: int = COUNT_LINKS.rows(reader, asked)[0][0]
     return found
+
+
+def links_of(reader: Reader, wiki_id: int, *, limit: int) -> list[UrlRow]:
+    """Return URLs that the wiki's pages have now, each once; no more than the limit."""
+    asked = {"first": number_of(wiki_id, 0), "beyond": number_of(wiki_id + 1, 0), "limit": limit}
+    ids = [number for (number,) in LINKS_OF.rows(reader, asked)]
+    return list(urls_by_id(reader, ids).values())

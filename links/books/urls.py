@@ -11,7 +11,7 @@ from sqlalchemy import Connection, Select, bindparam, select, update
 
 from core.errors import InvariantError
 from links.domains import registrable
-from links.locator import SCHEMES, Locator, bucket_of, domain_index, key_of, split, surt_host
+from links.locator import SCHEMES, Locator, bucket_of, domain_index, key_of, split
 from links.states import Proof, Standing, State
 from links.store.schema import hosts, urls
 from links.store.statements import Reader, Statement, batches, many, one
@@ -232,7 +232,6 @@ def _ensure_hosts(connection: Connection, names: list[str]) -> dict[str, int]:
             {
                 "name": name,
                 "domain_index": domain_index(name),
-                "surt": surt_host(name),
                 "domain": registrable(name),
                 "bucket": bucket_of(name),
             }

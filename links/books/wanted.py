@@ -12,10 +12,10 @@ from datetime import UTC, datetime, timedelta
 from enum import IntEnum
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, delete, func, select, update
+from sqlalchemy import Connection, delete, func, literal_column, select, update
 
 from links.books.pages import PAGE_BITS, Ref
-from links.store.schema import pages, refs, wanted
+from links.store.schema import pages, refs, wanted, wikis
 from links.store.statements import Reader, Statement, batches, many, one
 from links.store.upserts import insert_missing
 
@@ -31,7 +31,12 @@ class Priority(IntEnum):
 
     SAVED = 0  # somebody has just saved the page
     CROWD = 2  # the same, and the page brought so many that others' saves go first
+    REVIVED = 3  # the checker sees it alive, or no archive has it: if there is no good copy
     SWEPT = 1  # it stood there already
+    LACKING = 4  # a sweep found it without a copy
+
+
+IF_LACKING = frozenset({Priority.REVIVED, Priority.LACKING})  # what has any good copy is left alone
 
 
 class WantedRow(NamedTuple):
@@ -43,6 +48,7 @@ class WantedRow(NamedTuple):
         due: when it is looked at next.
         attempts: how often it could not be handed on.
         title: the page's.
+        spelling: how the URL stands on the page; empty: as its identity key.
         gone_day: when the page lost it; None: it has it. The title is empty, and the page unknown, when
             there is no such link at all.
     """
@@ -56,6 +62,7 @@ class WantedRow(NamedTuple):
     title: str
     gone_day: int | None
     is_there: bool
+    spelling: str = ""
 
     @property
     def page_id(self) -> int:
@@ -66,6 +73,7 @@ class WantedRow(NamedTuple):
 _FOUND = (
     *(wanted.c.page, wanted.c.url_id, wanted.c.since, wanted.c.due, wanted.c.attempts),
     *(wanted.c.priority, pages.c.title, refs.c.gone_day, refs.c.first_day),
+    refs.c.spelling,
 )
 DUE = Statement(
     select(*_FOUND)
@@ -87,11 +95,6 @@ NEXT_DUE = Statement(
         wanted.c.wiki_id == one("wiki"), wanted.c.priority == one("which")
     )
 )
-COUNT = Statement(
-    select(func.count())
-    .select_from(wanted)
-    .where(wanted.c.wiki_id == one("wiki"), wanted.c.priority == one("which"))
-)
 FORGET = Statement(delete(wanted).where(wanted.c.page == one("of"), wanted.c.url_id == one("url")))
 POSTPONE = Statement(
     update(wanted)
@@ -111,6 +114,19 @@ LET_GO = Statement(
     update(wanted)
     .where(wanted.c.page.in_(many("pages")), wanted.c.due > one("far"))
     .values(due=one("later")),
+    "pages",
+)
+FIRST_USES = Statement(
+    select(func.min(refs.c.page), refs.c.url_id)
+    .select_from(refs.join(wikis, wikis.c.id == refs.c.page // literal_column(str(1 << PAGE_BITS))))
+    .where(refs.c.url_id.in_(many("urls")), refs.c.gone_day.is_(None), wikis.c.url != "")
+    .group_by(refs.c.url_id),
+    "urls",
+)
+STANDING = Statement(
+    select(refs.c.page, refs.c.url_id).where(
+        refs.c.page.in_(many("pages")), refs.c.gone_day.is_(None), refs.c.first_day < one("before")
+    ),
     "pages",
 )
 CURRENT = Statement(
@@ -171,6 +187,19 @@ def want(
                 if order.index(Priority(row["priority"])) < order.index(before)
             ],
         )
+
+
+def want_urls(connection: Connection, url_ids: Iterable[int], *, now: datetime) -> None:
+    """Want these URLs for the first page that has each, on a wiki that is watched by its API.
+
+    Whoever hands them on leaves alone what has a good copy.
+    """
+    links = [
+        Ref(page, url_id)
+        for batch in batches(sorted(set(url_ids)))
+        for page, url_id in FIRST_USES.rows(connection, {"urls": batch})
+    ]
+    want(connection, links, priority=Priority.REVIVED, now=now)
 
 
 def _in_turn(links: Iterable[Ref], priority: Priority) -> Iterator[tuple[Ref, Priority]]:
@@ -243,14 +272,6 @@ def next_due(reader: Reader, wiki_id: int) -> datetime | None:
     return datetime.fromtimestamp(min(moments), UTC) if moments else None
 
 
-def count_wanted(reader: Reader, wiki_id: int) -> dict[Priority, int]:
-    """How many links of the wiki wait."""
-    return {
-        priority: COUNT.rows(reader, {"wiki": wiki_id, "which": int(priority)})[0][0]
-        for priority in Priority
-    }
-
-
 def current_links(reader: Reader, numbers: Sequence[int]) -> list[Ref]:
     """All links that these pages have, by the registry's numbers of the pages."""
     return [
@@ -260,8 +281,17 @@ def current_links(reader: Reader, numbers: Sequence[int]) -> list[Ref]:
     ]
 
 
+def standing_links(reader: Reader, numbers: Sequence[int], *, before: int) -> list[Ref]:
+    """Return the links that these pages have, and had before that day."""
+    return [
+        Ref(*row)
+        for batch in batches(sorted(numbers))
+        for row in STANDING.rows(reader, {"pages": batch, "before": before})
+    ]
+
+
 def _row(found: Sequence[Any]) -> WantedRow:
-    page, url_id, since, due, attempts, priority, title, gone_day, first_day = found
+    page, url_id, since, due, attempts, priority, title, gone_day, first_day, spelling = found
     return WantedRow(
         page,
         url_id,
@@ -272,4 +302,5 @@ def _row(found: Sequence[Any]) -> WantedRow:
         title or "",
         gone_day,
         first_day is not None,
+        spelling or "",
     )

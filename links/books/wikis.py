@@ -14,11 +14,13 @@ from sqlalchemy import Connection, func, select, update
 
 from core.errors import InputError
 from core.expressions import check_regex
+from links.interwiki import encoded_title
 from links.store.schema import farms, wikis
 from links.store.statements import Reader, Statement, one
 from links.store.upserts import insert_missing
 
 DEFAULT_FARM = "WMF"
+PUBLIC = "public"  # the setting; true by default
 _DBNAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,63}", re.ASCII)
 _FARM = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,39}", re.ASCII)
 
@@ -45,7 +47,7 @@ class Farm(NamedTuple):
     """A farm.
 
     Attributes:
-        address: of its first page; empty when nobody said.
+        address: of its first page, whose host is the farm's own; empty when nobody said.
         internal: an expression (RE2) that is found in the hosts of its own wikis; empty: none.
     """
 
@@ -56,7 +58,7 @@ class Farm(NamedTuple):
 
 
 class Wiki(NamedTuple):
-    """A wiki.
+    """A wiki; `is_public` says whom its pages and links are told.
 
     Attributes:
         url: of its api.php; empty when nobody said.
@@ -72,6 +74,15 @@ class Wiki(NamedTuple):
     settings: str
     added_day: int
 
+    def page_address(self, title: str) -> str:
+        """Return the address of the page with that title; empty when nobody said how they are made."""
+        return self.pages_url.replace("$1", encoded_title(title)) if title else ""
+
+    @property
+    def is_public(self) -> bool:
+        """Whether anybody may be told of its pages and links; else internal callers alone."""
+        return json.loads(self.settings or "{}").get(PUBLIC, True) is not False
+
 
 _WIKI = select(
     *(wikis.c.id, wikis.c.dbname, farms.c.name, wikis.c.farm_id),
@@ -80,11 +91,6 @@ _WIKI = select(
 FIND_FARM = Statement(
     select(farms.c.id, farms.c.name, farms.c.address, farms.c.internal).where(
         farms.c.name == one("name")
-    )
-)
-FARM_BY_ID = Statement(
-    select(farms.c.id, farms.c.name, farms.c.address, farms.c.internal).where(
-        farms.c.id == one("id")
     )
 )
 ALL_FARMS = Statement(
@@ -104,6 +110,13 @@ CHANGE_WIKI = Statement(
     .where(wikis.c.id == one("of"))
     .values(url=one("new_url"), pages_url=one("new_pages_url"), settings=one("new_settings"))
 )
+
+
+def observed_namespaces(wiki: Wiki) -> tuple[int, ...]:
+    """Return the namespaces whose pages the wiki's settings observe; articles by default (W35)."""
+    feed = json.loads(wiki.settings or "{}").get("feed", {})
+    found = feed.get("namespaces", [0]) if isinstance(feed, dict) else [0]
+    return tuple(each for each in found if isinstance(each, int)) or (0,)
 
 
 def parse_wiki(text: str) -> WikiName:
@@ -135,11 +148,6 @@ def find_farm(reader: Reader, name: str) -> Farm | None:
     """The farm of that name."""
     found = FIND_FARM.rows(reader, {"name": name})
     return Farm(*found[0]) if found else None
-
-
-def farm_of(reader: Reader, farm_id: int) -> Farm:
-    """The farm of that number."""
-    return Farm(*FARM_BY_ID.rows(reader, {"id": farm_id})[0])
 
 
 def put_farm(connection: Connection, name: str, *, address: str = "", internal: str = "") -> Farm:

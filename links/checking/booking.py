@@ -15,6 +15,8 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, and_, bindparam, delete, func, or_, select, update
 
+from links.books.citing import said_dead
+from links.books.wanted import want_urls
 from links.checking.due import standing_of
 from links.checking.judging import (
     OBSERVATIONS,
@@ -33,11 +35,13 @@ from links.findings import Finding, How, Verdict
 from links.locator import SCHEMES, Locator
 from links.quirks import HostQuirk, UrlQuirk
 from links.reports import drop_reports
-from links.states import State
+from links.states import State, after
+from links.status import Code
 from links.store.schema import hosts, observations, passes, urls
 from links.store.upserts import insert_missing
 
 _AT_ONCE = 500
+_TAG = Finding(Code.NONE, Verdict.GONE, How.PERSON)  # a page's "dead link" tag
 # People and policy decided on these, or nobody can ask for them: what a look found changes nothing.
 SETTLED = frozenset({State.PERMALIVE, State.PERMADEAD, State.INVALID, State.EXCLUDED})
 
@@ -121,6 +125,12 @@ def delay(connection: Connection, delays: Iterable[Delay], *, horizon: int) -> N
         )
 
 
+def put_off(connection: Connection, url_ids: Sequence[int], *, due_day: int) -> None:
+    """Let URLs be due on that day; nothing was found out about them."""
+    if url_ids:
+        connection.execute(update(urls).where(urls.c.id.in_(url_ids)).values(due_day=due_day))
+
+
 def settle_marked(
     connection: Connection, url_id: int, state: State, *, due_day: int | None
 ) -> None:
@@ -154,7 +164,8 @@ def _book_once(connection: Connection, results: list[Result], rules: Rules) -> l
         return []
     days = [day_of(result.moment) for result in results]
     quirks = quirks_of(connection, {row.name for row in rows.values()}, day=max(days))
-    batch = _Batch(day=max(days))
+    tagged = said_dead(connection, rows) if rules.preset.trusts_tags else frozenset()
+    batch = _Batch(day=max(days), now=max(result.moment for result in results))
     for result, day in zip(results, days, strict=True):
         row = rows.get(result.url_id)
         if row is None:
@@ -165,7 +176,11 @@ def _book_once(connection: Connection, results: list[Result], rules: Rules) -> l
         if kept.standing.state in SETTLED:
             batch.pass_over(where, result, kept)
             continue
-        change = change_of(kept, finding, day, rules.of(where.url))
+        judged_by = rules.of(where.url)
+        if result.url_id in tagged and finding.verdict in (Verdict.GONE, Verdict.FAILING):
+            told = after(kept.standing, _TAG, day, judged_by.preset, browser=rules.browser)
+            kept = kept._replace(standing=told)
+        change = change_of(kept, finding, day, judged_by)
         batch.add(where, result, finding, kept, change)
         contradicts = is_contradicted(kept, finding, day)
         batch.add_traits(row, where, result.finding, contradicts=contradicts)
@@ -202,12 +217,14 @@ def _kept(row: Any) -> Kept:
 class _Batch:
     """What results change, gathered to be written with a few statements."""
 
-    def __init__(self, *, day: int) -> None:
+    def __init__(self, *, day: int, now: datetime) -> None:
         self.booked: list[Booked] = []
         self._day = day
+        self._now = now
         self._changed: list[dict[str, Any]] = []
         self._observed: list[dict[str, Any]] = []
         self._answering: list[int] = []
+        self._revived: list[int] = []
         self._of_hosts: dict[tuple[int, HostQuirk], bool] = {}
         self._of_urls: dict[tuple[int, UrlQuirk], str] = {}
 
@@ -255,6 +272,8 @@ class _Batch:
             self._observed.append(row_of(result.url_id, finding, moment))
         if finding.verdict is Verdict.OK and finding.how in (How.HEAD, How.GET, How.BROWSER):
             self._answering.append(result.url_id)
+        if standing.state is State.ALIVE and kept.standing.state is not State.ALIVE:
+            self._revived.append(result.url_id)
 
     def add_traits(self, row: Any, where: Locator, finding: Finding, *, contradicts: bool) -> None:
         """The oddities that the finding tells of."""
@@ -273,6 +292,8 @@ class _Batch:
             _trim(connection, [row["url_id"] for row in self._observed])
         if self._answering:  # W14: what answers us needs nobody to say so
             drop_reports(connection, self._answering)
+        if self._revived:  # what was down when it was cited can be archived now
+            want_urls(connection, self._revived, now=self._now)
         write_host_quirks(connection, self._of_hosts, day=self._day)
         write_url_quirks(connection, self._of_urls, day=self._day)
 

@@ -7,9 +7,8 @@ no page has had for long (W39).
 
 import asyncio
 import logging
-from collections.abc import Sequence
 
-from core.errors import BadUrlError, TransientError
+from core.errors import BadUrlError, TransientError, WeboidError
 from core.urls import host_of
 from links.books.retention import Purged, purge
 from links.checking.parts import Part
@@ -20,9 +19,9 @@ from links.limits import forget_acts
 from links.locator import bucket_of
 from links.marking import settle
 from links.replacements import Replacement, Surroundings, book_test, replacements_to_test
+from links.trying import Examiner, examine
 
 _LOG = logging.getLogger(__name__)
-_AT_ONCE = 20
 _MOST = 500  # of one round
 
 
@@ -44,6 +43,10 @@ class Chores:
                 await self.forget()
         except TransientError as error:
             _LOG.warning("%s What was to be cleared up waits.", error)
+        except WeboidError:
+            raise
+        except Exception:  # noqa: BLE001 the checks go on
+            _LOG.exception("What was to be cleared up waits: an internal error.")
 
     async def test_replacements(self, stop: asyncio.Event) -> int:
         """Look at the addresses that somebody proposed for dead links; how many."""
@@ -52,17 +55,12 @@ class Chores:
         decided = await self._means.desk.do(self._means.marks.current)
         around = Surroundings(refuses=decided.refuses)
         mine = [each for each in found if self._is_mine(each.address)]
-        room = asyncio.Semaphore(_AT_ONCE)
 
-        async def test(each: Replacement) -> None:
-            async with room:
-                finding = None if stop.is_set() else await self._look(each.address)
-            if finding is not None:
-                await self._means.desk.write(
-                    lambda rows: book_test(rows, each, finding, today, around)
-                )
+        async def keep(each: Replacement, finding: Finding) -> None:
+            await self._means.desk.write(lambda rows: book_test(rows, each, finding, today, around))
 
-        await _all([asyncio.create_task(test(each)) for each in mine])
+        examiner = Examiner(self._means.looks, self._means.turns, self._means.clock)
+        await examine(mine, examiner, keep, stop=stop)
         return len(mine)
 
     async def forget(self) -> Purged | None:
@@ -82,24 +80,3 @@ class Chores:
             return self._part.has(bucket_of(host_of(address)))
         except BadUrlError:
             return False
-
-    async def _look(self, address: str) -> Finding | None:
-        """What a look finds, beside a page that cannot exist; None when it did not come to its turn."""
-        with self._means.turns.look() as look:
-            try:
-                return await self._means.looks.probe_sibling(address)
-            except asyncio.CancelledError:
-                if not look.is_crowded:
-                    raise
-                look.task.uncancel()
-                return None
-
-
-async def _all(tasks: "Sequence[asyncio.Task[None]]") -> None:
-    """Wait for all; when one fails the others are ended first."""
-    try:
-        await asyncio.gather(*tasks)
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)

@@ -15,6 +15,7 @@ from typing import Protocol
 from sqlalchemy import Connection
 
 from core.errors import BadUrlError
+from links.books.citing import said_dead
 from links.checking import due
 from links.checking.booking import SETTLED, settle_marked
 from links.checking.desk import Desk
@@ -99,8 +100,12 @@ class Feed:
         window: int,
         host_room: int,
         closer: bool,
+        trusts_tags: bool = False,
     ) -> None:
-        """Read windows of so many URLs; of a host hold so many at a time; some looks go closer."""
+        """Read windows of so many URLs; of a host hold so many at a time; some looks go closer.
+
+        With `trusts_tags` a link that a page calls dead is looked at, though a mark says PERMALIVE (B10).
+        """
         self.in_hand: dict[int, dict[int, DueUrl]] = {}  # by host's and URL's row
         self._desk = desk
         self._table = table
@@ -109,6 +114,7 @@ class Feed:
         self._window = window
         self._host_room = host_room
         self._closer = closer
+        self._trusts_tags = trusts_tags
         self._horizon = 0
         self._today = 0
         self._after: dict[bool, Place | None] = {True: None, False: None}  # by whether new alone
@@ -232,10 +238,16 @@ class Feed:
         if not fresh:
             return
         decided = await self._desk.do(lambda: _decided(self._marks, fresh))
+        alive = [number for number, state in decided.items() if state is State.PERMALIVE]
+        if alive and self._trusts_tags:
+            tagged = await self._desk.read(lambda rows: said_dead(rows, alive))
+            decided |= dict.fromkeys(tagged)
         settled = [url for url in fresh if decided[url.id] is not None or _is_settled(url)]
         if settled:
             again = self._today + _MARKED_DAYS
             await self._desk.write(lambda rows: _settle(rows, settled, decided, due_day=again))
+        deciding = await self._desk.do(self._marks.current)
+        self._table.gaps.decide(deciding.setting)
         methods = await self._desk.do(lambda: _methods(self._marks, fresh))
         names = {url.host for url in fresh}
         quirks = await self._desk.read(lambda rows: quirks_of(rows, names, day=self._today))

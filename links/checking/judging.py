@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple, Protocol
 
 from core.formats import format_name
+from core.texts import storable
 from links import history
 from links.checking.due import URGENT_DAY
 from links.findings import Finding, How, Verdict
@@ -59,6 +60,7 @@ class Rules:
             return self
         # What a newer version wrote, or a hand, decides nothing.
         preset = PRESETS.get(name or "", self.preset)
+        preset = replace(preset, trusts_tags=self.preset.trusts_tags)
         if days is not None and days.isdecimal() and 0 < len(days) < 4:
             preset = replace(preset, alive_days=int(days), first_days=0, spread_days=0)
         return replace(self, preset=preset)
@@ -177,11 +179,6 @@ def row_of(url_id: int, finding: Finding, moment: int) -> dict[str, object]:
     }
 
 
-def storable(text: str) -> str:
-    """The text as both databases take it: what came from the web may have what none of them keeps."""
-    return text.replace("\x00", "\ufffd").encode("utf-8", "replace").decode("utf-8")
-
-
 def _history(packed: bytes | None, code: int, day: int) -> bytes | None:
     if code == Code.NONE:
         return packed
@@ -189,10 +186,16 @@ def _history(packed: bytes | None, code: int, day: int) -> bytes | None:
 
 
 def _format(kept: Kept, finding: Finding) -> tuple[str | None, int | None]:
-    """The unusual type and its length (W57, W66); what a look does not tell stays as it was."""
+    """The unusual type and its length (W57, W66); what a look does not tell stays as it was.
+
+    GET names a type by the page's first bytes, HEAD by what the server says alone: so HEAD names one only
+    where none is known, and neither changes nor clears one.
+    """
     if finding.verdict is not Verdict.OK or not finding.mime or finding.how is How.BROWSER:
         return kept.mime, kept.kib
     name = format_name(finding.mime)
+    if finding.how is How.HEAD and (kept.mime or name in ("", "binary")) and kept.mime != name:
+        return kept.mime, kept.kib
     if not name:
         return None, None
     length = finding.length

@@ -5,17 +5,18 @@ looks. They are kept in batches, each exactly once and only while the leases are
 """
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from sqlalchemy import Connection
 
 from core.clock import Clock
-from core.errors import TransientError
+from core.errors import InvariantError, TransientError, WeboidError
 from links.checking import leases as lease_rows
-from links.checking.booking import Booked, Delay, Result, advance, book, delay
+from links.checking.booking import Booked, Delay, Result, advance, book, delay, put_off
 from links.checking.desk import Desk
 from links.checking.due import DueUrl
 from links.checking.judging import Rules
@@ -23,8 +24,10 @@ from links.checking.leases import Lease
 from links.checking.parts import Part
 from links.checking.passes import PassRow
 
+_LOG = logging.getLogger(__name__)
 LEASE_S = 90
 BATCH = 500
+INTERNAL_ERRORS = 20  # results in a row that cannot be kept: then no link is at fault
 _LINGER_S = 0.1  # a small batch waits so long for more
 
 
@@ -134,16 +137,18 @@ class Later:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """What is kept together: results, and hosts' delays."""
+    """What is kept together: results, hosts' delays, and URLs whose results cannot be kept."""
 
     number: int
     results: list[tuple[DueUrl, Result]] = field(default_factory=list)
     later: list[Later] = field(default_factory=list)
+    broken: list[DueUrl] = field(default_factory=list)
 
     @property
     def urls(self) -> list[DueUrl]:
         """The URLs that it settles."""
-        return [url for url, _ in self.results] + [each.url for each in self.later]
+        looked = [url for url, _ in self.results]
+        return [*looked, *(each.url for each in self.later), *self.broken]
 
 
 class Keeper:
@@ -169,15 +174,18 @@ class Keeper:
         self._on_kept = on_kept
         self._results: deque[tuple[DueUrl, Result]] = deque()
         self._later: deque[Later] = deque()
+        self._broken_urls: deque[DueUrl] = deque()
         self._under_way = 0
         self._closing = False
+        self._broken = 0  # results in a row that could not be kept
         self._some = asyncio.Event()
         self._many = asyncio.Event()
 
     @property
     def waiting(self) -> int:
         """Results that are not kept yet."""
-        return len(self._results) + len(self._later) + self._under_way
+        waiting = len(self._results) + len(self._later) + len(self._broken_urls)
+        return waiting + self._under_way
 
     def put(self, url: DueUrl, result: Result) -> None:
         """Keep what was found of the URL."""
@@ -187,6 +195,11 @@ class Keeper:
     def put_later(self, url: DueUrl, due_day: int) -> None:
         """Let the URL, and its host's others, be due on that day."""
         self._later.append(Later(url, due_day))
+        self._wake()
+
+    def put_broken(self, url: DueUrl) -> None:
+        """Put a URL off to the next day whose result an internal error has lost."""
+        self._broken_urls.append(url)
         self._wake()
 
     def close(self) -> None:
@@ -214,10 +227,52 @@ class Keeper:
                 self._many.clear()
                 continue
             self._under_way = len(batch.urls)
-            booked = await self._desk.write(lambda rows, batch=batch: self._book(rows, batch))  # type: ignore[misc]
+            booked = await self._write(batch)
             self._under_way = 0
-            self._number = batch.number
             self._on_kept(batch, booked)
+
+    async def _write(self, batch: Batch) -> list[Booked]:
+        """Keep a batch; where it cannot be kept as one, each of its results alone.
+
+        A result that cannot be kept by an internal error is put off to the next day: it costs no
+        other result anything, and no pass after the other today.
+
+        Raises:
+            InvariantError: that happens to one result after the other.
+        """
+        try:
+            booked = await self._desk.write(lambda rows: self._book(rows, batch))
+        except WeboidError:
+            raise
+        except Exception as error:
+            if len(batch.results) > 1:
+                return await self._write_each(batch)
+            if not batch.results:
+                raise
+            return await self._put_off(batch, error)
+        self._number = batch.number
+        self._broken = 0 if batch.results else self._broken
+        return booked
+
+    async def _write_each(self, batch: Batch) -> list[Booked]:
+        booked: list[Booked] = []
+        rest = batch
+        for each in batch.results:
+            booked += await self._write(replace(rest, number=self._number + 1, results=[each]))
+            rest = Batch(self._number)
+        return booked
+
+    async def _put_off(self, batch: Batch, error: Exception) -> list[Booked]:
+        """Put off the one result of the batch that cannot be kept, and keep the rest of it."""
+        url = batch.results[0][0]
+        self._broken += 1
+        _LOG.error("What was found of %r cannot be kept.", url.url, exc_info=error)
+        if self._broken >= INTERNAL_ERRORS:
+            raise InvariantError(
+                f"{self._broken} results in a row could not be kept, the last: {error}. The log has each "
+                "with its traceback: please report it. What is due stays due."
+            ) from error
+        return await self._write(replace(batch, results=[], broken=[*batch.broken, url]))
 
     async def _linger(self) -> None:
         try:
@@ -232,13 +287,15 @@ class Keeper:
             self._many.set()
 
     def _next_batch(self) -> Batch | None:
-        if not self._results and not self._later:
+        if not self._results and not self._later and not self._broken_urls:
             return None
         batch = Batch(self._number + 1)
         while self._results and len(batch.results) < BATCH:
             batch.results.append(self._results.popleft())
         while self._later:
             batch.later.append(self._later.popleft())
+        while self._broken_urls:
+            batch.broken.append(self._broken_urls.popleft())
         return batch
 
     def _book(self, rows: Connection, batch: Batch) -> list[Booked]:
@@ -248,4 +305,5 @@ class Keeper:
             return []  # it was kept before: its answer was lost when the database went away
         hosts = {each.url.host_id: each.due_day for each in batch.later}
         delay(rows, (Delay(*pair) for pair in hosts.items()), horizon=self._horizon)
+        put_off(rows, [url.id for url in batch.broken], due_day=self._horizon + 1)
         return book(rows, [result for _, result in batch.results], self._rules)

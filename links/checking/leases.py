@@ -128,3 +128,8 @@ def give_back(connection: Connection, lease: Lease) -> None:
         .where(leases.c.part == str(lease.part), leases.c.fence == lease.fence)
         .where(leases.c.holder == lease.holder)
     )
+
+
+def release_all(connection: Connection) -> None:
+    """Remove every lease: for a copy of a registry, whose original the holders work on."""
+    connection.execute(delete(leases))

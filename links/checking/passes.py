@@ -13,10 +13,12 @@ from sqlalchemy import Connection, func, insert, select, update
 from core.settings import LinksSettings
 from links.checking import due
 from links.checking.parts import Part
+from links.host_gaps import HostGaps
+from links.marks import Marks, standing
 from links.presets import Preset, preset_of
 from links.schedule import Outlook, pass_outlook
 from links.states import State
-from links.store.schema import passes, urls
+from links.store.schema import hosts, passes, urls
 
 NAMED = "named"  # the part of passes over URLs that somebody named
 _RATED = 20  # passes that the rate is seen from
@@ -116,19 +118,40 @@ def outlook(connection: Connection, settings: LinksSettings, *, now: datetime) -
         interval = interval_of(State(state), preset)
         links[interval] = links.get(interval, 0) + count
     largest = connection.execute(
-        select(func.count().label("links"))
+        select(urls.c.host_id, func.count().label("links"))
         .where(urls.c.due_day.is_not(None))
         .group_by(urls.c.host_id)
         .order_by(func.count().desc())
         .limit(1)
-    ).scalar()
+    ).first()
+    gaps = HostGaps(settings.host_gap_s)
+    name = ""
+    if largest is not None:
+        gaps.decide(Marks(standing(connection), _Moment(now)).setting)
+        found = connection.execute(select(hosts.c.name).where(hosts.c.id == largest.host_id))
+        name = found.scalar_one()
     return pass_outlook(
         links,
         rate,
         pass_days=settings.pass_days,
-        largest_host=largest or 0,
-        host_gap_s=settings.host_gap_s,
+        largest_host=0 if largest is None else largest.links,
+        host_gap_s=gaps.base(name),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Moment:
+    """A clock that stands still."""
+
+    moment: datetime
+
+    def now(self) -> datetime:
+        """Return the moment."""
+        return self.moment
+
+    def monotonic(self) -> float:
+        """Return its seconds."""
+        return self.moment.timestamp()
 
 
 def interval_of(state: State, preset: Preset) -> int:

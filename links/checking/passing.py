@@ -14,8 +14,10 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 
 from core.errors import TransientError
+from links.asking.troubles import Trouble
 from links.checking import passes
 from links.checking.booking import Booked, Result
 from links.checking.due import DueUrl
@@ -23,7 +25,8 @@ from links.checking.feeding import Candidate, Feed, Live, Table
 from links.checking.guarding import Controls, Guard
 from links.checking.keeping import Batch, Keeper
 from links.checking.plans import Means, OnKept, Plan, Tally
-from links.checking.siblings import wants_sibling, with_sibling
+from links.checking.quirk_rows import hosts_that_limit
+from links.checking.siblings import wants_sibling
 from links.days import day_of
 from links.findings import Finding, How, Verdict
 from links.status import Code
@@ -33,8 +36,12 @@ _LOG = logging.getLogger(__name__)
 _POLL_S = 5.0  # what somebody asks for by name is seen so soon
 _GIVE_UP_S = 60.0  # a stopped pass waits so long for a database that is away
 _ROOM = 50_000
+_LOOKS_EACH = 8  # for each connection: looks that go on, most of which wait for their hosts
+_LIMITED_HOSTS = 20_000  # that limited us before, and are asked slowly at first
 _TRIES = 3  # of a URL whose host says that it was asked too soon
 _OUTAGE_S = 30.0  # while our network seems down somebody is asked so often
+_TELL_FILES_S = 60.0
+_FEWER_EACH_S = 1.0
 _TRUST_S = 60.0  # once somebody answered we are not doubted for so long
 
 
@@ -49,13 +56,14 @@ class Passing:
         self._turns = means.turns
         self._tenure = means.tenure
         self._plan = plan
+        self._connections = plan.connections
         self._rules = replace(plan.rules, settings=Live(means.marks))
         self._clock = means.clock
         self._on_kept = on_kept
         self._polled_at = -math.inf
         room = min(max(plan.connections * 20, 2 * plan.host_room), _ROOM)
         self._table: Table = Timetable(
-            gap_s=plan.host_gap_s, room=room, host_room=plan.host_room, tries=_TRIES
+            gaps=means.turns.gaps, room=room, host_room=plan.host_room, tries=_TRIES
         )
         self._feed = Feed(
             means.desk,
@@ -65,18 +73,23 @@ class Passing:
             window=min(room // 4, 2_000),
             host_room=plan.host_room,
             closer=plan.closer,
+            trusts_tags=plan.rules.preset.trusts_tags,
         )
         self._keeper: Keeper | None = None
         self._active: set[asyncio.Task[None]] = set()
         self._begun = 0
         self._guard = Guard()
         self._trusted_until = -math.inf
+        self._files_told_at = -math.inf
+        self._fewer_at = -math.inf
         self._controls = Controls(means.desk, means.looks, means.turns)
         self._is_feeding = False
         self._stopping = False
         self._is_named = False
         self._changed = asyncio.Event()
         self._hungry = asyncio.Event()
+        means.turns.on_parked = self._changed.set
+        means.turns.allow(plan.connections)
 
     async def run(self, stop: asyncio.Event, *, named: Sequence[DueUrl] | None = None) -> Tally:
         """Look at everything that is due, or at `named` alone, due or not.
@@ -88,6 +101,7 @@ class Passing:
         now = self._clock.now()
         today = day_of(now)
         self._is_named = named is not None
+        await self._learn_gaps(today)
         if named is None:
             made = await self._desk.write(
                 lambda rows: passes.begin(rows, self._plan.part, horizon=today, now=now)
@@ -109,6 +123,17 @@ class Passing:
         if self.tally.is_complete:
             await self._desk.write(lambda rows: passes.end(rows, made.id, now=self._clock.now()))
         return self.tally
+
+    async def _learn_gaps(self, today: int) -> None:
+        """Ask hosts slowly at first that limited us before; told once a day."""
+        gaps = self._turns.gaps
+        if gaps.learned_day == today:
+            return
+        for host in await self._desk.read_aside(
+            lambda rows: hosts_that_limit(rows, day=today, limit=_LIMITED_HOSTS)
+        ):
+            gaps.begin_slowly(host)
+        gaps.learned_day = today
 
     async def _together(self, keeper: Keeper, stop: asyncio.Event) -> None:
         """Feed, look, keep and hold the leases side by side; the first that fails ends all."""
@@ -213,6 +238,13 @@ class Passing:
     def _is_used_up(self) -> bool:
         return self._plan.limit is not None and self._begun >= self._plan.limit
 
+    @property
+    def _has_room(self) -> bool:
+        """Whether one more look may begin: those that wait for their hosts hold no connection."""
+        looks = len(self._active)
+        asking = looks - self._turns.parked
+        return asking < self._connections and looks < self._connections * _LOOKS_EACH
+
     def _begin_looks(self, keeper: Keeper) -> float:
         """Begin all looks that may begin now; the moment at which to try again."""
         now = self._clock.monotonic()
@@ -220,7 +252,7 @@ class Passing:
             return now + 1.0
         if self._doubts:
             return math.inf
-        while len(self._active) < self._plan.connections and keeper.waiting < self._plan.waiting:
+        while self._has_room and keeper.waiting < self._plan.waiting:
             if self._is_used_up:
                 break
             turn = self._table.next(now)
@@ -258,12 +290,39 @@ class Passing:
         try:
             finding = await self._find(turn.payload)
         finally:
-            counts = self._table.done(turn, self._clock.monotonic(), finding)
-            url = turn.payload.url
-            if finding is None:
-                self._feed.release(url)
-            elif counts:  # else it was too soon for its host, and its turn comes again
-                self._found(turn.payload, finding, keeper)
+            try:
+                self._take_in(turn, finding, keeper)
+            except Exception:
+                # The pass would wait for it for ever, or ask it again at once.
+                keeper.put_broken(turn.payload.url)
+                raise
+
+    def _take_in(self, turn: Turn[Candidate], finding: Finding | None, keeper: Keeper) -> None:
+        """Note what a look has found, if anything."""
+        counts = self._table.done(turn, self._clock.monotonic(), finding)
+        url = turn.payload.url
+        if finding is None:
+            self._feed.release(url)
+        elif finding.note.startswith(Trouble.NO_FILES) and not self._stopping:
+            self._ask_fewer()
+            self._feed.put_back(url)
+        elif counts:  # else it was too soon for its host, and its turn comes again
+            self._found(turn.payload, finding, keeper)
+
+    def _ask_fewer(self) -> None:
+        """Ask fewer at a time: this process may open no more files, which is no fault of any host."""
+        now = self._clock.monotonic()
+        if now - self._fewer_at < _FEWER_EACH_S:
+            return  # of the same burst
+        self._fewer_at = now
+        self._connections = self._turns.ask_fewer()
+        if now - self._files_told_at >= _TELL_FILES_S:
+            self._files_told_at = now
+            _LOG.error(
+                "This process may open no more files (EMFILE), so fewer links are asked for at a time, now "
+                "%d: raise its limit (ulimit -n, LimitNOFILE), or lower [links] connections.",
+                self._connections,
+            )
 
     def _found(self, candidate: Candidate, finding: Finding, keeper: Keeper) -> None:
         """Keep what was found, and what was held back until now, unless nobody answers any more."""
@@ -320,10 +379,11 @@ class Passing:
         try:
             with self._turns.look() as look:
                 try:
-                    finding = await self._looks.probe(url.url, get_only=candidate.get_only)
-                    if wants_sibling(url, finding, is_beside=candidate.is_beside):
-                        finding = with_sibling(finding, await self._looks.probe_sibling(url.url))
-                    return finding
+                    return await self._looks.probe(
+                        url.url,
+                        get_only=candidate.get_only,
+                        compare=partial(wants_sibling, url, is_beside=candidate.is_beside),
+                    )
                 except asyncio.CancelledError:
                     if not look.is_crowded:
                         raise

@@ -44,7 +44,6 @@ class Plan:
         rules: what findings are judged by.
         part: of the hosts.
         connections: looks side by side.
-        host_gap_s: between two requests to a host.
         limit: looks at most; None: all that is due.
         waiting: results that may wait for the database.
         host_room: URLs of a host that are held at the same time.
@@ -54,7 +53,6 @@ class Plan:
     rules: Rules
     part: Part = WHOLE
     connections: int = 500
-    host_gap_s: float = 6.0
     limit: int | None = None
     waiting: int = 20_000
     host_room: int = 200

@@ -5,8 +5,16 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import ColumnElement, Connection, Row, Table, delete, select, tuple_
 
-from links.quirks import HostQuirk, UrlQuirk, is_over, is_to_refresh, is_url_quirk_over
-from links.store.schema import host_quirks, hosts, url_quirks
+from links.quirks import (
+    HOST_QUIRK_DAYS,
+    HostQuirk,
+    UrlQuirk,
+    is_over,
+    is_to_refresh,
+    is_url_quirk_over,
+)
+from links.store.schema import host_quirks, hosts, url_quirks, urls
+from links.store.statements import Reader, Statement, batches, many
 from links.store.upserts import upsert
 
 _AT_ONCE = 500
@@ -25,31 +33,60 @@ def parents(host: str) -> list[str]:
     return [".".join(labels[start:]) for start in range(max(len(labels) - 1, 1))]
 
 
+QUIRKS = Statement(
+    select(hosts.c.name, host_quirks.c.kind, host_quirks.c.first_day, host_quirks.c.last_day)
+    .join_from(hosts, host_quirks, host_quirks.c.host_id == hosts.c.id)
+    .where(hosts.c.name.in_(many("names"))),
+    "names",
+)
+
+
+def believed_quirks(
+    reader: Reader, names: Iterable[str], *, day: int
+) -> dict[str, dict[HostQuirk, tuple[int, int]]]:
+    """Return what is believed of each host on that day: the first and the last day by kind (W47).
+
+    What a host above has holds for all below it; a host's own days go before those of hosts above.
+    """
+    wanted = list(dict.fromkeys(names))
+    above = dict.fromkeys(name for host in wanted for name in parents(host))
+    held: dict[str, dict[HostQuirk, tuple[int, int]]] = {}
+    for batch in batches(above):
+        for name, number, first_day, last_day in QUIRKS.rows(reader, {"names": batch}):
+            if number in HostQuirk.__members__.values():  # one of a later version is passed over
+                kind = HostQuirk(number)
+                if not is_over(kind, first_day, last_day, day):
+                    held.setdefault(name, {})[kind] = (first_day, last_day)
+    found: dict[str, dict[HostQuirk, tuple[int, int]]] = {}
+    for host in wanted if held else ():
+        for name in reversed(parents(host)):
+            if name in held:
+                found.setdefault(host, {}).update(held[name])
+    return found
+
+
 def quirks_of(
     connection: Connection, names: Iterable[str], *, day: int
 ) -> dict[str, frozenset[HostQuirk]]:
     """What is believed of each of these hosts: its own quirks, and those of hosts above it."""
-    wanted = list(dict.fromkeys(names))
-    above = list(dict.fromkeys(name for host in wanted for name in parents(host)))
-    held: dict[str, set[HostQuirk]] = {}
-    for start in range(0, len(above), _AT_ONCE):
-        some = above[start : start + _AT_ONCE]
-        rows = connection.execute(
-            select(hosts.c.name, host_quirks)
-            .join_from(hosts, host_quirks, host_quirks.c.host_id == hosts.c.id)
-            .where(hosts.c.name.in_(some))
+    believed = believed_quirks(connection, names, day=day)
+    return {host: frozenset(kinds) for host, kinds in believed.items()}
+
+
+def hosts_that_limit(connection: Connection, *, day: int, limit: int) -> list[str]:
+    """Return hosts that told us lately to come later, by any of their URLs (seed of W56: rate limits)."""
+    rows = connection.execute(
+        select(hosts.c.name)
+        .distinct()
+        .join_from(url_quirks, urls, urls.c.id == url_quirks.c.url_id)
+        .join(hosts, hosts.c.id == urls.c.host_id)
+        .where(
+            url_quirks.c.kind == int(UrlQuirk.RATE_LIMIT),
+            url_quirks.c.last_day > day - HOST_QUIRK_DAYS,
         )
-        for row in rows:
-            kind = HostQuirk(row.kind)
-            if not is_over(kind, row.first_day, row.last_day, day):
-                held.setdefault(row.name, set()).add(kind)
-    if not held:
-        return {}
-    found = {
-        host: frozenset(kind for name in parents(host) for kind in held.get(name, ()))
-        for host in wanted
-    }
-    return {host: kinds for host, kinds in found.items() if kinds}
+        .limit(limit)
+    )
+    return [row.name for row in rows]
 
 
 class Held(NamedTuple):

@@ -1,9 +1,8 @@
-"""When a page is held against an invented one beside it, and what both say together.
+"""When a page is held against an invented one beside it.
 
-A probe beside a page costs two requests, so it is made only where it may tell more (research links.md 2.3).
+That costs a request more, two after a HEAD, so it is made only where it may tell more (research links.md
+2.3).
 """
-
-from dataclasses import replace
 
 from links.checking.due import DueUrl
 from links.findings import Finding, Verdict
@@ -42,10 +41,3 @@ def wants_sibling(url: DueUrl, finding: Finding, *, is_beside: bool = False) -> 
     if finding.verdict is not Verdict.OK:
         return False
     return is_beside or url.standing.fails > 0 or url.standing.state in (State.DEAD, State.USURPED)
-
-
-def with_sibling(finding: Finding, sibling: Finding) -> Finding:
-    """What both looks together say: the second alone may say nothing, or fail for want of luck."""
-    if sibling.verdict is Verdict.SUSPECT:
-        return replace(sibling, hops=finding.hops, head_fails=finding.head_fails)
-    return finding

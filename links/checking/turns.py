@@ -1,5 +1,8 @@
 """Turns at hosts: every request of every look takes one, so that no host is asked faster than allowed.
 
+A look that waits for a host holds no connection: others ask meanwhile, and it goes on when both its turn
+has come and one of the `connections` is free.
+
 The timetable (`links.timetable`) spaces looks at the URLs of a host. A look may ask more: by GET after
 HEAD, and other hosts to which it is led; all requests meet here. A look has one host at a time: the one
 whose turn it took last, until it takes another's or ends. Only then the host's gap begins, so that two
@@ -17,6 +20,8 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 
+from links.host_gaps import HostGaps
+
 LONGEST_WAIT_S = 300.0
 _TIMER_S = 0.001  # a timer may be early by its clock's resolution
 _FORGET_AT = 20_000  # hosts remembered before those are forgotten that are free again
@@ -31,11 +36,13 @@ class Look:
         host: whose turn it has; empty before the first.
         is_crowded: it was cancelled because a host has too many waiting, or because no turns are
             given any more.
+        is_asking: it has one of the connections.
     """
 
     task: "asyncio.Task[object]"
     host: str = ""
     is_crowded: bool = False
+    is_asking: bool = False
 
 
 @dataclass(eq=False, slots=True)
@@ -49,17 +56,28 @@ _LOOK: ContextVar[Look] = ContextVar("look")
 
 
 class HostTurns:
-    """The `links.asking.protocol.Turns` of one checker. Use it from one event loop."""
+    """The `links.asking.protocol.Turns` of one checker. Use it from one event loop.
+
+    Attributes:
+        gaps: between requests to one host.
+        parked: looks that wait for their host.
+        on_parked: called when one more does.
+    """
 
     def __init__(
         self,
-        gap_s: float,
+        gaps: HostGaps | float,
         *,
         monotonic: Callable[[], float],
         longest_wait_s: float = LONGEST_WAIT_S,
     ) -> None:
-        """Space requests to a host by so many seconds at least."""
-        self._gap_s = gap_s
+        """Space requests to a host by its gap, a number for all hosts alike."""
+        self.gaps = gaps if isinstance(gaps, HostGaps) else HostGaps(gaps)
+        self.parked = 0
+        self.on_parked: Callable[[], None] = lambda: None
+        self._connections: int | None = None
+        self._asking = 0
+        self._queue: deque[asyncio.Future[None]] = deque()
         self._monotonic = monotonic
         self._longest_wait_s = longest_wait_s
         self._hosts: dict[str, _Host] = {}
@@ -84,22 +102,38 @@ class HostTurns:
         look = _LOOK.get()
         self._let_go(look)
         there = self._host(host)
-        if self._closed or self._wait_for(there) > self._longest_wait_s:
+        if self._closed or self._wait_for(host, there) > self._longest_wait_s:
             self._end(look)
             await asyncio.sleep(0)  # it is cancelled here
         self._waiting.add(look)
+        self.parked += 1
         try:
             if there.is_taken:
                 handed = asyncio.get_running_loop().create_future()
                 there.waiting.append((look, handed))
+                self.on_parked()
                 await handed
             else:
                 there.is_taken, look.host = True, host
             left = there.free_at - self._monotonic()
             if left > 0:
+                self.on_parked()
                 await asyncio.sleep(left + _TIMER_S)
         finally:
+            self.parked -= 1
             self._waiting.discard(look)
+        await self._connect(look)
+
+    def allow(self, connections: int) -> None:
+        """Let so many looks ask at a time."""
+        self._connections = connections
+        self._grant()
+
+    def ask_fewer(self) -> int:
+        """Ask a quarter fewer at a time from now on, and one at least; return how many."""
+        now = self._asking if self._connections is None else self._connections
+        self._connections = max(now * 3 // 4, 1)
+        return self._connections
 
     def close(self) -> None:
         """End every look that waits, and those that would from now on."""
@@ -107,9 +141,9 @@ class HostTurns:
         for look in list(self._waiting):
             self._end(look)
 
-    def _wait_for(self, there: _Host) -> float:
+    def _wait_for(self, host: str, there: _Host) -> float:
         ahead = len(there.waiting) + there.is_taken
-        return max(there.free_at - self._monotonic(), 0.0) + ahead * self._gap_s
+        return max(there.free_at - self._monotonic(), 0.0) + ahead * self.gaps.of(host)
 
     def _host(self, host: str) -> _Host:
         there = self._hosts.get(host)
@@ -119,12 +153,43 @@ class HostTurns:
             there = self._hosts[host] = _Host()
         return there
 
+    async def _connect(self, look: Look) -> None:
+        """Return when the look may have a connection."""
+        if self._queue or not self._is_free:
+            granted = asyncio.get_running_loop().create_future()
+            self._queue.append(granted)
+            try:
+                await granted
+            except asyncio.CancelledError:
+                if granted.done() and not granted.cancelled():
+                    self._asking -= 1
+                    self._grant()
+                raise
+        else:
+            self._asking += 1
+        look.is_asking = True
+
+    @property
+    def _is_free(self) -> bool:
+        return self._connections is None or self._asking < self._connections
+
+    def _grant(self) -> None:
+        while self._queue and self._is_free:
+            granted = self._queue.popleft()
+            if not granted.done():
+                self._asking += 1
+                granted.set_result(None)
+
     def _let_go(self, look: Look) -> None:
+        if look.is_asking:
+            look.is_asking = False
+            self._asking -= 1
+            self._grant()
         host, look.host = look.host, ""
         if not host:
             return
         there = self._hosts[host]
-        there.free_at = self._monotonic() + self._gap_s
+        there.free_at = self._monotonic() + self.gaps.of(host)
         while there.waiting:
             following, handed = there.waiting.popleft()
             if not handed.done():

@@ -6,13 +6,17 @@ async with means_of(store, settings, [part], who, clock=clock) as means:
 """
 
 import asyncio
+import logging
 import math
+import resource
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from core.addresses import Address
+from core.backoff import Backoff
 from core.clock import Clock
+from core.errors import ConfigError, WeboidError
 from core.settings import LinksSettings, Settings
 from links.asking.prober import Prober
 from links.checking import due
@@ -29,7 +33,12 @@ from links.marks import LiveMarks
 from links.presets import preset_of
 from links.store.store import Store
 
+_LOG = logging.getLogger(__name__)
+FIRST_PAUSE_S = 5.0  # after a pass that ended by an internal error …
+LONGEST_PAUSE_S = 600.0  # … doubled each time in a row, up to this
 IDLE_S = 15.0  # a checker that has nothing to do looks so often whether something is due
+_FILES_EACH = 3  # of a look: two addresses that are tried at the same time, and name look-ups
+_FILES_BESIDE = 100  # the database, logs, what the interpreter has open
 _LOOK_AGAIN_S = 5.0  # … and one that waits for a part, whether its holder lives
 
 
@@ -53,13 +62,44 @@ class Worker:
 def plan_of(settings: LinksSettings, part: Part, *, limit: int | None = None) -> Plan:
     """How the settings want passes to be made."""
     return Plan(
-        Rules(preset_of(settings.preset), settings.browser),
+        Rules(preset_of(settings.preset, trusts_tags=settings.trust_tags), settings.browser),
         part,
         connections=settings.connections,
-        host_gap_s=settings.host_gap_s,
         limit=limit,
         closer=settings.closer,
     )
+
+
+def fit_to_files(settings: Settings, warn: Callable[[str], None]) -> Settings:
+    """Raise this process's limit of open files to what `connections` needs; return settings that fit it.
+
+    Where the hard limit is lower, there are fewer connections, and `warn` is told.
+
+    Raises:
+        ConfigError: the limit leaves no file for a connection.
+    """
+    wanted = settings.links.connections
+    needed = wanted * _FILES_EACH + _FILES_BESIDE
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY or soft >= needed:
+        return settings
+    allowed = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
+    fitting = (allowed - _FILES_BESIDE) // _FILES_EACH
+    if fitting >= wanted:
+        return settings
+    remedy = (
+        f"raise it to {needed:,} (ulimit -Hn, LimitNOFILE= of a service, nofile of a container)"
+    )
+    if fitting < 1:
+        raise ConfigError(
+            f"A process may open {allowed:,} files here, which is too few for any check: {remedy}."
+        )
+    warn(
+        f"A process may open {allowed:,} files here, so {fitting:,} links are asked for at the same time and "
+        f"not {wanted:,} ([links] connections): {remedy}."
+    )
+    return replace(settings, links=replace(settings.links, connections=fitting))
 
 
 @asynccontextmanager
@@ -128,15 +168,28 @@ async def watch(
 ) -> None:
     """Look at whatever falls due, pass after pass, until `stop`; after each do what is `between`.
 
+    An internal error ends its pass; the next begins after a pause that doubles each time in a row.
+
     Raises:
         LeaseLostError: another checker has our hosts.
+        InvariantError: results cannot be kept.
     """
+    backoff = Backoff(FIRST_PAUSE_S, LONGEST_PAUSE_S)
     while not stop.is_set():
-        tally = await Passing(means, plan, on_kept=on_kept).run(stop)
-        async with means.tenure.renewed():
-            await between(tally)
-            while not stop.is_set() and not await _is_due(means, plan):
-                await _wait(stop, idle_s)
+        try:
+            tally = await Passing(means, plan, on_kept=on_kept).run(stop)
+            backoff.reset()
+            async with means.tenure.renewed():
+                await between(tally)
+                while not stop.is_set() and not await _is_due(means, plan):
+                    await _wait(stop, idle_s)
+        except WeboidError:
+            raise
+        except Exception:  # noqa: BLE001 one pass must not end all that follow
+            pause_s = backoff.next_s()
+            _LOG.exception("The pass ended by an internal error; the next begins in %g s.", pause_s)
+            async with means.tenure.renewed():
+                await _wait(stop, pause_s)
 
 
 async def _is_due(means: Means, plan: Plan) -> bool:

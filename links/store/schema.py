@@ -3,14 +3,17 @@
 link_farms        projects whose wikis belong together (W61)
 link_wikis        ``dbname`` of a farm, and its settings
 link_pages        watched pages (W62): `page_id` is the wiki's own, so that it survives a move
-link_hosts        a host once for all its URLs, in three spellings (`links.locator`)
+link_hosts        a host once for all its URLs, in two spellings (`links.locator`)
 link_urls         watched URLs (W63), with where each stands and its history
 link_refs         which pages have a URL (W64): rewritten for each page; what a page no longer has
                   keeps its row, with the day it went, for a while
+link_additions    who added a link, for 90 days (X11)
+link_page_revisions which revision of a page was read last
 link_observations single looks that changed something or failed: the evidence
 link_host_quirks  what is odd about a host, from its first day to its last (W47)
 link_url_quirks   what is odd about a URL, valid for six months (W56)
 link_copies       copies in archives: one chosen version in each (W30-W32)
+link_copy_versions  further versions of them, for citations of other days (B06)
 link_copy_searches  when archives were last asked about a URL, and what came of it
 link_reports      "I can reach it", by readers (W13-W16)
 link_replacements one other URL for a dead one (W17)
@@ -25,6 +28,7 @@ link_imports      how far an import of a file has come
 link_passes       passes over all URLs, to tell whether four weeks are enough (W38)
 link_leases       which checker has which part of the hosts
 link_feeds        how far a wiki's feeder has come, by kind of feed
+link_webhook_signatures  which signed requests to the webhook were taken, so that none is taken twice
 link_wanted       links that are to be archived: new ones wait here until their grace is over, and leave
                   when the frontier has them, so that a crash between the two loses none
 link_citations    what a page's wikitext says of a link (B05)
@@ -132,13 +136,25 @@ pages = Table(
     ),
 )
 
+asked_pages = Table(
+    "link_asked_pages",
+    metadata,
+    # Not observed, and handed to the feeder (W10): by number, else (0) by title.
+    Column("wiki_id", Integer, primary_key=True, autoincrement=False),
+    Column("page_id", BigInteger, primary_key=True, autoincrement=False),
+    Column("title", Text, primary_key=True),
+    Column("day", Integer, nullable=False),
+    Column("is_done", Boolean, nullable=False, server_default=false()),  # the feeder read it
+    Column("links", LargeBinary),  # when it was read: the keys of its URLs, one after another
+    sqlite_with_rowid=False,
+)
+
 hosts = Table(
     "link_hosts",
     metadata,
     Column("id", _Id, primary_key=True),
     Column("name", Text, nullable=False, unique=True),
     Column("domain_index", _Bytes, nullable=False),
-    Column("surt", Text, nullable=False),
     Column("domain", Text, nullable=False),  # the registrable one, or the host itself
     Column("bucket", SmallInteger, nullable=False),
     Index("link_hosts_domain_index", "domain_index"),
@@ -178,6 +194,8 @@ urls = Table(
     Index("link_urls_opinion", "opinion_day", "key", **_only("opinion_day IS NOT NULL")),
     # Dead, usurped, always dead: those that a copy is looked for.
     Index("link_urls_lost", "id", **_only("state IN (3, 5, 8)")),
+    # Failing: those that never lived are looked up in archives at once.
+    Index("link_urls_dying", "id", **_only("state = 2")),
     Index("link_urls_touched", "touched_day"),
 )
 
@@ -188,6 +206,7 @@ refs = Table(
     Column("url_id", BigInteger, primary_key=True, autoincrement=False),
     Column("first_day", Integer, nullable=False),
     Column("gone_day", Integer),
+    Column("spelling", Text),  # as it stands on the page (A17); None: as the identity key
     Index("link_refs_url", "url_id", "page"),
     Index(
         "link_refs_gone",
@@ -195,6 +214,31 @@ refs = Table(
         sqlite_where=text("gone_day IS NOT NULL"),
         postgresql_where=text("gone_day IS NOT NULL"),
     ),
+    sqlite_with_rowid=False,
+)
+
+# Who added a link, for some months: the account of the revision that it came with (X11).
+additions = Table(
+    "link_additions",
+    metadata,
+    Column("page", BigInteger, primary_key=True, autoincrement=False),
+    Column("url_id", BigInteger, primary_key=True, autoincrement=False),
+    Column("day", Integer, nullable=False),  # of the revision
+    Column("rev_id", BigInteger, nullable=False),
+    Column("account", Text, nullable=False),
+    Index("link_additions_day", "day"),
+    Index("link_additions_account", "account", "day"),
+    Index("link_additions_url", "url_id"),
+    sqlite_with_rowid=False,
+)
+
+page_revisions = Table(
+    "link_page_revisions",
+    metadata,
+    Column("page", BigInteger, primary_key=True, autoincrement=False),
+    Column(
+        "rev_id", BigInteger, nullable=False
+    ),  # read last; below 0: whose its links are is not certain
     sqlite_with_rowid=False,
 )
 
@@ -251,6 +295,18 @@ copies = Table(
     Column("due_day", Integer),  # of the next visit; None: never
     Column("missed_day", Integer),  # a visit did not find it; the next that does not drops it (W32)
     Index("link_copies_due", "due_day"),
+    sqlite_with_rowid=False,
+)
+
+# Versions beside the chosen one, each the best for the day of some citation (B06).
+copy_versions = Table(
+    "link_copy_versions",
+    metadata,
+    Column("url_id", BigInteger, primary_key=True, autoincrement=False),
+    Column("service", Text, primary_key=True),
+    Column("address", Text, primary_key=True),
+    Column("timestamp", Text, nullable=False),  # 14 digits
+    Column("found_day", Integer, nullable=False),
     sqlite_with_rowid=False,
 )
 
@@ -374,8 +430,11 @@ invalid = Table(
     Column("page", BigInteger, primary_key=True, autoincrement=False),
     Column("key", LargeBinary(16), primary_key=True),  # a digest of the text
     Column("text", LargeBinary, nullable=False),  # it may hold what no text of a database may
-    Column("reason", Text, nullable=False),  # core.urls.UrlFault
+    Column(
+        "reason", Text, nullable=False
+    ),  # core.urls.UrlFault, or links.sorting.MISSING_TARGET, FTP
     Column("first_day", Integer, nullable=False),
+    Index("link_invalid_key", "key"),
     sqlite_with_rowid=False,
 )
 
@@ -408,6 +467,14 @@ leases = Table(
     Column("holder", Text, nullable=False),
     Column("fence", BigInteger, nullable=False),
     Column("until", BigInteger, nullable=False),
+)
+
+webhook_signatures = Table(
+    "link_webhook_signatures",
+    metadata,
+    Column("signature", LargeBinary(32), primary_key=True),
+    Column("moment", BigInteger, nullable=False),  # of the signature
+    Index("link_webhook_signatures_moment", "moment"),
 )
 
 feeds = Table(

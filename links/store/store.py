@@ -16,7 +16,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 from sqlalchemy import Connection, Engine, QueuePool, create_engine, event
 from sqlalchemy.exc import DBAPIError, DisconnectionError
@@ -25,6 +24,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from core.errors import TransientError, WeboidError
 from core.index_url import IndexAddress, parse_index_url
 from core.layout import Layout
+from core.sqlite_uri import is_frozen, read_only_uri
 from links.store.statements import Snapshot
 from links.store.upgrading import HEAD, bring_up_to_date, make_schema, version_of
 
@@ -231,11 +231,12 @@ def _own(path: Path) -> Store:
     """The database in a file; nothing but this makes one, so that a file that is gone is told."""
     path = path.absolute()
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.touch()
+    if not path.exists():
+        path.touch()
 
     def connect() -> sqlite3.Connection:
         return sqlite3.connect(
-            f"file:{quote(str(path))}?mode=rw",
+            read_only_uri(path) if is_frozen(path) else f"{path.as_uri()}?mode=rw",
             uri=True,
             timeout=_BUSY_TIMEOUT_S,
             check_same_thread=False,

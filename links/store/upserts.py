@@ -64,3 +64,9 @@ def insert_into(connection: Connection, table: Table) -> sqlite.Insert:
         # The two classes have what is used of them alike, but no base that has it.
         return postgresql.insert(table)  # type: ignore[return-value]
     return sqlite.insert(table)
+
+
+def insert_new(connection: Connection, table: Table, row: dict[str, Any]) -> bool:
+    """Put the row unless one with the same primary key is there; return whether it was put."""
+    put = insert_into(connection, table).values(row).on_conflict_do_nothing()
+    return connection.execute(put.returning(*table.primary_key)).first() is not None
