@@ -43,6 +43,17 @@ class FeedSettings:
     archived_days: int = 30  # a link that was archived so lately is not archived again (A02)
     poll_s: float = 10.0  # between two questions for recent changes
     sweep_days: float = 7.0  # each page is read anew at least so often (W36)
+    spam_lists: tuple[
+        str, ...
+    ] = (  # pages of the wiki that hold its spam lists, fetched every hour
+        "MediaWiki:Spam-blacklist",
+        "MediaWiki:Spam-whitelist",
+        "MediaWiki:BlockedExternalDomains.json",
+    )
+    farm_spam_api: str = (
+        ""  # api.php of the wiki that holds the lists of the whole farm; empty: none
+    )
+    farm_spam_lists: tuple[str, ...] = ("Spam blacklist",)  # pages of that wiki
     account: str = ""  # who reads, for wikis that ask for a login or give bots higher limits
     password_file: str = ""  # of that account: a bot password, or an OAuth 2 token of its owner
     basic_file: str = ""  # user:password of a server that stands in front of the wiki (HTTP Basic)
@@ -217,7 +228,7 @@ def _check_form(value: str, where: str, key: str) -> None:
             parse_entry(value)
         except ConfigError as error:
             raise ConfigError(f"{where}: {error}") from error
-    if key == "item_api" and value and not _is_api(value):
+    if key in {"item_api", "farm_spam_api"} and value and not _is_api(value):
         raise ConfigError(
             f"{where} must be the address of an api.php, such as "
             "https://www.wikidata.org/w/api.php, without a password."

@@ -158,11 +158,6 @@ async def changes_since(
     return ChangeBatch(tuple(changes), end.text(), is_gap, is_end, now)
 
 
-def cursor_at(moment: datetime) -> str:
-    """A cursor for what changed from that moment on, by the wiki's clock."""
-    return Cursor(moment).text()
-
-
 async def wiki_now(api: Api) -> datetime:
     """The wiki's clock."""
     told = await api.get(action="query", meta="siteinfo", curtimestamp=True)

@@ -123,6 +123,8 @@ class WikiPage:
         title: with the namespace's name, spaces for underscores.
         rev_id: its newest revision.
         touched: when that was made.
+        parent_id: the revision before; 0: there is none; None: not known.
+        account: who made the newest; empty: not known, or hidden.
         model: the content model; only ``wikitext`` has citations (W25).
         links: external links, as its table of links has them: as they were written, from MediaWiki
             1.41 on in a normal form, with a scheme.
@@ -150,6 +152,8 @@ class WikiPage:
     text: str | None = None
     item: str | None = None
     statements: frozenset[str] | None = None
+    parent_id: int | None = None
+    account: str = ""
 
 
 @dataclass(frozen=True, slots=True)

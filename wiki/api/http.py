@@ -15,6 +15,7 @@ import ssl
 import zlib
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Final, Self
 from urllib.parse import urljoin, urlsplit
 
@@ -23,6 +24,7 @@ import httpx
 from core.addresses import is_public
 from core.errors import BadUrlError, BodyTooLargeError
 from core.hosts import BAD_PORTS
+from core.http_dates import parse_retry_after
 from core.urls import fetch_key, host_of
 from links.domains import registrable
 from wiki.api.errors import WikiAwayError, WikiRefusedError
@@ -42,7 +44,7 @@ class Question:
 
     method: str
     url: str
-    params: Mapping[str, str] = field(default_factory=dict)  # of a POST: its body
+    params: Mapping[str, str] = field(default_factory=dict, repr=False)  # of a POST: its body
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
@@ -284,8 +286,8 @@ def check_stream(status: int, headers: Mapping[str, str], host: str) -> None:
         WikiAwayError, WikiRefusedError: it is not; the first may pass.
     """
     if status == 429 or status >= 500:
-        wait = headers.get("retry-after", "")
-        seconds = float(wait[:6]) if wait.isascii() and wait.isdigit() else 0.0
+        wait = parse_retry_after(headers.get("retry-after", ""), now=None, limit=timedelta(days=1))
+        seconds = 0.0 if wait is None else wait.total_seconds()
         raise WikiAwayError(f"The stream of {host} answers {status}.", retry_s=seconds)
     if status != 200:
         raise WikiRefusedError(f"http-{status}", f"{host} has no such stream.")

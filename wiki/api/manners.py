@@ -48,15 +48,17 @@ class Timing:
     chance: random.Random = field(default_factory=random.Random)
 
 
-def user_agent(contact: str = "") -> str:
-    """Who asks, and where its people are to be found.
+def user_agent(contact: str = "", purpose_page: str = "") -> str:
+    """Return who asks, why, and where its people are to be found.
 
     Raises:
-        ConfigError: the contact holds what no header may.
+        ConfigError: an address holds what no header may.
     """
-    if len(contact) > CONTACT_CHARS or not contact.isascii() or not contact.isprintable():
-        raise ConfigError("The contact must be an address of a page or for mail, in ASCII.")
-    return f"Weboid/0.1 (wiki archiver{'; +' if contact else ''}{contact})"
+    for name, text in (("contact", contact), ("purpose page", purpose_page)):
+        if len(text) > CONTACT_CHARS or not text.isascii() or not text.isprintable():
+            raise ConfigError(f"The {name} must be an address of a page or for mail, in ASCII.")
+    pages = "".join(f"; +{each}" for each in (purpose_page, contact) if each)
+    return f"Weboid/0.1 (wiki archiver{pages})"
 
 
 def encoded(params: Mapping[str, Value]) -> dict[str, str]:

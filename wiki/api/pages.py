@@ -2,19 +2,16 @@
 
     pages = await read_pages(api, page_ids=[7, 9], with_text=True)   # in that order, one each
     async for part in all_pages(api, 0, start): …                    # part.go_on: the next start
-    async for part in using_template(api, "Template:Foo"): …
-    tree = await category_members(api, "Category:Foo", depth=3)
 
 What is asked for together comes in several answers that continue each other; it is whole here, or an
 error. Nothing is followed: a redirect is a page of its own, with the few links that it has.
 """
 
-from collections import deque
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from core.errors import BodyTooLargeError, InputError
+from core.errors import BodyTooLargeError
 from wiki.api.client import Api, Value
 from wiki.api.facts import SiteFacts, WikiPage
 from wiki.api.values import a_bool, a_count, a_moment, a_text, listed, query_of, rows_of
@@ -24,8 +21,6 @@ AT_ONCE: Final = 50  # titles or page ids in one question; 500 for accounts with
 AT_ONCE_HIGH: Final = 500
 LINKS_MOST: Final = 200_000  # of one page
 PARTS_MOST: Final = 2_000  # answers to one question
-CATEGORIES_MOST: Final = 20_000
-MEMBERS_MOST: Final = 2_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +105,7 @@ async def read_pages(  # noqa: PLR0913 what is read of them
         "action": "query",
         "ellimit": "max",
         "iwlimit": "max",
-        "rvprop": "ids|timestamp|content" if with_text else "ids|timestamp",
+        "rvprop": "ids|timestamp|user|content" if with_text else "ids|timestamp|user",
         "rvslots": "main" if with_text else None,
     }
     if with_categories:
@@ -130,6 +125,27 @@ async def read_pages(  # noqa: PLR0913 what is read of them
     for some in listed(list(dict.fromkeys(asked)), at_once):
         found.update(await _read_some(api, by, some, params))
     return [_shaped(found.get(each) or _missing(by, each), props) for each in asked]
+
+
+async def missing_titles(api: Api, titles: Sequence[str]) -> frozenset[str]:
+    """Return those of the titles that have no page, as they were given.
+
+    A file that the wiki shows from a shared repository is there; so is what another wiki has to say of.
+
+    Raises:
+        as `read_pages`.
+    """
+    found: set[str] = set()
+    for some in listed(list(dict.fromkeys(titles)), AT_ONCE):
+        query = query_of(await api.get(action="query", titles=some))
+        names = {a_text(each, "from"): a_text(each, "to") for each in rows_of(query, "normalized")}
+        missing = {
+            a_text(row, "title")
+            for row in rows_of(query, "pages")
+            if a_bool(row, "missing") and not a_bool(row, "known")
+        }
+        found.update(each for each in some if names.get(each, each) in missing)
+    return frozenset(found)
 
 
 async def titles_at_once(api: Api) -> int:
@@ -194,6 +210,8 @@ def page_of(draft: _Draft) -> WikiPage:
         templates=tuple(draft.templates),
         text=text_of(newest),
         item=_item_of(row),
+        parent_id=a_count(newest, "parentid") if "parentid" in newest else None,
+        account=a_text(newest, "user"),
     )
 
 
@@ -253,67 +271,6 @@ async def all_pages(
     }
     async for part in _parts(api, "allpages", "apcontinue", params):
         yield part
-
-
-async def using_template(
-    api: Api, title: str, *, namespaces: Sequence[int] = ()
-) -> AsyncIterator[PageList]:
-    """The pages that use a template, or transclude any other page.
-
-    Args:
-        api: the wiki's.
-        title: with its namespace.
-        namespaces: only pages of these; empty: all.
-    """
-    params: dict[str, Value] = {
-        "list": "embeddedin",
-        "eititle": title,
-        "eilimit": "max",
-        "einamespace": tuple(namespaces) or None,
-    }
-    async for part in _parts(api, "embeddedin", "eicontinue", params):
-        yield part
-
-
-async def category_members(
-    api: Api, title: str, *, depth: int = 0, most: int = MEMBERS_MOST
-) -> dict[int, PageRef]:
-    """The pages in a category and in those below it, by their numbers; the categories themselves, too.
-
-    Args:
-        api: the wiki's.
-        title: with its namespace, in whichever language of the wiki.
-        depth: how far below; 0: only the category's own. A circle of categories ends by itself.
-        most: so many pages at most.
-
-    Raises:
-        InputError: the tree is larger.
-    """
-    found: dict[int, PageRef] = {}
-    known = {title}
-    waiting = deque([(title, 0)])
-    while waiting:
-        name, level = waiting.popleft()
-        params: dict[str, Value] = {
-            "list": "categorymembers",
-            "cmtitle": name,
-            "cmlimit": "max",
-            "cmprop": "ids|title|type",
-        }
-        async for told in api.query(PARTS_MOST, **params):
-            for row in rows_of(query_of(told), "categorymembers"):
-                ref = _ref(row)
-                found[ref.page_id] = ref
-                if ref.namespace == 14 and level < depth and ref.title not in known:
-                    known.add(ref.title)
-                    waiting.append((ref.title, level + 1))
-            if len(found) > most or len(known) > CATEGORIES_MOST:
-                raise InputError(
-                    f"{title} and what is below it are more than {most:,} pages or "
-                    f"{CATEGORIES_MOST:,} categories: take a smaller category, or a smaller depth."
-                )
-    found.pop(0, None)
-    return found
 
 
 async def _parts(

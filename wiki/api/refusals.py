@@ -1,11 +1,11 @@
 """What a wiki's answer says against us, as errors: by the API's code, and by the status of HTTP."""
 
-import json
 from collections.abc import Mapping
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
+from datetime import timedelta
 from typing import Any, Final
 
+from core.http_dates import parse_http_date, parse_retry_after
+from core.texts import parse_json
 from core.urls import host_of
 from wiki.api.errors import (
     LoggedOutError,
@@ -59,11 +59,8 @@ _THROTTLED: Final = frozenset(("ratelimited", "maxlag", "actionthrottledtext", "
 def reading(reply: Reply) -> dict[str, Any] | None:
     """The JSON object in the answer; None when there is none."""
     try:
-        told = json.loads(reply.body)
-        if b"\\ud" in reply.body.lower():
-            # Half a surrogate pair is no letter: nothing could be written that has one.
-            told = json.loads(json.dumps(told, ensure_ascii=False).encode("utf-8", "replace"))
-    except (ValueError, RecursionError):
+        told = parse_json(reply.body)
+    except ValueError:
         return None
     return told if isinstance(told, dict) else None
 
@@ -138,21 +135,13 @@ def error_in(told: Mapping[str, Any]) -> tuple[str, str] | None:
 
 
 def retry_after(reply: Reply) -> float:
-    """How many seconds the wiki asks to be left alone (RFC 9110 10.2.3); 0: it does not say."""
-    text = reply.headers.get("retry-after", "").strip()
-    if text.isascii() and text.isdigit():
-        return min(float(text[:10]), RETRY_MOST_S)
-    try:
-        until = parsedate_to_datetime(text)
-        now = parsedate_to_datetime(reply.headers.get("date", ""))
-    except (TypeError, ValueError, IndexError, OverflowError):
-        return 0.0
-    if until.tzinfo is None:
-        until = until.replace(tzinfo=UTC)
-    if now.tzinfo is None:
-        now = now.replace(tzinfo=UTC)
-    return max(0.0, min(_seconds(until, now), RETRY_MOST_S))
+    """Return the seconds that the wiki asks to be left alone (RFC 9110 10.2.3); 0: it does not say.
 
-
-def _seconds(until: datetime, now: datetime) -> float:
-    return (until - now).total_seconds()
+    A date is compared with the wiki's own clock, which its Date header tells.
+    """
+    wait = parse_retry_after(
+        reply.headers.get("retry-after", ""),
+        now=parse_http_date(reply.headers.get("date", "")),
+        limit=timedelta(seconds=RETRY_MOST_S),
+    )
+    return 0.0 if wait is None else wait.total_seconds()

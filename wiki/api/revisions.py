@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final, TypeVar
 
+from core.http_dates import parse_web_date
 from wiki.api.client import Api
 from wiki.api.errors import WikiRefusedError
 from wiki.api.facts import Revision
@@ -204,10 +205,7 @@ async def text_of(api: Api, rev_id: int) -> str | None:
 
 
 def _revision(found: Mapping[str, Any]) -> Revision:
-    try:
-        moment = datetime.fromisoformat(str(found.get("timestamp")))
-    except ValueError:
-        moment = datetime.fromtimestamp(0, UTC)
+    moment = parse_web_date(str(found.get("timestamp"))) or datetime.fromtimestamp(0, UTC)
     return Revision(
         int_of(found.get("revid")),
         int_of(found.get("parentid")),

@@ -4,9 +4,10 @@ Both formats are read: in the first one a text stands under ``*``, and a flag is
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, Final, TypeVar
 
+from core.http_dates import parse_web_date
 from wiki.api.errors import WikiAwayError
 
 TEXT_LIMIT_CHARS: Final = 16 * 1024 * 1024
@@ -75,11 +76,10 @@ def a_moment(value: Any) -> datetime:
     >>> a_moment("2026-11-21T20:15:00Z").isoformat()
     '2026-11-21T20:15:00+00:00'
     """
-    try:
-        found = datetime.fromisoformat(value)
-    except (TypeError, ValueError) as error:
-        raise WikiAwayError("The wiki's answer has something else where a time belongs.") from error
-    return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
+    found = parse_web_date(value) if isinstance(value, str) else None
+    if found is None:
+        raise WikiAwayError("The wiki's answer has something else where a time belongs.")
+    return found
 
 
 def continued(told: Mapping[str, Any]) -> dict[str, str]:

@@ -34,16 +34,18 @@ from wiki.api.edits import EditConflictError, Edited, PageGoneError, PageRefused
 from wiki.api.errors import ReadOnlyError, ThrottledError, WikiAwayError, WikiRefusedError
 from wiki.api.history import first_with
 from wiki.api.revisions import PageNow, read_now, text_of
+from wiki.editing.copy_looks import CopyLooks, PageLooks
 from wiki.editing.crafts import Craft, key_of
-from wiki.editing.deciding import Choosing, Known, basis_of, remedies, undated
+from wiki.editing.deciding import Choosing, CopyEvidence, Known, basis_of, remedies, undated
 from wiki.editing.guarding import Guard
 from wiki.editing.verifying import UnsafeRepairError, align, verify, verify_done
 from wiki.settings import BotSettings
 from wiki.wikitext.citations import Citation
 from wiki.wikitext.permission import objection
-from wiki.wikitext.repairing_types import Reason, Repaired
+from wiki.wikitext.repairing_types import Condition, Reason, Refused, Remedy, Repaired
 
 ATTEMPTS: Final = 3  # after conflicts
+LOOKS: Final = 5  # choices of copies for a page until all of them are shown
 DATED: Final = 10  # links of a page whose day is looked for in its history
 
 
@@ -61,6 +63,7 @@ class Did(StrEnum):
     UNSAFE = "not safe"
     UNKNOWN = "no answer"  # the edit may have been made; the next run finds out
     HELD = "undone before"  # B14: a review is awaited
+    BROKEN = "internal error"  # of ours; the log has its traceback
 
 
 @dataclass(frozen=True)
@@ -115,6 +118,7 @@ class Draft:
     citations: Sequence[Citation]
     repaired: Repaired
     after: Sequence[Citation]
+    remedies: Mapping[str, Remedy] = field(default_factory=dict)
 
 
 Steps = Callable[[str], None]
@@ -128,6 +132,7 @@ class Bench:
     Attributes:
         wiki_id: the registry's number.
         job: the run's name, told in summaries.
+        looks: looks at copies before they are cited.
         step: told of each step.
     """
 
@@ -139,6 +144,7 @@ class Bench:
     settings: BotSettings
     wiki_id: int
     job: str
+    looks: CopyLooks
     step: Steps = lambda _name: None
 
     @property
@@ -156,30 +162,73 @@ async def mend(bench: Bench, task: Task, *, is_dry: bool = False) -> Outcome:
         LoggedOutError: the account is not taken.
         TransientError: the registry's database does not answer.
     """
+    looks = PageLooks(bench.looks)
     for _ in range(ATTEMPTS):
-        drafted = await _drafted(bench, task, is_dry=is_dry)
+        drafted = await _drafted(bench, task, looks, is_dry=is_dry)
         if isinstance(drafted, Draft) and not is_dry and await bench.guard.wait():
-            drafted = await _drafted(bench, task, is_dry=is_dry)  # time has passed: read it anew
+            # Time has passed: read it anew.
+            drafted = await _drafted(bench, task, looks, is_dry=is_dry)
         if isinstance(drafted, Outcome):
             return drafted
         if is_dry:
             return _outcome(Did.PROPOSED, drafted)
-        outcome = await _save(bench, task, drafted)
+        outcome = await _save(bench, task, drafted, looks)
         if outcome.did is not Did.CONFLICT:
             return outcome
     return Outcome(Did.CONFLICT, task.page_id, task.title, note=f"{ATTEMPTS} times")
 
 
-async def _drafted(bench: Bench, task: Task, *, is_dry: bool) -> Draft | Outcome:
+async def _drafted(bench: Bench, task: Task, looks: PageLooks, *, is_dry: bool) -> Draft | Outcome:
     """What is to be saved, of the page as it is now; that nothing is goes into the book."""
     if not is_dry:
         await bench.guard.ask()
     bench.step("read")
     now = await read_now(bench.api, task.page_id)
-    drafted = draft(bench, task, now, await _added(bench, task, now))
+    drafted = await _shown(bench, task, now, looks)
     if isinstance(drafted, Outcome) and drafted.did in (Did.NOTHING, Did.HELD) and not is_dry:
-        _book_nothing(bench, task, now)
+        refused = () if drafted.repaired is None else drafted.repaired.refused
+        if not any(each.reason is Reason.UNSHOWN for each in refused):  # that may pass
+            _book_nothing(bench, task, now)
     return drafted
+
+
+async def _shown(bench: Bench, task: Task, now: PageNow, looks: PageLooks) -> Draft | Outcome:
+    """Return what is to be saved, all copies in it fetched and seen; or why nothing is.
+
+    A copy that is not shown gives way to the next best. Where none is shown the link stays as it is.
+    """
+    added = await _added(bench, task, now)
+    if _unfit(bench, now) is None:
+        citations = bench.craft.read(now.text)
+        wanted = remedies(citations, task.known, task.held, bench.choosing, added)
+        lost = {url: each for url, each in wanted.items() if each.condition is not Condition.ALIVE}
+        await looks.look_at_page(citations, lost)
+    drafted = draft(bench, task, now, added, looks)
+    for _ in range(LOOKS):
+        if isinstance(drafted, Outcome) or await _is_shown(drafted, looks):
+            break
+        drafted = draft(bench, task, now, added, looks)
+    else:
+        drafted = Outcome(Did.NOTHING, task.page_id, task.title, note=Reason.UNSHOWN)
+    if isinstance(drafted, Outcome) and looks.unshown:
+        seen = "; ".join(f"{address}: {note}" for address, note in looks.unshown.items())
+        drafted = replace(drafted, note=f"{drafted.note}: {seen}"[:1_000])
+    return drafted
+
+
+async def _is_shown(drafted: Draft, looks: PageLooks) -> bool:
+    """Return True when every address that the draft newly cites shows its copy."""
+    there = {each.archive_url for each in drafted.citations}
+    shown = True
+    for change in drafted.repaired.changes:
+        remedy = drafted.remedies.get(change.url)
+        if not change.archive_url or change.archive_url in there:
+            continue
+        if remedy is None or remedy.copy is None:
+            continue  # the page's own copy, at another place or with https
+        name = remedy.copy.address
+        shown = await looks.is_shown(change.archive_url, change.url, name=name) and shown
+    return shown
 
 
 async def _added(bench: Bench, task: Task, now: PageNow) -> dict[str, datetime]:
@@ -201,7 +250,11 @@ async def _added(bench: Bench, task: Task, now: PageNow) -> dict[str, datetime]:
 
 
 def draft(
-    bench: Bench, task: Task, now: PageNow, added: Mapping[str, datetime] = MappingProxyType({})
+    bench: Bench,
+    task: Task,
+    now: PageNow,
+    added: Mapping[str, datetime] = MappingProxyType({}),
+    looks: PageLooks | None = None,
 ) -> Draft | Outcome:
     """What is to be saved; or why nothing is. Pure but for our own captures, which are asked for."""
     title = now.title or task.title
@@ -213,12 +266,16 @@ def draft(
     if unfit is not None:
         return without(*unfit)
     citations = bench.craft.read(now.text)
-    wanted = remedies(citations, task.known, task.held, bench.choosing, added)
+    seen = CopyEvidence() if looks is None else CopyEvidence(looks.bad, looks.unshown)
+    wanted = remedies(citations, task.known, task.held, bench.choosing, added, seen)
     repaired = bench.craft.repair(now.text, wanted)
+    repaired = replace(repaired, refused=(*repaired.refused, *_left_alone(citations, task, wanted)))
     if not repaired.changes or repaired.text == now.text:
         if task.held:
             numbers = ", ".join(map(str, sorted(set(task.held.values()))))
-            return without(Did.HELD, f"edit {numbers} was undone, and awaits a review", repaired)
+            return without(
+                Did.HELD, f"edit {numbers} was undone, and is not repeated for now", repaired
+            )
         reasons = sorted({each.reason for each in repaired.refused})
         return without(Did.NOTHING, ", ".join(reasons), repaired)
     after = bench.craft.read(repaired.text)
@@ -228,7 +285,22 @@ def draft(
         verify_done(bench.craft.repair(repaired.text, wanted), waits=waits)
     except UnsafeRepairError as error:
         return without(Did.UNSAFE, str(error))
-    return Draft(now, citations, repaired, after)
+    return Draft(now, citations, repaired, after, wanted)
+
+
+def _left_alone(
+    citations: Sequence[Citation], task: Task, wanted: Mapping[str, Remedy]
+) -> list[Refused]:
+    """Return the citations of lost links that have no remedy for now (`remedies`), with the reason."""
+    found = []
+    for each in citations:
+        known = task.known.get(key_of(each.url))
+        if known is None or known.condition is Condition.ALIVE or known.url_id in task.held:
+            continue
+        if each.url not in wanted:
+            is_walled = known.is_refused and each.is_paywalled
+            found.append(Refused(each, Reason.PAYWALL if is_walled else Reason.UNSHOWN))
+    return found
 
 
 def _unfit(bench: Bench, now: PageNow) -> tuple[Did, str] | None:
@@ -240,7 +312,7 @@ def _unfit(bench: Bench, now: PageNow) -> tuple[Did, str] | None:
     return None if bench.craft.may_edit(now.text) else (Did.FORBIDDEN, objection(now.text))
 
 
-async def _save(bench: Bench, task: Task, drafted: Draft) -> Outcome:
+async def _save(bench: Bench, task: Task, drafted: Draft, looks: PageLooks) -> Outcome:
     """Save what was drafted; the book knows of it before the wiki does."""
     now, repaired = drafted.now, drafted.repaired
     digest = hashlib.sha1(repaired.text.encode(), usedforsecurity=False).hexdigest()
@@ -260,7 +332,7 @@ async def _save(bench: Bench, task: Task, drafted: Draft) -> Outcome:
     bench.step("booked")
     outcome = replace(_outcome(Did.EDITED, drafted), rev=made.rev)
     if made.replaced not in (0, now.rev_id):
-        return await _mend_overwritten(bench, task, made, outcome)
+        return await _mend_overwritten(bench, task, made, outcome, looks)
     return outcome
 
 
@@ -289,7 +361,9 @@ async def _send(bench: Bench, drafted: Draft, number: int) -> Edited | Outcome:
         bench.guard.made()
 
 
-async def _mend_overwritten(bench: Bench, task: Task, made: Edited, outcome: Outcome) -> Outcome:
+async def _mend_overwritten(
+    bench: Bench, task: Task, made: Edited, outcome: Outcome, looks: PageLooks
+) -> Outcome:
     """Bring back an edit that came between our reading and our saving, and that ours replaced.
 
     MediaWiki tells of no conflict with the same account, nor with an edit of the same second. Other
@@ -302,7 +376,7 @@ async def _mend_overwritten(bench: Bench, task: Task, made: Edited, outcome: Out
     lost = await text_of(bench.api, made.replaced)
     if lost is None or now.rev_id != made.rev:
         return replace(outcome, note=f"revision {made.replaced} may have been replaced by ours")
-    drafted = draft(bench, task, replace(now, text=lost))
+    drafted = await _shown(bench, task, replace(now, text=lost), looks)
     text = drafted.repaired.text if isinstance(drafted, Draft) else lost
     saving = Saving(
         f"Bringing back revision {made.replaced}, which an edit at the same moment had replaced"

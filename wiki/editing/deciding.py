@@ -44,6 +44,8 @@ class Known:
         died_day: the day of the first failure of the present run; None: it is not known.
         copies: that archives have.
         is_ours: we said on this page that it is dead.
+        is_sought: archives were asked for copies of it.
+        is_refused: at the last look its site asked for a login, a payment or a permission.
     """
 
     url_id: int
@@ -53,6 +55,8 @@ class Known:
     died_day: int | None = None
     copies: tuple[Kept, ...] = ()
     is_ours: bool = False
+    is_sought: bool = False
+    is_refused: bool = False
 
 
 @dataclass(frozen=True)
@@ -74,6 +78,19 @@ class Choosing:
     has_own: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class CopyEvidence:
+    """What was seen of copies when they were looked at.
+
+    Attributes:
+        bad: addresses on the page that show no copy of their link (B13).
+        unshown: addresses that would be cited and do not show their copy.
+    """
+
+    bad: Collection[str] = ()
+    unshown: Collection[str] = ()
+
+
 def condition_of(facts: UrlFacts, day: int) -> Condition | None:
     """What the registry has confirmed of a link; None: nothing that a page should be edited for."""
     row = facts.row
@@ -87,13 +104,17 @@ def condition_of(facts: UrlFacts, day: int) -> Condition | None:
 
 
 def remedies(
-    citations: Iterable[Citation],
+    citations: Sequence[Citation],
     known: Mapping[str, Known],
     held: Collection[int],
     choosing: Choosing,
     added: Mapping[str, datetime] = MappingProxyType({}),
+    seen: CopyEvidence = CopyEvidence(),
 ) -> dict[str, Remedy]:
     """What is to be done to each link, by its URL as it stands on the page.
+
+    A link whose copies were looked at, and none of which is shown, has no remedy for now: it has a copy,
+    so that it is not tagged as one without.
 
     Args:
         citations: of the page as it is now.
@@ -101,24 +122,30 @@ def remedies(
         held: numbers of links about which nothing is done on this page (B14).
         choosing: what copies are chosen by.
         added: when a URL came onto the page, where that was asked for.
+        seen: what was seen of copies.
     """
     found: dict[str, Remedy] = {}
-    accessed = _accessed(citations)
-    for url, day in accessed.items():
+    walled = {each.url for each in citations if each.is_paywalled}
+    for url, day in _accessed(citations).items():
         fact = known.get(key_of(url))
-        if fact is None or fact.url_id in held:
+        if fact is None or fact.url_id in held or (fact.is_refused and url in walled):
             continue
         if fact.condition is Condition.ALIVE:
             if fact.is_ours:
                 found[url] = Remedy(Condition.ALIVE, is_ours=True)
             continue
-        copy = choose_copy(fact, day or added.get(url), choosing)
+        accessed_at = day or added.get(url)
+        copy = choose_copy(fact, accessed_at, choosing, seen.unshown)
+        if copy is None and seen.unshown and choose_copy(fact, accessed_at, choosing) is not None:
+            continue
         found[url] = Remedy(
             fact.condition,
             None
             if copy is None
             else Archived(copy.address, copy.timestamp, copy.service, choosing.title(copy)),
             is_ours=fact.is_ours,
+            bad_archives=frozenset() if copy is None else frozenset(seen.bad),
+            is_sought=choosing.has_own or fact.is_sought,
         )
     return found
 
@@ -152,13 +179,19 @@ def undated(
     return found
 
 
-def choose_copy(known: Known, accessed: datetime | None, choosing: Choosing) -> Copy | None:
+def choose_copy(
+    known: Known,
+    accessed: datetime | None,
+    choosing: Choosing,
+    unshown: Collection[str] = (),
+) -> Copy | None:
     """The copy to put beside a link that is lost; None without one.
 
     Args:
         known: the link.
         accessed: the end of the day on which its author read it, when the page says so.
         choosing: what it is chosen by.
+        unshown: addresses that do not show their copy.
     """
     added = _end_of(known.first_day)
     at = day_that_matters(accessed, added, choosing.now)
@@ -176,6 +209,7 @@ def choose_copy(known: Known, accessed: datetime | None, choosing: Choosing) -> 
         for each in found
         # Without a moment nobody can tell what it is a copy of, nor write its date.
         if each.timestamp and is_good(each, choosing.now) and _is_before(each, last)
+        if each.address not in unshown
     ]
     return best_of(choose(usable, at, choosing.now), choosing.order, at)
 
@@ -194,6 +228,8 @@ def basis_of(known: Iterable[Known], held: Collection[int], wishes: str) -> byte
             str(each.condition),
             each.died_day or 0,
             each.is_ours,
+            each.is_sought,
+            each.is_refused,
             each.url_id in held,
             sorted((kept.service, kept.address, kept.missed_day or 0) for kept in each.copies),
         )

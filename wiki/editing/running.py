@@ -9,6 +9,7 @@ edit one wiki at once. A run that is killed at whatever point loses nothing and 
 begins with what the first left open.
 """
 
+import logging
 import random
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
@@ -17,7 +18,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 
-from core.errors import InputError
+from core.errors import InputError, WeboidError
 from links.books.edits import (
     PARTLY,
     STANDING,
@@ -40,6 +41,7 @@ from wiki.api.client import Api
 from wiki.api.edits import Me, StoppedError
 from wiki.api.revisions import Head, heads
 from wiki.editing.acting import Bench, Did, Outcome, Steps, Task, mend, task_basis
+from wiki.editing.copy_looks import CopyLooks
 from wiki.editing.crafts import Craft
 from wiki.editing.deciding import Choosing
 from wiki.editing.guarding import Guard, Timing
@@ -49,6 +51,8 @@ from wiki.editing.tasks import AT_ONCE, pages_named, pages_to_mend, swept_lately
 from wiki.editing.watching import Watch, look, watch
 from wiki.editing.wikitexts import account_name
 from wiki.settings import BotSettings, WikiSettings
+
+log = logging.getLogger(__name__)
 
 TURN_S: Final = 900  # a killed run keeps others out for so long
 REFUSED_DAYS: Final = 7  # a page that refused us is left alone for so long, unless it changes
@@ -78,16 +82,20 @@ class Makers:
     Attributes:
         craft: reads and repairs this wiki's text, as the settings want it.
         choosing: what copies are chosen by, at that moment, with the settings.
+        looks: looks at copies before they are cited.
         reporters: makes digests of who reports; None: nobody is noted.
         step: told of each step.
         is_over: whether the run is to end with the page that it is at.
+        adjust: what a dry run sets other than the registry.
     """
 
     craft: Callable[[datetime, BotSettings], Craft]
     choosing: Callable[[datetime, BotSettings], Choosing]
+    looks: CopyLooks
     reporters: Reporters | None = None
     step: Steps = lambda _name: None
     is_over: Callable[[], bool] = lambda: False
+    adjust: Callable[[BotSettings], BotSettings] = lambda settings: settings
 
 
 @dataclass
@@ -101,6 +109,8 @@ class Tally:
         skipped: pages that are as they were when there was nothing to do.
         settled: edits of an earlier run of which it is known now whether they were made.
         undone: edits that were taken back since the last run.
+        to_review: those of them that await a review; the others went with edits of others, or were
+            undone with the bot's own account.
         messages: left on talk pages.
         unknown: titles that the registry does not know.
     """
@@ -111,6 +121,7 @@ class Tally:
     skipped: int = 0
     settled: int = 0
     undone: int = 0
+    to_review: int = 0
     messages: int = 0
     unknown: tuple[str, ...] = ()
 
@@ -142,6 +153,7 @@ class Bot:
         self._timing = timing
         self._job = job
         self._refusals = 0
+        self._broken = 0  # pages in a row
         self._turn_s = TURN_S
 
     async def run(
@@ -199,6 +211,7 @@ class Bot:
         tally.settled = len(settled)
         found = await watch(self._watch(settings, me.name), is_eager=is_eager, told=told)
         tally.undone = sum(each.state in _UNDONE for each in found)
+        tally.to_review = sum(each.state is EditState.REVERTED for each in found)
         return waiting
 
     async def _work(
@@ -219,10 +232,8 @@ class Bot:
             fresh = [each for each in page_ids if each not in seen and each not in waiting]
             seen.update(fresh)
             bench = self._bench(settings, guard)
-            async for task in self._tasks(bench, fresh, wish, tally):
-                if not wish.is_dry:
-                    self._keep_turn()
-                outcome = await self._one(bench, task, wish, tally)
+            async for task, head in self._tasks(bench, fresh, wish, tally):
+                outcome = await self._guarded(bench, task, head, wish, tally)
                 told(outcome)
                 if self._makers.is_over() or tally.made + tally.messages >= limit:
                     return
@@ -236,7 +247,7 @@ class Bot:
 
     async def _tasks(
         self, bench: Bench, page_ids: list[int], wish: Wish, tally: Tally
-    ) -> AsyncIterator[Task]:
+    ) -> AsyncIterator[tuple[Task, Head]]:
         """The pages that are worth a look now, one after the other."""
         now = self._timing.clock.now()
         moment, day = int(now.timestamp()), day_of(now)
@@ -253,7 +264,38 @@ class Bot:
             elif not wish.titles and is_done(task, head, lately, bench.settings, now=moment):
                 tally.skipped += 1
             else:
-                yield task if wish.is_dry else await self._looked_after(bench, task, head, tally)
+                yield task, head
+
+    async def _guarded(
+        self, bench: Bench, task: Task, head: Head, wish: Wish, tally: Tally
+    ) -> Outcome:
+        """Do one page; an internal error costs no other page anything.
+
+        Raises:
+            StoppedError: page after page ended so; or as `_one`.
+        """
+        try:
+            if not wish.is_dry:
+                task = await self._looked_after(bench, task, head, tally)
+                self._keep_turn()
+            outcome = await self._one(bench, task, wish, tally)
+        except WeboidError:
+            raise
+        except Exception as error:
+            log.exception("%s: page %s failed", self._wiki.name, task.page_id)
+            note = f"Internal error of Weboid: {type(error).__name__}."
+            outcome = Outcome(Did.BROKEN, task.page_id, task.title, note=note)
+            tally.note(outcome)
+            self._broken += 1
+            if self._broken >= REFUSALS:
+                raise StoppedError(
+                    f"{REFUSALS} pages in a row ended with an internal error of Weboid, the last "
+                    f"{type(error).__name__}: {error}. The log has each with its traceback: please "
+                    "report it."
+                ) from error
+        else:
+            self._broken = 0
+        return outcome
 
     async def _looked_after(self, bench: Bench, task: Task, head: Head, tally: Tally) -> Task:
         """The task, without links of which an earlier edit on the page was undone (B14).
@@ -272,7 +314,9 @@ class Bot:
             if links & {change.url_id for change in edit.changes if not change.is_undone}:
                 watching = self._watch(bench.settings, bench.guard.me.name)
                 found = await look(watching, edit, head)
-                undone += found.state in _UNDONE and found.changes != edit.changes
+                is_undone = found.state in _UNDONE and found.changes != edit.changes
+                undone += is_undone
+                tally.to_review += is_undone and found.state is EditState.REVERTED
         if not undone:
             return task
         tally.undone += undone
@@ -303,7 +347,8 @@ class Bot:
 
     def _settings(self) -> BotSettings:
         with self._store.reading() as rows:
-            return WikiSettings.parse(wiki_of(rows, self._wiki.id).settings).bot
+            said = WikiSettings.parse(wiki_of(rows, self._wiki.id).settings).bot
+        return self._makers.adjust(said)
 
     def _guard(self, settings: BotSettings) -> Guard:
         with self._store.reading() as rows:
@@ -321,6 +366,7 @@ class Bot:
             settings,
             self._wiki.id,
             self._job,
+            self._makers.looks,
             self._makers.step,
         )
 

@@ -4,29 +4,31 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import Final
 
-from links.archives.copies import kept_of
+from links.archives.copies import citable_copies, last_search
 from links.books.edits import (
     PARTLY,
     STANDING,
     Edit,
     EditKind,
     EditState,
+    called_dead,
     edits_of_page,
     held_links,
     revived,
 )
 from links.books.looking import PageFacts, links_of_wiki, page_facts, pages_by_title
 from links.books.wikis import Wiki
+from links.status import Code
 from links.store.store import Store
 from wiki.editing.acting import Task
 from wiki.editing.deciding import LIVING, LOST, Known, condition_of
-from wiki.wikitext.repairing_types import Condition, RepairKind
+from wiki.wikitext.repairing_types import Condition
 
 AT_ONCE: Final = 50  # pages
 _LINKS_AT_ONCE: Final = 1_000
 SWEPT_DAYS: Final = 7  # what went with edits of others is left alone for so long
 _DAY_S: Final = 86_400
-_NOT_DEAD: Final = frozenset({RepairKind.REVIVED, RepairKind.TIDIED})
+_REFUSED: Final = frozenset({Code.NO_ACCESS, Code.LOGIN})
 
 
 def pages_to_mend(store: Store, wiki: Wiki) -> Iterator[list[int]]:
@@ -74,7 +76,9 @@ def tasks_for(
             waits = swept_lately(done, now)
             known = {}
             for each in _known(page, marked_by_us(done), day):
-                copies = () if each.condition is Condition.ALIVE else kept_of(rows, each.url_id)
+                copies = (
+                    () if each.condition is Condition.ALIVE else citable_copies(rows, each.url_id)
+                )
                 known[each.url] = Known(
                     each.url_id,
                     each.url,
@@ -83,6 +87,8 @@ def tasks_for(
                     each.died_day,
                     copies,
                     each.is_ours,
+                    last_search(rows, each.url_id) is not None,
+                    each.is_refused,
                 )
             if known:
                 tasks.append(Task(page_id, page.page.title, known, held.get(page_id, {}) | waits))
@@ -91,18 +97,13 @@ def tasks_for(
 
 def marked_by_us(done: Sequence[Edit]) -> frozenset[int]:
     """Links of a page of which our last standing edit said that they are dead."""
-    found: set[int] = set()
-    for edit in done:
-        if edit.kind is not EditKind.PAGE or edit.state not in (*STANDING, *PARTLY):
-            continue
-        for change in edit.changes:
-            if change.is_undone or change.kind not in set(RepairKind):
-                continue
-            if change.kind == RepairKind.REVIVED:
-                found.discard(change.url_id)
-            elif change.kind not in _NOT_DEAD:
-                found.add(change.url_id)
-    return frozenset(found)
+    return called_dead(
+        (change.url_id, change.kind)
+        for edit in done
+        if edit.kind is EditKind.PAGE and edit.state in (*STANDING, *PARTLY)
+        for change in edit.changes
+        if not change.is_undone
+    )
 
 
 def swept_lately(done: Sequence[Edit], now: int) -> dict[int, int]:
@@ -124,7 +125,10 @@ def _known(page: PageFacts, ours: frozenset[int], day: int) -> Iterator[Known]:
         if condition is None or (condition is Condition.ALIVE and not is_ours):
             continue
         died = None if condition is Condition.ALIVE else row.first_fail_day
-        yield Known(row.id, row.url, condition, link.first_day, died, (), is_ours)
+        yield Known(
+            *(row.id, row.url, condition, link.first_day, died, (), is_ours),
+            is_refused=row.code in _REFUSED,
+        )
 
 
 def _all_pages(store: Store, wiki: Wiki) -> Iterator[int]:

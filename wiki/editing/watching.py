@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from core.errors import InputError
+from core.errors import InputError, WeboidError
 from links.books.edits import (
     PARTLY,
     STANDING,
@@ -98,7 +98,13 @@ async def watch(
         watching.keep()
         now = await heads(watching.api, [edit.page_id for edit in due])
         for edit in due:
-            found = await look(watching, edit, now.get(edit.page_id))
+            try:
+                found = await look(watching, edit, now.get(edit.page_id))
+            except WeboidError:
+                raise
+            except Exception:
+                log.exception("edit %s cannot be looked at", edit.id)
+                continue
             if (found.state, found.changes) != (edit.state, edit.changes):
                 changed.append(found)
                 told(found)
@@ -146,7 +152,9 @@ async def look(watching: Watch, edit: Edit, head: Head | None) -> Edit:
         )
     known = frozenset(place for place, change in enumerate(edit.changes) if change.is_undone)
     if edit.state in PARTLY and undone - known:
-        return _undo_more(watching, edit, await _judged(watching, edit, undone - known), known)
+        judged = await _judged(watching, edit, undone - known)
+        if not _is_reviewed(edit, judged):
+            return _undo_more(watching, edit, judged, known)
     if edit.state not in STANDING:
         return _seen(watching, edit)
     return _undo(watching, edit, await _judged(watching, edit, undone))
@@ -154,6 +162,8 @@ async def look(watching: Watch, edit: Edit, head: Head | None) -> Edit:
 
 def _undo(watching: Watch, edit: Edit, judged: Judged) -> Edit:
     """Keep that an edit was undone, and let what follows follow."""
+    if judged.fate is Fate.STANDS:
+        return _seen(watching, edit)
     by = judged.by
     facts = {
         "undone_rev": None if by is None else by.rev_id,
@@ -178,6 +188,8 @@ def _undo_more(watching: Watch, edit: Edit, judged: Judged, known: frozenset[int
 
     What a review declined may be repeated, and is no matter of this edit any more.
     """
+    if judged.fate is Fate.STANDS:
+        return _seen(watching, edit)
     facts: dict[str, int | str | None] = {"note": judged.note}
     if judged.by is not None:
         facts |= {"undone_rev": judged.by.rev_id, "undone_by": judged.by.user}
@@ -188,11 +200,41 @@ def _undo_more(watching: Watch, edit: Edit, judged: Judged, known: frozenset[int
     return found
 
 
+def _is_reviewed(edit: Edit, judged: Judged) -> bool:
+    """Return whether the changes were undone by a revision that a review has declined already.
+
+    All that was undone up to `Edit.undone_rev` was known when that was noted. What of it is no longer
+    marked as undone was declined: the bot may repeat it, and the same revert is not reported again.
+    """
+    return (
+        judged.by is not None
+        and edit.undone_rev is not None
+        and judged.by.rev_id <= edit.undone_rev
+    )
+
+
 async def _judged(watching: Watch, edit: Edit, undone: frozenset[int]) -> Judged:
+    """Judge changes that the page has no more.
+
+    What a later edit of the bot put in their place, such as a copy where the tag stood, is no objection:
+    whoever takes that back, takes back the later edit.
+    """
     rev = edit.rev or 0
     after = await history_after(watching.api, edit.page_id, rev)
-    earlier = await earlier_digests(watching.api, edit.page_id, edit.base_rev)
+    with watching.store.reading() as rows:
+        done = edits_of_page(rows, watching.wiki_id, edit.page_id)
+    ours = {each.rev for each in done if each.id != edit.id and each.kind is EditKind.PAGE}
     by = await _first_without(watching, edit, undone, after)
+    while by is not None and by.rev_id in ours:
+        text = await text_of(watching.api, by.rev_id)
+        improved = frozenset() if text is None else _undone(watching, edit, text) & undone
+        if not improved:
+            break
+        undone -= improved
+        if not undone:
+            return Judged(Fate.STANDS)
+        by = await _first_without(watching, edit, undone, after)
+    earlier = await earlier_digests(watching.api, edit.page_id, edit.base_rev)
     return judge(edit, undone, History(after, earlier), by, me=watching.me)
 
 

@@ -12,12 +12,14 @@ import json
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from types import TracebackType
 from typing import Protocol, Self
 
 import httpx
 
 from core.clock import Clock
+from core.http_dates import parse_retry_after
 from wiki.embedding.addresses import origins as all_origins
 from wiki.embedding.answers import ASKED_AT_ONCE, Answer, read_answers
 
@@ -50,7 +52,8 @@ class _LaterError(Exception):
 
     def __init__(self, said: str) -> None:
         super().__init__(said)
-        self.wait_s = min(int(said), _WAIT_LIMIT_S) if said.isascii() and said.isdigit() else 5
+        wait = parse_retry_after(said, now=None, limit=timedelta(seconds=_WAIT_LIMIT_S))
+        self.wait_s = 5.0 if wait is None else wait.total_seconds()
 
 
 class NobodyAsked:

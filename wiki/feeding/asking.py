@@ -1,14 +1,15 @@
 """A wiki asked through its action API: `wiki.feeding.source.Source` by `wiki.api`."""
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
 from wiki.api.changes import ChangeBatch, changes_since
 from wiki.api.client import Api, Value
 from wiki.api.facts import SiteFacts, WikiPage
-from wiki.api.pages import all_pages, read_pages
+from wiki.api.pages import all_pages, missing_titles, read_pages
+from wiki.api.revisions import read_text
 from wiki.api.site import site_facts
 from wiki.api.values import a_count, a_text, query_of, rows_of
 from wiki.feeding.items import Items
@@ -21,7 +22,7 @@ class ApiSource:
     """A wiki by its API, which its opener closes, as that of its items."""
 
     def __init__(self, api: Api, items: Items) -> None:
-        """Take the API, and who asks what Wikidata items say."""
+        """Take the API, and who asks what Wikidata items say, and opens other wikis."""
         self._api = api
         self._items = items
 
@@ -61,6 +62,20 @@ class ApiSource:
             replace(page, statements=told.get(page.item) if page.item else frozenset())
             for page in pages
         ]
+
+    async def texts(self, titles: Sequence[str], address: str = "") -> Mapping[str, str | None]:
+        """The texts of pages of the wiki, or of the one whose api.php is at that address."""
+        if not address or address == self._api.address:
+            return {title: await read_text(self._api, title) for title in titles}
+        async with self._items.opened(address) as other:
+            return {title: await read_text(other, title) for title in titles}
+
+    async def missing(self, titles: Sequence[str], address: str = "") -> frozenset[str]:
+        """Those of the titles that have no page: of the wiki, or of the one at that address."""
+        if not address or address == self._api.address:
+            return await missing_titles(self._api, titles)
+        async with self._items.opened(address) as other:
+            return await missing_titles(other, titles)
 
     async def size(self, namespaces: Collection[int]) -> int:
         """How many pages these namespaces have, about: articles, or all pages of the wiki."""

@@ -5,61 +5,77 @@ It listens at one port, for two kinds of ringing:
 - UDP: MediaWiki's own ``$wgRCFeeds`` in JSON, a datagram for each change. Anybody can send one, so all
   that it does is let the wiki be asked a little earlier.
 - HTTP: ``POST /changes`` names pages, also those that a template has changed; ``POST /level`` asks for
-  a level of playback for a link, in the name of a wiki's user. Both are signed:
-  ``X-Weboid-Signature: t=UNIXSECONDS,v1=HEX``, HEX = HMAC-SHA256(secret, "T." + body).
+  a level of playback for a link, in the name of a wiki's user, ``POST /stored-level`` for how much of
+  it is recorded; ``POST /test`` does nothing. With the
+  changes come the levels that the wiki's LocalSettings.php sets for all copies. All are
+  signed: ``X-Weboid-Signature: t=UNIXSECONDS,n=NONCE,v2=HEX``, HEX = HMAC-SHA256(secret, lines), the
+  lines being "v2", T, NONCE, METHOD, PATH and the SHA-256 of the body in hexadecimal digits.
 
-Nothing that rings is believed to say what is on a page. Requests and datagrams are bounded in length,
-number and age, and a signature counts once.
+Each wiki has a secret of its own, which signs for that wiki alone. Nothing that rings is believed to say
+what is on a page. Requests and datagrams are bounded in length, number and age; a signature counts once,
+also after a restart. A connection serves one request, whose head must come soon (`proxy.http_server`).
 """
 
 import asyncio
-import contextlib
+import hashlib
 import hmac
 import json
 import logging
 import re
 import socket
-from collections import OrderedDict
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from typing import Any
 
-import uvicorn
 from starlette.applications import Starlette
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from core.clock import Clock
-from core.errors import InputError, InvariantError, TransientError, UnavailableError
+from core.errors import (
+    InputError,
+    TransientError,
+    UnavailableError,
+    WeboidError,
+)
 from links.books.wikis import WikiName, parse_wiki
+from proxy.http_server import ConnectionLimits, HttpServer, open_listener, running
 
 BODY_LIMIT_BYTES = 1 << 20
 BODY_LIMIT_S = 10.0
 PAGES_LIMIT = 10_000  # in one request
 AGE_LIMIT_S = 300
-SIGNATURES_KEPT = 10_000
 SECRET_LEAST_CHARS = 32
 SECRET_MOST_CHARS = 4_096
-CONNECTIONS_LIMIT = 50
-_START_LIMIT_S = 10.0
-_SIGNATURE = re.compile(r"t=([0-9]{1,12}),v1=([0-9a-f]{64})", re.ASCII)
+ANY_WIKI = ""  # whose secret signs for the only wiki that is watched
+_LIMITS = ConnectionLimits(50, per_peer=20, head_s=5)
+_SIGNATURE = re.compile(
+    r"t=(?P<at>[0-9]{1,12}),n=(?P<nonce>[0-9a-f]{16,64}),v2=(?P<mac>[0-9a-f]{64})", re.ASCII
+)
+_OLD_SIGNATURE = re.compile(r"t=[0-9]{1,12},v1=", re.ASCII)
 _TEXT_LIMIT = 8_192
+_CLOSE = {"Connection": "close"}
+_STORED_LEVEL = (
+    "/stored-level"  # a path of its own: an older release does not take it for the other
+)
 
 log = logging.getLogger(__name__)
 
 
-class LevelRefusedError(InputError):
-    """The user may not set that level for that link."""
+class RefusedRequestError(InputError):
+    """The request is not signed as it must be, or the user may not set that level for that link."""
 
 
 @dataclass(frozen=True, slots=True)
 class LevelAsked:
-    """A user asks for a level of playback.
+    """A user asks for a level of a link.
 
     Attributes:
-        level: of playback; None: what was said before is taken back.
+        level: of playback, or of what is recorded; None: what was said before is taken back.
+        is_stored: it is about what is recorded.
     """
 
     wiki: WikiName
@@ -67,12 +83,31 @@ class LevelAsked:
     url: str
     level: str | None
     reason: str
+    is_stored: bool = False
 
 
-# What sets a level: gives the level that holds then. LevelRefusedError: 403; InputError: 400.
+@dataclass(frozen=True, slots=True)
+class WikiLevelsAsked:
+    """Levels that a wiki's LocalSettings.php sets for all copies.
+
+    Attributes:
+        shown: the level of playback; None: it says nothing, what it said before is taken back.
+        stored: how much is recorded of what its pages cite; likewise.
+    """
+
+    wiki: WikiName
+    shown: str | None
+    stored: str | None
+
+
+# What sets the levels of a wiki. InputError: why they do not hold.
+SetWikiLevels = Callable[[WikiLevelsAsked], Awaitable[None]]
+# What sets a level: gives the level that holds then. RefusedRequestError: 403; InputError: 400.
 SetLevel = Callable[[LevelAsked], Awaitable[str | None]]
 # What is rung: a wiki's database, its farm if that is known, and pages that changed, if they are named.
 Ring = Callable[[str, str | None, tuple[int, ...]], bool]
+# Notes a signature (32 bytes) of that moment as used; False: it was used before.
+UseSignature = Callable[[bytes, datetime], Awaitable[bool]]
 
 
 @dataclass(frozen=True)
@@ -81,15 +116,28 @@ class Ringing:
 
     Attributes:
         ring: rings for a wiki; False: nobody watches it.
-        secret: what signatures are made with; empty: only datagrams ring.
+        secrets: what signatures are made with, by the wiki that each signs for; `ANY_WIKI`: the only one
+            that is watched. Empty: only datagrams ring.
         clock: for the age of signatures.
+        use_signature: notes which signatures were used.
+        watched: the wikis that are watched, for the secret of `ANY_WIKI`.
         set_level: None: levels cannot be set here.
+        set_wiki_levels: likewise.
     """
 
     ring: Ring
-    secret: bytes
+    secrets: Mapping[str, bytes]
     clock: Clock
+    use_signature: UseSignature
+    watched: Callable[[], frozenset[str]] = frozenset
     set_level: SetLevel | None = None
+    set_wiki_levels: SetWikiLevels | None = None
+
+    def may_sign(self, owner: str, wiki: WikiName) -> bool:
+        """Return whether the secret of `owner` signs for the wiki."""
+        if owner != ANY_WIKI:
+            return owner == str(wiki)
+        return str(wiki) not in self.secrets and self.watched() <= {str(wiki)}
 
 
 def check_secret(text: str) -> bytes:
@@ -107,17 +155,32 @@ def check_secret(text: str) -> bytes:
     return text.encode()
 
 
-def signature(secret: bytes, body: bytes, *, at: int) -> str:
-    """The header's value that signs a body at that moment (seconds since 1970)."""
-    return f"t={at},v1={hmac.digest(secret, f'{at}.'.encode() + body, 'sha256').hex()}"
+def signature(
+    secret: bytes, body: bytes, *, at: int, nonce: str, path: str, method: str = "POST"
+) -> str:
+    """Return the header that signs a request at that moment (seconds since 1970)."""
+    digest = hashlib.sha256(body).hexdigest()
+    return f"t={at},n={nonce},v2={_mac(secret, digest, at, nonce, method, path)}"
 
 
-def is_signed(secret: bytes, header: str, body: bytes, *, now: float) -> bool:
-    """Whether the header signs the body, and did so within `AGE_LIMIT_S`."""
+def signer_of(
+    secrets: Mapping[str, bytes], header: str, body: bytes, *, now: float, path: str
+) -> str | None:
+    """Return whose secret signed the POST, within `AGE_LIMIT_S` of now; None: nobody's did."""
     found = _SIGNATURE.fullmatch(header)
-    if found is None or not secret or abs(now - int(found[1])) > AGE_LIMIT_S:
-        return False
-    return hmac.compare_digest(signature(secret, body, at=int(found[1])), header)
+    if found is None or abs(now - int(found["at"])) > AGE_LIMIT_S:
+        return None
+    digest = hashlib.sha256(body).hexdigest()
+    for owner, secret in secrets.items():
+        made = _mac(secret, digest, int(found["at"]), found["nonce"], "POST", path)
+        if secret and hmac.compare_digest(made, found["mac"]):
+            return owner
+    return None
+
+
+def _mac(secret: bytes, digest: str, at: int, nonce: str, method: str, path: str) -> str:
+    text = "\n".join(("v2", str(at), nonce, method, path, digest))
+    return hmac.digest(secret, text.encode(), "sha256").hex()
 
 
 def rung_by(datagram: bytes) -> str:
@@ -175,48 +238,113 @@ def level_in(document: Any) -> LevelAsked:
     return LevelAsked(parse_wiki(wiki), user, url, level, reason)
 
 
+def wiki_levels_in(document: Any, wiki: WikiName) -> WikiLevelsAsked | None:
+    """Return what ``POST /changes`` says of the wiki's levels; None when it says nothing of them.
+
+    Raises:
+        InputError: they are no texts.
+    """
+    levels = document.get("wiki_levels")
+    if levels is None:
+        return None
+    if not isinstance(levels, dict):
+        raise InputError("wiki_levels is an object.")
+    shown, stored = levels.get("shown"), levels.get("stored")
+    for each in (shown, stored):
+        if each is not None and not (isinstance(each, str) and len(each) <= 100):
+            raise InputError("wiki_levels: shown and stored are levels or null.")
+    return WikiLevelsAsked(wiki, shown, stored)
+
+
 def create_app(ringing: Ringing) -> Starlette:
     """The bell's side of HTTP."""
-    used: OrderedDict[str, None] = OrderedDict()
+    webhook = _Webhook(ringing)
+    return Starlette(
+        routes=[
+            Route(path, _answered(handler), methods=["POST"])
+            for path, handler in (
+                ("/changes", webhook.changes),
+                ("/level", webhook.level),
+                (_STORED_LEVEL, webhook.level),
+                ("/test", webhook.test),
+            )
+        ]
+    )
 
-    async def signed(request: Request) -> Any:
+
+class _Webhook:
+    """Takes signed requests."""
+
+    def __init__(self, ringing: Ringing) -> None:
+        self._ringing = ringing
+
+    async def changes(self, request: Request) -> Response:
+        """Let pages be read at once."""
+        owner, document = await self._signed(request)
+        wiki, ids = pages_in(document)
+        self._check_signer(owner, wiki)
+        if not self._ringing.ring(wiki.dbname, wiki.farm, ids):
+            return _error(404, f"Nobody watches {wiki} here.")
+        refused = await self._set_wiki_levels(document, wiki)
+        if refused:  # the pages are heard all the same
+            return JSONResponse({"error": refused}, headers=_CLOSE)
+        return Response(status_code=204, headers=_CLOSE)
+
+    async def _set_wiki_levels(self, document: Any, wiki: WikiName) -> str:
+        """Set what the wiki's LocalSettings.php says; return why it does not hold, empty when it does."""
+        if self._ringing.set_wiki_levels is None:
+            return ""
+        try:
+            asked = wiki_levels_in(document, wiki)
+            if asked is not None:
+                await self._ringing.set_wiki_levels(asked)
+        except WeboidError as error:
+            log.warning("%s: its levels do not hold: %s", wiki, error)
+            return str(error)
+        return ""
+
+    async def level(self, request: Request) -> Response:
+        """Set a level, of the kind that the path says."""
+        owner, document = await self._signed(request)
+        asked = replace(level_in(document), is_stored=request.url.path == _STORED_LEVEL)
+        self._check_signer(owner, asked.wiki)
+        if self._ringing.set_level is None:
+            return _error(404, "Levels cannot be set here.")
+        held = await self._ringing.set_level(asked)
+        return JSONResponse({"url": asked.url, "level": held}, headers=_CLOSE)
+
+    async def test(self, request: Request) -> Response:
+        """Answer as `changes` would, and do nothing."""
+        owner, document = await self._signed(request)
+        wiki, _ = pages_in(document)
+        self._check_signer(owner, wiki)
+        if str(wiki) not in self._ringing.watched():
+            return _error(404, f"Nobody watches {wiki} here.")
+        return Response(status_code=204, headers=_CLOSE)
+
+    async def _signed(self, request: Request) -> tuple[str, Any]:
+        """Return whose secret signed the request, and its document."""
         body = await _body(request)
         header = request.headers.get("x-weboid-signature", "")
-        now = ringing.clock.now().timestamp()
-        if not is_signed(ringing.secret, header, body, now=now):
-            raise LevelRefusedError(
-                "The signature is missing, wrong or too old: both sides need the same secret and clocks "
-                f"that differ by less than {AGE_LIMIT_S} s."
-            )
-        if request.url.path == "/level" and header in used:
-            raise LevelRefusedError("That was asked for already.")
-        used[header] = None
-        while len(used) > SIGNATURES_KEPT:
-            used.popitem(last=False)
+        now = self._ringing.clock.now().timestamp()
+        owner = signer_of(self._ringing.secrets, header, body, now=now, path=request.url.path)
+        found = _SIGNATURE.fullmatch(header)
+        if owner is None or found is None:
+            raise RefusedRequestError(_unsigned(header, now))
+        moment = datetime.fromtimestamp(int(found["at"]), UTC)
+        if not await self._ringing.use_signature(bytes.fromhex(found["mac"]), moment):
+            raise RefusedRequestError("This request was sent before: each needs its own nonce.")
         try:
-            return json.loads(body)
+            return owner, json.loads(body)
         except (ValueError, RecursionError) as error:
             raise InputError("The body is no JSON.") from error
 
-    async def changes(request: Request) -> Response:
-        wiki, ids = pages_in(await signed(request))
-        if not ringing.ring(wiki.dbname, wiki.farm, ids):
-            return _error(404, f"Nobody watches {wiki} here.")
-        return Response(status_code=204)
-
-    async def level(request: Request) -> Response:
-        asked = level_in(await signed(request))
-        if ringing.set_level is None:
-            return _error(404, "Levels cannot be set here.")
-        held = await ringing.set_level(asked)
-        return JSONResponse({"url": asked.url, "level": held})
-
-    return Starlette(
-        routes=[
-            Route("/changes", _answered(changes), methods=["POST"]),
-            Route("/level", _answered(level), methods=["POST"]),
-        ]
-    )
+    def _check_signer(self, owner: str, wiki: WikiName) -> None:
+        if not self._ringing.may_sign(owner, wiki):
+            raise RefusedRequestError(
+                f"The secret does not sign for {wiki}: give each wiki its own, "
+                f"--secret-file {wiki}=FILE."
+            )
 
 
 @asynccontextmanager
@@ -231,30 +359,30 @@ async def hanging(host: str, port: int, ringing: Ringing) -> AsyncIterator[tuple
     """
     listener, datagrams = _sockets(host, port)
     loop = asyncio.get_running_loop()
-    config = uvicorn.Config(
-        create_app(ringing),
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        lifespan="off",
-        limit_concurrency=CONNECTIONS_LIMIT,
-        timeout_keep_alive=5,
-        timeout_graceful_shutdown=1,
+    server = HttpServer(
+        create_app(ringing), _LIMITS, timeout_keep_alive=1, timeout_graceful_shutdown=1
     )
-    server = _Server(config)
     transport, _ = await loop.create_datagram_endpoint(
         lambda: _Datagrams(ringing.ring), sock=datagrams
     )
-    serving = asyncio.create_task(server.serve(sockets=[listener]))
     try:
-        await _started(server, serving)
-        yield listener.getsockname()[:2]
+        async with running(server, listener):
+            yield listener.getsockname()[:2]
     finally:
         transport.close()
-        server.should_exit = True
-        with contextlib.suppress(asyncio.CancelledError):
-            await serving
-        listener.close()
+
+
+def _unsigned(header: str, now: float) -> str:
+    """Return why a request is not taken as signed."""
+    if _OLD_SIGNATURE.match(header):
+        return "The signature has the form of an older release: update the wiki's extension."
+    found = _SIGNATURE.fullmatch(header)
+    if found is not None and abs(now - int(found["at"])) > AGE_LIMIT_S:
+        return (
+            f"The signature is {now - int(found['at']):.0f} s old: set the clocks of both machines, which "
+            f"may differ by {AGE_LIMIT_S} s."
+        )
+    return "The signature is missing or wrong: both sides need the same secret."
 
 
 class _Datagrams(asyncio.DatagramProtocol):
@@ -267,40 +395,19 @@ class _Datagrams(asyncio.DatagramProtocol):
             self._ring(name, None, ())
 
 
-class _Server(uvicorn.Server):
-    """Uvicorn that leaves signals to whoever runs it."""
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        """Leave them alone."""
-        yield
-
-
 def _sockets(host: str, port: int) -> tuple[socket.socket, socket.socket]:
     """A listener for HTTP and one for datagrams, at the same port."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listener: socket.socket | None = None
+    listener = open_listener(host, port)
     try:
-        listener = socket.create_server((host, port), family=family, backlog=64)
-        datagrams = socket.socket(family, socket.SOCK_DGRAM)
+        datagrams = socket.socket(listener.family, socket.SOCK_DGRAM)
         datagrams.setblocking(False)  # noqa: FBT003 the library's own
         datagrams.bind(listener.getsockname()[:2])
-    except (OSError, OverflowError) as error:
-        if listener is not None:
-            listener.close()
+    except OSError as error:
+        listener.close()
         raise UnavailableError(
             f"The bell cannot listen at {host}:{port}: {error}. Free the port, or name another."
         ) from error
     return listener, datagrams
-
-
-async def _started(server: uvicorn.Server, serving: "asyncio.Task[None]") -> None:
-    async with asyncio.timeout(_START_LIMIT_S):
-        while not server.started:
-            if serving.done():
-                serving.result()
-                raise InvariantError("The bell's server ended before it began.")
-            await asyncio.sleep(0.01)
 
 
 async def _body(request: Request) -> bytes:
@@ -324,7 +431,7 @@ def _answered(
     async def handle(request: Request) -> Response:
         try:
             return await handler(request)
-        except LevelRefusedError as error:
+        except RefusedRequestError as error:
             return _error(403, str(error))
         except InputError as error:
             return _error(400, str(error))
@@ -335,4 +442,4 @@ def _answered(
 
 
 def _error(status: int, said: str) -> JSONResponse:
-    return JSONResponse({"error": said}, status_code=status)
+    return JSONResponse({"error": said}, status_code=status, headers=_CLOSE)

@@ -74,10 +74,11 @@ class Criteria:
         """Where items are to be asked for, empty: where the wiki says; None: nothing need be known."""
         return self.item_api if self.saying is not None or self.not_saying else None
 
-    def refusal(self, page: WikiPage) -> Refusal | None:
+    def refusal(self, page: WikiPage, *, is_known: bool = False) -> Refusal | None:
         """Why the page is not observed; None: it is.
 
-        What decides and is not known refuses: nothing is archived that nobody wanted.
+        What decides and is not known refuses: nothing is archived that nobody wanted. A page that is
+        known already and has left the categories stays while another inclusion criterion holds (W27).
         """
         if page.namespace not in self.namespaces:
             return Refusal.NAMESPACE
@@ -87,18 +88,22 @@ class Criteria:
             return Refusal.NAMED
         if page.is_redirect and not page.links:
             return Refusal.REDIRECT
-        return self._not_included(page) or self._excluded(page)
+        return self._not_included(page, is_known=is_known) or self._excluded(page)
 
-    def _not_included(self, page: WikiPage) -> Refusal | None:
+    def _not_included(self, page: WikiPage, *, is_known: bool) -> Refusal | None:
         kinds = (
             (Refusal.UNCATEGORISED, self.inside, _bare_names(page.categories)),
             (Refusal.UNUSED, self.using, _plain_titles(page.templates)),
             (Refusal.UNSAID, self.saying, page.statements),
         )
-        for refusal, wanted, has in kinds:
-            if wanted is not None and (has is None or not has & wanted):
-                return refusal
-        return None
+        holds = {
+            refusal: has is not None and bool(has & wanted)
+            for refusal, wanted, has in kinds
+            if wanted is not None
+        }
+        if is_known and any(holds.values()) and page.categories is not None:
+            holds.pop(Refusal.UNCATEGORISED, None)
+        return next((refusal for refusal, is_met in holds.items() if not is_met), None)
 
     def _excluded(self, page: WikiPage) -> Refusal | None:
         kinds = (

@@ -8,14 +8,14 @@ import asyncio
 import json
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from core.clock import Clock
-from core.errors import ConfigError, InputError
-from links.books.feeds import feeds_of, give_lease, take_lease
+from core.errors import ConfigError, InputError, WeboidError
+from links.books.feeds import feeds_of, give_lease, put_cursor, take_lease
 from links.books.wanted import Priority
-from links.books.wikis import Wiki, wiki_of
+from links.books.wikis import Wiki, all_wikis, wiki_of
 from links.rulebook import RuleBook
 from links.store.store import Store
 from wiki.api.facts import SiteFacts
@@ -25,6 +25,7 @@ from wiki.feeding.putting import Books, Order, Outcome, Read
 from wiki.feeding.reading import Cite, nothing_cited, read_pages
 from wiki.feeding.source import Source
 from wiki.feeding.spreading import Task
+from wiki.feeding.targets import FarmPages, missing_targets
 from wiki.feeding.trees import Trees, category_title, is_due, read_trees
 from wiki.feeding.wanting import Archive
 from wiki.settings import FeedSettings, WikiSettings
@@ -35,8 +36,10 @@ SPREAD = "spread"
 SWEEP = "sweep"
 SITE = "site"
 TREE = "tree"
+ORDERED = "ordered"  # lists of pages that somebody wants read now: `order_lists`
 
 LEASE_LENGTH = timedelta(seconds=90)
+LISTS_MOST = 500
 _FACTS_KEPT = timedelta(hours=1)
 
 log = logging.getLogger(__name__)
@@ -100,6 +103,7 @@ class Desk:
         self._tree_is_changed = False
         self._cite: Cite | None = None
         self._cursors: dict[str, str] = {}
+        self._farm: list[Wiki] = []
         self._criteria: Criteria | None = None
         self._criteria_of: tuple[object, ...] = (None, None, None)
 
@@ -184,7 +188,7 @@ class Desk:
         """What the wiki tells of a few pages."""
         assert self._cite is not None, "refresh first"
         criteria = self.criteria()
-        return await read_pages(
+        read = await read_pages(
             self.source,
             self._cite,
             ids=ids,
@@ -192,6 +196,9 @@ class Desk:
             is_classed=criteria.is_classed,
             items_at=criteria.items_at,
         )
+        farm = FarmPages(self._farm, self.wiki, self.facts.pages_url)
+        missing = await missing_targets(self.source, read.pages, self.facts.interwikis, farm)
+        return replace(read, missing_targets=missing)
 
     async def write(
         self,
@@ -202,6 +209,9 @@ class Desk:
         is_first: bool = False,
     ) -> Outcome:
         """Write what was read, and how far the feeds have come with it, or nothing of it.
+
+        A page that cannot be written by an internal error is passed over, and read again with the next
+        sweep; the others are written.
 
         Raises:
             FeedHeldError: another process feeds the wiki by now.
@@ -214,11 +224,27 @@ class Desk:
             timedelta(hours=self.feed.grace_h),
             is_first,
         )
-        outcome = await asyncio.to_thread(
-            self._books.write, read, order, now=self.now(), cursors=cursors
-        )
+        outcome = await asyncio.to_thread(self._write, read, order, cursors)
         self._cursors.update(cursors)
         return outcome
+
+    def _write(self, read: Read, order: Order, cursors: Mapping[str, str]) -> Outcome:
+        try:
+            return self._books.write(read, order, now=self.now(), cursors=cursors)
+        except WeboidError:
+            raise
+        except Exception:
+            if not read.pages:
+                raise
+            if len(read.pages) == 1:
+                log.exception(
+                    "%s: page %s cannot be written", self.wiki.name, read.pages[0].page_id
+                )
+        outcome = Outcome()
+        for page in read.pages if len(read.pages) > 1 else ():
+            one = Read((page,), citations=read.citations)
+            outcome = outcome.plus(self._write(one, order, {}))
+        return outcome.plus(self._write(replace(read, pages=()), order, cursors))
 
     async def note(self, cursors: Mapping[str, str], *, stale: Sequence[int] = ()) -> None:
         """Write how far feeds have come, and which pages must be read because of it."""
@@ -236,8 +262,18 @@ class Desk:
                 is_gone=self.shared.is_gone,
             )
             self.wiki = wiki_of(connection, self.wiki.id)
+            self._farm = [
+                each for each in all_wikis(connection) if each.farm_id == self.wiki.farm_id
+            ]
             found = feeds_of(connection, self.wiki.id)
-        self._cursors = {kind: feed.cursor for kind, feed in found.items()}
+            self._cursors = {kind: feed.cursor for kind, feed in found.items()}
+            lists = read_lists(self._cursors.get(ORDERED, ""))
+            if lists:
+                tasks = spreading.ordered(self.tasks(), lists, now=now)
+                taken = {SPREAD: spreading.tasks_text(tasks), ORDERED: ""}
+                for kind, cursor in taken.items():
+                    put_cursor(connection, self.wiki.id, kind, cursor, now=now)
+                self._cursors.update(taken)
         settings = parse_settings(self.wiki.settings)
         if settings != self._settings:
             self._settings, self._cite = settings, None
@@ -274,6 +310,34 @@ def site_of(facts: SiteFacts) -> str:
     """What tells a wiki from all others: its database and its server."""
     text = f"{facts.dbname} {facts.server}"
     return text.encode("ascii", "backslashreplace").decode().replace("\0", "")
+
+
+def order_lists(
+    store: Store, wiki_id: int, lists: Sequence[tuple[str, str]], *, now: datetime
+) -> None:
+    """Let whoever feeds the wiki read the pages of these lists soon: each a kind and a title.
+
+    Raises:
+        InputError: they are too many.
+    """
+    if len(lists) > LISTS_MOST:
+        raise InputError(
+            f"These are {len(lists):,} lists of pages, and {LISTS_MOST:,} can be ordered at a time: name a "
+            "smaller category."
+        )
+    with store.writing() as connection:
+        there = feeds_of(connection, wiki_id).get(ORDERED)
+        waiting = read_lists(there.cursor) if there is not None else []
+        text = json.dumps([*dict.fromkeys([*waiting, *lists])][-LISTS_MOST:])
+        put_cursor(connection, wiki_id, ORDERED, text, now=now)
+
+
+def read_lists(text: str) -> list[tuple[str, str]]:
+    """Return the lists in the cursor of `ORDERED`; none when it cannot be read."""
+    try:
+        return [(str(kind), str(title)) for kind, title in json.loads(text or "[]")]
+    except (ValueError, TypeError):
+        return []
 
 
 def parse_settings(text: str) -> WikiSettings:

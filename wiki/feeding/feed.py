@@ -18,10 +18,11 @@ from links.books.wanted import WantedRow, next_due
 from links.books.wikis import Wiki
 from wiki.feeding.deciding import read_settling
 from wiki.feeding.desk import LEASE_LENGTH, SETTLING, Desk, Shared
-from wiki.feeding.following import Followed, follow, look_again, read_stale, spread
+from wiki.feeding.following import Followed, follow, look_again, read_asked, read_stale, spread
 from wiki.feeding.putting import Outcome
 from wiki.feeding.reading import parts
 from wiki.feeding.source import Source
+from wiki.feeding.spam_lists import SpamListFetcher
 from wiki.feeding.sweeper import Sweeper
 from wiki.feeding.sweeping import Sweep
 from wiki.feeding.wanting import BATCH, Handed, HandOver
@@ -64,8 +65,9 @@ class WikiFeed:
     def __init__(self, wiki: Wiki, source: Source, shared: Shared) -> None:
         """Take the wiki, who asks it, and what feeders share."""
         self.desk = Desk(wiki, source, shared)
-        self.sweeper = Sweeper(self.desk)
+        self._spam_lists = SpamListFetcher(self.desk)
         self._hand_over = HandOver(shared.store, wiki.id, wiki.name, shared.archive, shared.rules)
+        self.sweeper = Sweeper(self.desk, self._hand_over.offer_again)
         self._hints: set[int] = set()
         self._polled_at: datetime | None = None
         self._has_more = False
@@ -95,10 +97,13 @@ class WikiFeed:
             WeboidError: the wiki or the registry cannot be asked. What was not written comes again.
         """
         await self.desk.refresh()
+        await self._spam_lists.refresh()
         followed = await self._follow(is_rung=is_rung)
         pages = followed.pages.plus(await look_again(self.desk))
         handed, is_more_due = await self._hand_on()
         stale, is_more_stale = await read_stale(self.desk)
+        asked, is_more_asked = await read_asked(self.desk)
+        stale, is_more_stale = stale.plus(asked), is_more_stale or is_more_asked
         spread_to, is_more_spread = await spread(self.desk)
         swept = await self.sweeper.go_on() if sweeps and not followed.is_more else Outcome()
         sweep = self.sweeper.sweep()

@@ -2,13 +2,19 @@
 
 import asyncio
 import logging
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from links.books.pages import PageRow, find_titled, next_stale
+from links.books import asked_pages
+from links.books.asked_pages import AskedPage
+from links.books.importing import sorted_links
+from links.books.pages import PageRow, find_pages, find_titled, next_stale
+from links.books.wanted import Priority
 from links.days import day_of
+from links.locator import key_of
 from wiki.api.changes import ChangeBatch
+from wiki.api.facts import WikiPage
 from wiki.feeding import spreading, sweeping
 from wiki.feeding.deciding import (
     Looks,
@@ -20,7 +26,7 @@ from wiki.feeding.deciding import (
     young,
 )
 from wiki.feeding.desk import CHANGES, SETTLING, SPREAD, SWEEP, Desk
-from wiki.feeding.putting import Outcome, Read
+from wiki.feeding.putting import Outcome, Read, links_of
 from wiki.feeding.reading import parts, text_parts
 from wiki.feeding.source import PAGES_AT_ONCE
 from wiki.feeding.sweeping import Sweep
@@ -93,6 +99,25 @@ async def read_stale(desk: Desk) -> tuple[Outcome, bool]:
     return outcome, len(rows) == STALE
 
 
+async def read_asked(desk: Desk) -> tuple[Outcome, bool]:
+    """Read pages that somebody asked for and that are not observed; adopt those that should be (W10, W34).
+
+    Returns:
+        What was written, and whether there may be more.
+    """
+    rows = await asyncio.to_thread(_asked, desk)
+    outcome, pages = Outcome(), list[WikiPage]()
+    for some in parts(row.page_id for row in rows if row.page_id):
+        read = await desk.read(ids=some)
+        outcome, pages = outcome.plus(await desk.write(read, {})), [*pages, *read.pages]
+    for titles in text_parts(row.title for row in rows if not row.page_id):
+        read = await desk.read(titles=titles)
+        outcome, pages = outcome.plus(await desk.write(read, {})), [*pages, *read.pages]
+    if rows:
+        await asyncio.to_thread(_finish_asked, desk, rows, pages)
+    return outcome, len(rows) == STALE
+
+
 async def spread(desk: Desk) -> tuple[Outcome, bool]:
     """Go on with the lists of pages that templates and categories bring.
 
@@ -106,6 +131,8 @@ async def spread(desk: Desk) -> tuple[Outcome, bool]:
             return outcome, False
         if task.kind == "template":
             listing = await desk.source.using(task.title, task.resume)
+        elif task.kind == "namespace":
+            listing = await desk.source.listed(int(task.title), task.resume)
         else:
             listing = await desk.source.members(task.title, task.resume, are_categories=False)
         namespaces = desk.criteria().namespaces
@@ -115,8 +142,11 @@ async def spread(desk: Desk) -> tuple[Outcome, bool]:
         if task.kind == "template":
             await desk.note(cursors, stale=ids)
             continue
+        # A whole namespace must not go before what people save.
+        priority = Priority.SWEPT if task.kind == "namespace" else Priority.SAVED
         for some in parts(ids):  # pages that nobody knew are among them
-            outcome = outcome.plus(await desk.write(await desk.read(ids=some), {}))
+            read = await desk.read(ids=some)
+            outcome = outcome.plus(await desk.write(read, {}, priority=priority))
         await desk.note(cursors)
     return outcome, True
 
@@ -155,6 +185,30 @@ def _places(desk: Desk, looks: Looks) -> tuple[set[int], frozenset[str]]:
     with desk.store.snapshot() as reader:
         named = find_titled(reader, desk.wiki.id, looks.titles)
     return {*looks.ids, *(row.page_id for row in named)}, looks.titles
+
+
+def _asked(desk: Desk) -> list[AskedPage]:
+    with desk.store.reading() as connection:
+        return asked_pages.waiting(connection, desk.wiki.id, limit=STALE)
+
+
+def _finish_asked(desk: Desk, rows: Sequence[AskedPage], pages: Sequence[WikiPage]) -> None:
+    """Note that the pages were read, with the links of those that are not observed."""
+    by_id = {page.page_id: page for page in pages}
+    by_title = {page.title: page for page in pages}
+    keys: dict[AskedPage, list[bytes]] = {}
+    with desk.store.writing() as connection:
+        rules = desk.shared.rules.rules_of(connection, desk.wiki.id)
+        observed = find_pages(connection, desk.wiki.id, by_id)
+        for row in rows:
+            capital = row.title[:1].upper() + row.title[1:]
+            named = by_title.get(row.title) or by_title.get(capital)
+            page = by_id.get(row.page_id) if row.page_id else named
+            if page is not None and page.page_id not in observed:
+                links = sorted_links(links_of(page, desk.facts.interwikis), rules)
+                keys[row] = [key_of(link.identity) for link in links if link.is_watched]
+        day = day_of(desk.now())
+        asked_pages.finish(connection, desk.wiki.id, rows, day=day, keys=keys)
 
 
 def _stale(desk: Desk) -> list[PageRow]:

@@ -47,6 +47,10 @@ class Items:
         if opened is not None and opened is not self._api:
             await opened.aclose()
 
+    def opened(self, address: str) -> Api:
+        """Return another wiki's API, asked unnamed; whoever asks closes it."""
+        return self._open(address)
+
     async def statements(self, items: Sequence[str], said: str) -> Mapping[str, Statements | None]:
         """What items say, as `wiki.api.items.read_statements` tells it.
 

@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 
 from sqlalchemy import Connection
 
+from links.books.additions import PageRevision, note_additions
 from links.books.citing import CitingRow, Said, put_citations
 from links.books.feeds import hold_lease, put_cursor
 from links.books.importing import sorted_links
@@ -33,7 +34,7 @@ from links.books.wanted import Priority, current_links, hold_back, let_go, want
 from links.days import day_of, day_of_date
 from links.interwiki import InterwikiMap
 from links.rulebook import RuleBook
-from links.sorting import Sort, WikiRules, sort_link
+from links.sorting import MISSING_TARGET, Sort, Sorted, WikiRules, sort_link
 from links.store.store import Store
 from wiki.api.facts import WikiPage
 from wiki.feeding.criteria import Criteria, Refusal
@@ -54,12 +55,14 @@ class Read:
         missing: numbers of those that are not.
         citations: of the pages, by their numbers; of pages without there are none to be known.
         asked: all numbers that were asked for.
+        missing_targets: links to pages of the farm that are not there (W50).
     """
 
     pages: tuple[WikiPage, ...] = ()
     missing: frozenset[int] = frozenset()
     citations: Mapping[int, Sequence[Citation]] = field(default_factory=dict)
     asked: frozenset[int] = frozenset()
+    missing_targets: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -173,14 +176,14 @@ class Books:
     def _write(self, connection: Connection, read: Read, order: Order, now: datetime) -> Outcome:
         day = day_of(now)
         dropped = drop_pages(connection, self.wiki_id, read.missing, day=day)
-        redirects = [page.page_id for page in read.pages if page.is_redirect]
-        known = find_pages(connection, self.wiki_id, redirects)
+        known = find_pages(connection, self.wiki_id, [page.page_id for page in read.pages])
         observed, refused = _parted(read.pages, order.criteria, known)
         rules = self._rules.rules_of(connection, self.wiki_id)
-        put = [_put_page(page, order.interwikis, rules) for page in observed]
+        put = [_put_page(page, order.interwikis, rules, read.missing_targets) for page in observed]
         written = write_pages(connection, self.wiki_id, put, day=day)
+        note_additions(connection, self._revisions(observed, day), written.new, day=day)
         self._want(connection, observed, written, order, now)
-        self._cite(connection, observed, read, written, rules)
+        self._cite(connection, observed, read, written, rules, day)
         self._release(connection, [page for page, _ in refused], now)
         put_ids = {page.page_id for page in observed}
         clear_stale(connection, self.wiki_id, read.asked - put_ids)
@@ -193,6 +196,18 @@ class Books:
             dropped=dropped,
             refused={reason: reasons.count(reason) for reason in set(reasons)},
         )
+
+    def _revisions(self, observed: Sequence[WikiPage], day: int) -> list[PageRevision]:
+        return [
+            PageRevision(
+                number_of(self.wiki_id, page.page_id),
+                page.rev_id,
+                page.parent_id,
+                page.account,
+                day_of(page.touched) if page.touched is not None else day,
+            )
+            for page in observed
+        ]
 
     def _want(
         self,
@@ -219,6 +234,7 @@ class Books:
         read: Read,
         written: Written,
         rules: WikiRules,
+        day: int,
     ) -> None:
         rows = [
             row
@@ -227,13 +243,13 @@ class Books:
             if (row := self._citing_row(page, citation, written, rules)) is not None
         ]
         numbers = [number_of(self.wiki_id, page.page_id) for page in observed]
-        put_citations(connection, numbers, _of_links(connection, rows, numbers))
+        put_citations(connection, numbers, _of_links(connection, rows, numbers), day=day)
 
     def _citing_row(
         self, page: WikiPage, citation: Citation, written: Written, rules: WikiRules
     ) -> CitingRow | None:
         found = sort_link(citation.url, rules)
-        url_id = written.ids.get(found.identity) if found.sort is Sort.WATCHED else None
+        url_id = written.ids.get(found.identity) if found.is_watched else None
         if url_id is None:
             return None
         access = citation.access_date
@@ -264,14 +280,14 @@ class Books:
 
 
 def _parted(
-    pages: Iterable[WikiPage], criteria: Criteria, redirects: Collection[int]
+    pages: Iterable[WikiPage], criteria: Criteria, known: Collection[int]
 ) -> tuple[list[WikiPage], list[tuple[WikiPage, Refusal]]]:
     """The pages that are observed, and the others with the reason; odd ones are in neither.
 
     Args:
         pages: as the wiki has them.
         criteria: which are observed.
-        redirects: those that are known and have become redirects: their links are gone.
+        known: those that the registry has. One that has become a redirect is put: its links are gone.
     """
     observed: dict[int, WikiPage] = {}
     refused = []
@@ -280,8 +296,8 @@ def _parted(
         if not is_page or not plain_title(page.title):
             log.warning("page %r, number %s, is passed over", page.title[:80], page.page_id)
             continue
-        reason = criteria.refusal(page)
-        if reason is Refusal.REDIRECT and page.page_id in redirects:
+        reason = criteria.refusal(page, is_known=page.page_id in known)
+        if reason is Refusal.REDIRECT and page.page_id in known:
             reason = None
         if reason is not None:
             refused.append((page, reason))
@@ -300,9 +316,18 @@ def links_of(page: WikiPage, interwikis: InterwikiMap) -> list[str]:
     return urls[:LINKS_LIMIT]
 
 
-def _put_page(page: WikiPage, interwikis: InterwikiMap, rules: WikiRules) -> PutPage:
+def _put_page(
+    page: WikiPage, interwikis: InterwikiMap, rules: WikiRules, missing: Collection[str]
+) -> PutPage:
     name = PageName(page.page_id, page.title, page.namespace)
-    return PutPage(name, sorted_links(links_of(page, interwikis), rules))
+    links = sorted_links(links_of(page, interwikis), rules)
+    own = [link.text for link in links if link.sort is Sort.INTERNAL]
+    lost = [
+        Sorted(url, Sort.MISSING, note=MISSING_TARGET)
+        for url in dict.fromkeys([*own, *interwikis.local_urls(page.interwiki_links)])
+        if url in missing
+    ]
+    return PutPage(name, (*links, *lost))
 
 
 def _of_links(

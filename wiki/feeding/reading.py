@@ -108,4 +108,6 @@ def _cited(pages: Sequence[WikiPage], cite: Cite) -> dict[int, Sequence[Citation
                 found[page.page_id] = cite(page.text)
             except RecursionError:
                 log.warning("the citations of page %s cannot be read", page.page_id)
+            except Exception:
+                log.exception("the citations of page %s cannot be read", page.page_id)
     return found

@@ -4,7 +4,7 @@
 told of the same place, so a token may be kept for weeks.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -58,6 +58,19 @@ class Source(Protocol):
             is_classed: with categories and templates.
             items_at: with what the pages' Wikidata items say, by the repository whose api.php that is;
                 empty: the wiki says where it is. None: without.
+        """
+        ...
+
+    async def texts(self, titles: Sequence[str], address: str = "") -> Mapping[str, str | None]:
+        """The texts of pages of the wiki, or of the one whose api.php is at that address; None: no page."""
+        ...
+
+    async def missing(self, titles: Sequence[str], address: str = "") -> frozenset[str]:
+        """Those of the titles that have no page, as they were given.
+
+        Args:
+            titles: any number of them.
+            address: the api.php of another wiki of the farm; empty: this one's.
         """
         ...
 

@@ -24,8 +24,8 @@ class Task:
     """A list of pages that are to be read.
 
     Attributes:
-        kind: ``template`` or ``category``.
-        title: whose users or members.
+        kind: ``template``, ``category`` or ``namespace``.
+        title: whose users or members; a namespace's number.
         began: seconds since 1970, when it changed.
         due: when to go on.
         resume: where in the list.
@@ -72,6 +72,17 @@ def begun(
     return tuple(found.values())[-TASKS_LIMIT:]
 
 
+def ordered(
+    tasks: Iterable[Task], lists: Iterable[tuple[str, str]], *, now: datetime
+) -> tuple[Task, ...]:
+    """Return the tasks and one for each of the lists that somebody wants read now, by kind and title."""
+    moment = int(now.timestamp())
+    found = {(task.kind, task.title): task for task in tasks}
+    for kind, title in lists:
+        found.setdefault((kind, title), Task(kind, title[:_TITLE_LIMIT], moment, moment))
+    return tuple(found.values())[-TASKS_LIMIT:]
+
+
 def next_task(tasks: Iterable[Task], *, now: datetime) -> Task | None:
     """The task that has been due longest."""
     due = [task for task in tasks if task.due <= now.timestamp()]
@@ -89,10 +100,10 @@ def went_on(tasks: Iterable[Task], task: Task, resume: str, more: int) -> tuple[
     """
     others = [each for each in tasks if (each.kind, each.title) != (task.kind, task.title)]
     found = task.found + more
-    if resume and (task.kind == "category" or found < USERS_LIMIT):
+    if resume and (task.kind != "template" or found < USERS_LIMIT):
         return (*others, replace(task, resume=resume, found=found))
     step = task.step + 1
-    if task.kind == "category" or step >= len(AGAIN):
+    if task.kind != "template" or step >= len(AGAIN):
         return tuple(others)
     due = task.began + int(AGAIN[step].total_seconds())
     return (*others, replace(task, resume="", found=0, step=step, due=due))

@@ -2,8 +2,12 @@
 
 import asyncio
 import logging
+from collections.abc import Collection, Sequence
 from dataclasses import replace
+from datetime import datetime
+from typing import Protocol
 
+from core.errors import WeboidError
 from links.books.pages import PageRow, untouched
 from links.books.wanted import Priority
 from links.days import day_of
@@ -16,15 +20,27 @@ from wiki.feeding.sweeping import DONE, REST, List, Sweep
 log = logging.getLogger(__name__)
 
 
+class OfferAgain(Protocol):
+    """`wiki.feeding.wanting.HandOver.offer_again`."""
+
+    async def __call__(
+        self, page_ids: Sequence[int], *, now: datetime, own: Collection[str] = ()
+    ) -> int:
+        """Want again those links of the pages that have no good copy."""
+        ...
+
+
 class Sweeper:
     """Sweeps one wiki; it remembers the part of a list that it is at."""
 
-    def __init__(self, desk: Desk) -> None:
-        """Take the wiki's desk."""
+    def __init__(self, desk: Desk, offer_again: OfferAgain) -> None:
+        """Take the wiki's desk, and who wants again what has no good copy."""
         self._desk = desk
+        self._offer_again = offer_again
         self._at: tuple[List, str] | None = None
         self._waiting: list[Listed] = []
         self._resume = ""
+        self._told_day: int | None = None
         self._gone_through = Outcome()  # since the cursor was written
 
     def sweep(self) -> Sweep | None:
@@ -54,6 +70,7 @@ class Sweeper:
             sweep = await self.begin()
         if sweep is None or sweep.is_done:
             return Outcome()
+        self._tell_late(sweep)
         lists = sweeping.lists_of(desk.criteria(), desk.facts)
         at = sweeping.current(sweep, lists)
         if at is None:
@@ -69,6 +86,13 @@ class Sweeper:
             self._at = None  # that part of the list comes again
             raise
 
+    def _tell_late(self, sweep: Sweep) -> None:
+        now = self._desk.now()
+        sentence = sweeping.late(sweep, now=now)
+        if sentence and self._told_day != day_of(now):
+            self._told_day = day_of(now)
+            log.warning("%s: %s", self._desk.wiki.name, sentence)
+
     async def _part(self, sweep: Sweep, at: List, part: list[Listed], lists: list[List]) -> Outcome:
         desk = self._desk
         namespaces = desk.criteria().namespaces
@@ -77,12 +101,23 @@ class Sweeper:
         if ids:
             read = await desk.read(ids=ids)
             outcome = await desk.write(read, {}, priority=Priority.SWEPT, is_first=sweep.is_first)
+            if not sweep.is_first and desk.feed.archive:
+                await self._offer(ids)
         self._gone_through = self._gone_through.plus(outcome)
         if not self._waiting:
             after = sweeping.after_part(self._counted(sweep), at, self._resume, lists)
             await desk.note({SWEEP: after.text()})
             self._at, self._gone_through = None, Outcome()
         return outcome
+
+    async def _offer(self, ids: list[int]) -> None:
+        """Offer the pages' links to the archive again; an internal error leaves that to the next sweep."""
+        try:
+            await self._offer_again(ids, now=self._desk.now(), own=self._desk.own_origins)
+        except WeboidError:
+            raise
+        except Exception:
+            log.exception("%s: the links of pages %s cannot be offered", self._desk.wiki.name, ids)
 
     async def _rest(self, sweep: Sweep) -> Outcome:
         """Look at pages that no list had: gone, or not observed any more (W27, W37)."""

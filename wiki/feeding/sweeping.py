@@ -16,6 +16,7 @@ from wiki.feeding.trees import category_title
 
 REST = "rest"
 DONE = "done"
+LONGEST_DAYS = 28
 NAMESPACE = "namespace"
 CATEGORY = "category"
 TEMPLATE = "template"
@@ -85,6 +86,19 @@ def is_due(sweep: Sweep | None, *, now: datetime, days: float) -> bool:
     if not sweep.is_done:
         return False
     return now >= datetime.fromtimestamp(sweep.began, UTC) + timedelta(days=days)
+
+
+def late(sweep: Sweep | None, *, now: datetime) -> str:
+    """Return what is to be said of a sweep that takes over four weeks; empty when it does not (W38)."""
+    if sweep is None or sweep.is_done:
+        return ""
+    days = (now - datetime.fromtimestamp(sweep.began, UTC)).days
+    if days <= LONGEST_DAYS:
+        return ""
+    return (
+        f"A sweep has been at work for {days} days and has read {sweep.pages:,} pages; all pages should be "
+        f"read within {LONGEST_DAYS}: observe fewer pages, or use an account with higher limits."
+    )
 
 
 def begun(last: Sweep | None, *, now: datetime, day: int) -> Sweep:

@@ -63,9 +63,11 @@ async def read_trees(
     inside, is_whole = frozenset[str](), True
     outside, is_other_whole = frozenset[str](), True
     if settings.categories:
-        inside, is_whole = await _below(source, settings.categories, settings, facts)
+        inside, is_whole = await categories_below(source, settings.categories, settings, facts)
     if settings.not_categories:
-        outside, is_other_whole = await _below(source, settings.not_categories, settings, facts)
+        outside, is_other_whole = await categories_below(
+            source, settings.not_categories, settings, facts
+        )
     return Trees(
         inside if settings.categories else None,
         outside,
@@ -81,7 +83,7 @@ def category_title(name: str, facts: SiteFacts) -> str:
     return f"{space.name if space and space.name else 'Category'}:{name}"
 
 
-async def _below(
+async def categories_below(
     source: Source, roots: Iterable[str], settings: FeedSettings, facts: SiteFacts
 ) -> tuple[frozenset[str], bool]:
     """All categories down to the depth, each once whatever circles there are; and whether that is all."""

@@ -7,24 +7,37 @@ Of a link to a copy in an archive what that copy is of is archived, not the copy
 import asyncio
 import logging
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
-from datetime import datetime, timedelta
+from dataclasses import astuple, dataclass
+from datetime import UTC, datetime, timedelta
 from typing import Protocol
 
 from core.errors import WeboidError
 from links.archives.recognising import recognise
 from links.archives.services import WEBOID
-from links.books.pages import Ref
+from links.books.pages import MAX_PAGE_ID, Ref, number_of
 from links.books.urls import urls_by_id
-from links.books.wanted import Priority, WantedRow, due_links, forget, postpone
-from links.books.wikis import WikiName
+from links.books.wanted import (
+    IF_LACKING,
+    Priority,
+    WantedRow,
+    due_links,
+    forget,
+    postpone,
+    standing_links,
+    want,
+)
+from links.books.wikis import WikiName, wiki_of
+from links.days import day_of
 from links.rulebook import RuleBook
-from links.sorting import Sort, WikiRules, sort_link
+from links.sorting import WikiRules, sort_link
+from links.states import State
 from links.store.store import Store
 
 BATCH = 500
 _FIRST_PAUSE = timedelta(seconds=30)
 _LONGEST_PAUSE = timedelta(hours=1)
+_EVER = datetime(1970, 1, 1, tzinfo=UTC)
+_LIVING = frozenset({State.UNKNOWN, State.ALIVE, State.PERMALIVE, State.BLOCKED, State.DEVIATED})
 
 log = logging.getLogger(__name__)
 
@@ -34,13 +47,15 @@ class Wanted:
     """A link that is to be archived.
 
     Attributes:
-        url: its identity key, which can be asked for; of a copy in an archive that of what it is of.
+        url: as it is spelled on the page; of a copy in an archive the identity key of what it is of.
         wiki: whose page has it.
         page_id: that page's number there.
         title: that page's name.
         since: when it was found there.
         priority: who waits for it.
         archived_days: what was archived so lately need not be again.
+        page_url: the page's address; empty when nobody knows how the wiki makes them.
+        pages_url: how the wiki makes addresses of pages, with ``$1`` for the title; likewise.
     """
 
     url: str
@@ -50,6 +65,8 @@ class Wanted:
     since: datetime
     priority: Priority
     archived_days: int = 30
+    page_url: str = ""
+    pages_url: str = ""
 
 
 class Archive(Protocol):
@@ -99,7 +116,7 @@ def asked_for(url: str, rules: WikiRules, own: Collection[str] = ()) -> str:
     if not found.original:
         return url
     link = sort_link(found.original, rules)
-    return link.identity if link.sort is Sort.WATCHED else ""
+    return link.identity if link.is_watched else ""
 
 
 class HandOver:
@@ -130,6 +147,8 @@ class HandOver:
     ) -> Handed:
         """Hand links on that were looked at once more.
 
+        A link that cannot be handed on by an internal error is put off; the others are handed on.
+
         Args:
             rows: what `due` told after the second look.
             now: the moment.
@@ -139,11 +158,26 @@ class HandOver:
         Raises:
             TransientError: the registry does not answer; the links come again.
         """
+        try:
+            return await self._hand_on(rows, now, days, own)
+        except WeboidError:
+            raise
+        except Exception:
+            if len(rows) <= 1:
+                log.exception("%s: links cannot be handed on", self._name)
+                await asyncio.to_thread(self._put_off, rows, [], now)
+                return Handed(put_off=len(rows))
+        parts = [await self.hand_on([row], now=now, days=days, own=own) for row in rows]
+        return Handed(*map(sum, zip(*map(astuple, parts), strict=True)))
+
+    async def _hand_on(
+        self, rows: Sequence[WantedRow], now: datetime, days: int, own: Collection[str]
+    ) -> Handed:
         gone = [row for row in rows if not row.is_there or row.gone_day is not None]
         there = [row for row in rows if row.is_there and row.gone_day is None]
         wanted = await asyncio.to_thread(self._named, there, days, own)
         try:
-            fresh = await self._fresh(wanted, now - timedelta(days=days)) if days else set()
+            fresh = await self._fresh(wanted, now - timedelta(days=days))
             asked = [each for _, each in wanted if each.url not in fresh]
             if asked:
                 await self._archive.take(asked)
@@ -155,9 +189,63 @@ class HandOver:
         copies = len(there) - len(wanted)
         return Handed(len(asked), len(wanted) - len(asked), len(gone), copies)
 
+    async def offer_again(
+        self, page_ids: Sequence[int], *, now: datetime, own: Collection[str] = ()
+    ) -> int:
+        """Want those links of swept pages again that have no good copy; return how many.
+
+        Dead ones are left out: there is nothing to archive.
+
+        Raises:
+            WeboidError: the registry or the archive cannot be asked.
+        """
+        links = await asyncio.to_thread(self._living, page_ids, day_of(now), own)
+        if not links:
+            return 0
+        there = set(await self._archive.archived(list(dict.fromkeys(links.values())), _EVER))
+        lacking = [link for link, url in links.items() if url not in there]
+
+        def write() -> None:
+            with self._store.writing() as connection:
+                want(connection, lacking, priority=Priority.LACKING, now=now)
+
+        if lacking:
+            await asyncio.to_thread(write)
+        return len(lacking)
+
+    def _living(self, page_ids: Sequence[int], day: int, own: Collection[str]) -> dict[Ref, str]:
+        """Return the pages' links that may be archived, and what is archived of each.
+
+        New ones are on their way: those of today are left out.
+        """
+        numbers = [
+            number_of(self._wiki_id, page_id) for page_id in page_ids if 0 < page_id <= MAX_PAGE_ID
+        ]
+        with self._store.snapshot() as reader:
+            links = standing_links(reader, numbers, before=day)
+            urls = urls_by_id(reader, [link.url_id for link in links])
+        with self._store.reading() as connection:
+            rules = self._rules.rules_of(connection, self._wiki_id)
+        found = {
+            link: asked_for(urls[link.url_id].url, rules, own)
+            for link in links
+            if link.url_id in urls and urls[link.url_id].state in _LIVING
+        }
+        return {link: url for link, url in found.items() if url}
+
     async def _fresh(self, wanted: Sequence[tuple[WantedRow, Wanted]], since: datetime) -> set[str]:
-        urls = list(dict.fromkeys(each.url for _, each in wanted))
-        return set(await self._archive.archived(urls, since)) if urls else set()
+        """Return the URLs that are archived: lately, or at all where only that was asked for."""
+        found: set[str] = set()
+        for is_lacking, moment in ((False, since), (True, _EVER)):
+            urls = dict.fromkeys(
+                each.url
+                for _, each in wanted
+                if (each.priority in IF_LACKING) is is_lacking
+                and (is_lacking or each.archived_days)
+            )
+            if urls:
+                found |= set(await self._archive.archived(list(urls), moment))
+        return found
 
     def _named(
         self, rows: Sequence[WantedRow], days: int, own: Collection[str]
@@ -166,18 +254,23 @@ class HandOver:
             urls = urls_by_id(reader, [row.url_id for row in rows])
         with self._store.reading() as connection:
             rules = self._rules.rules_of(connection, self._wiki_id)
+            wiki = wiki_of(connection, self._wiki_id)
         asked = {number: asked_for(each.url, rules, own) for number, each in urls.items()}
         return [
             (
                 row,
                 Wanted(
-                    asked[row.url_id],
+                    (row.spelling or asked[row.url_id])
+                    if asked[row.url_id] == urls[row.url_id].url
+                    else asked[row.url_id],
                     self._name,
                     row.page_id,
                     row.title,
                     row.since,
                     row.priority,
                     days,
+                    wiki.page_address(row.title),
+                    wiki.pages_url,
                 ),
             )
             for row in rows

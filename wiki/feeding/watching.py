@@ -121,6 +121,10 @@ class Watch:
             self._bells[number].ring(pages)
         return bool(found)
 
+    def names(self) -> frozenset[str]:
+        """Return the names of the wikis that are watched now."""
+        return frozenset(str(wiki.name) for wiki in self._wikis.values())
+
     def databases(self) -> frozenset[str]:
         """Of the wikis that are watched now."""
         return frozenset(wiki.name.dbname for wiki in self._wikis.values())
@@ -143,6 +147,8 @@ class Watch:
                         await self._begin(tasks, stop)
                     except TransientError as error:
                         log.warning("%s", error)
+                    except Exception:
+                        log.exception("no look for new wikis")
         except asyncio.CancelledError:
             for task in tasks.values():
                 task.cancel()
@@ -176,6 +182,9 @@ class Watch:
             except WeboidError as error:
                 is_well = False
                 await self._note(wiki, error)
+            except Exception as error:  # noqa: BLE001 one wiki must not end the others' turns
+                is_well = False
+                await self._note(wiki, _internal(wiki, error))
             else:
                 await self._clear(wiki)
         return is_well
@@ -207,10 +216,9 @@ class Watch:
                 failures += 1
                 await self._note(wiki, error)
                 await self._wait(stop, failures, error)
-            except Exception as error:
-                log.exception("%s: the watch failed", wiki.name)
+            except Exception as error:  # noqa: BLE001 the other wikis go on, and this one later
                 failures += 1
-                why = TransientError(f"A mistake of Weboid's own: {type(error).__name__}.")
+                why = _internal(wiki, error)
                 await self._note(wiki, why)
                 await self._wait(stop, failures, why)
 
@@ -265,8 +273,23 @@ class Watch:
         await _first(stop, pause)
 
 
+def _internal(wiki: Wiki, error: Exception) -> TransientError:
+    """Return what people are told of an internal error, whose traceback goes into the log."""
+    log.error("%s: the round failed", wiki.name, exc_info=error)
+    return TransientError(
+        f"Internal error of Weboid ({type(error).__name__}); the log has its traceback. The wiki is asked "
+        "again later."
+    )
+
+
 async def sweep_wiki(
-    wiki: Wiki, opener: Opener, shared: Shared, *, is_now: bool, progress: Callable[[Done], None]
+    wiki: Wiki,
+    opener: Opener,
+    shared: Shared,
+    *,
+    is_now: bool,
+    progress: Callable[[Done], None],
+    sweeps: bool = True,
 ) -> Done:
     """Sweep a wiki until that is done, and follow its changes meanwhile; what the last round did.
 
@@ -276,6 +299,7 @@ async def sweep_wiki(
         shared: the registry, the archive, the clock.
         is_now: begin a sweep though none is due.
         progress: told of each round.
+        sweeps: a sweep that is due or at work goes on; else only lists that were ordered are read.
 
     Raises:
         FeedHeldError: another process feeds the wiki; `order_sweep` asks that one.
@@ -287,10 +311,10 @@ async def sweep_wiki(
             if is_now:
                 await feed.desk.refresh()
                 await feed.sweeper.begin()
-            done = await feed.round(is_rung=True)
+            done = await feed.round(is_rung=True, sweeps=sweeps)
             progress(done)
             while done.is_busy:
-                done = await feed.round()
+                done = await feed.round(sweeps=sweeps)
                 progress(done)
         finally:
             await asyncio.to_thread(feed.desk.give_back)

@@ -30,7 +30,9 @@ _AMPERSAND = re.compile(r"&(?=#?\w+;)")
 _RUNS = re.compile(r"'{2,}|^'|'$|~{3,}|_{2,}|={2,}|(?<=[A-Za-z]):(?=\S)|^[*#:;=-]")
 _MAGIC = re.compile(r"\b(ISBN|RFC|PMID)(?=\s)")
 _UNSAFE_URL = re.compile(
-    r"[\s|\[\]{}<>\"\\^`\x00-\x20\x7f\u00a0\u2028\u2029\u3000]|''|~~~|__(?=[A-Z]+__)"
+    r"[\s|\[\]{}<>\"\\^`\x00-\x20\x7f\u00a0\u2028\u2029\u3000]|''|~~~"
+    # Behaviour switches are written in many languages, in either case, and in Japanese with wide lines.
+    r"|[_\uff3f]{2}(?=(?:\w|[^\x00-\x7f])+?[_\uff3f]{2})"
 )
 _NO_TITLE: Final = frozenset(
     {
@@ -107,12 +109,18 @@ def url_value(url: str) -> str:
     >>> url_value("http://a.test/x|y z")
     'http://a.test/x%7Cy%20z'
     """
-    return _UNSAFE_URL.sub(_quoted, url)
+    written = _UNSAFE_URL.sub(_quoted, url)
+    return "".join(quote(each) if _is_format(each) else each for each in written)
 
 
 def is_url_safe(url: str) -> bool:
     """Whether the URL stands safely in a parameter, in brackets and bare, as it is written."""
-    return bool(url) and not _UNSAFE_URL.search(url)
+    return bool(url) and not _UNSAFE_URL.search(url) and not any(map(_is_format, url))
+
+
+def _is_format(each: str) -> bool:
+    """Return whether nobody sees the letter, or it turns the line around (Unicode category Cf)."""
+    return not each.isascii() and unicodedata.category(each) == "Cf"
 
 
 def _quoted(match: re.Match[str]) -> str:

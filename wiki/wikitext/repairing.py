@@ -144,7 +144,7 @@ def _draft(page: Page, citation: Citation, remedy: Remedy, places: _Places) -> D
         if error.reason is not Reason.NO_COPY:
             raise
         draft = Draft()
-        tag_dead(page, citation, draft, places)
+        tag_dead(page, citation, draft, places, is_sought=remedy.is_sought)
     if remedy.condition is Condition.ALIVE and citation.way is Way.CITATION:
         remove_own_tag(page, citation, remedy, draft)
     return draft

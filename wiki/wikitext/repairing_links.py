@@ -119,7 +119,9 @@ def copy_follows(page: Page, citation: Citation, following: Citation | None) -> 
     )
 
 
-def tag_dead(page: Page, citation: Citation, draft: Draft, fits: Fits) -> None:
+def tag_dead(
+    page: Page, citation: Citation, draft: Draft, fits: Fits, *, is_sought: bool = True
+) -> None:
     """Put a dead-link tag behind the link or citation, once.
 
     Raises:
@@ -127,7 +129,7 @@ def tag_dead(page: Page, citation: Citation, draft: Draft, fits: Fits) -> None:
     """
     if citation.is_said_dead:
         return
-    new = dead_tag(page, citation.url)
+    new = dead_tag(page, citation.url, is_sought=is_sought)
     if not new or not page.options.tag_dead:
         raise CannotRepairError(Reason.NO_COPY)
     if not is_place(page, citation) or not fits(citation.span.end):

@@ -47,12 +47,14 @@ class Remedy:
         is_ours: we said in this text that it is dead; only then is that taken back (`Condition.ALIVE`).
         bad_archives: addresses in archives that are known to show another page, or none (B13); what
             their text alone tells is seen without.
+        is_sought: copies were looked for; a tag that says so is written only then.
     """
 
     condition: Condition
     copy: Archived | None = None
     is_ours: bool = False
     bad_archives: frozenset[str] = frozenset()
+    is_sought: bool = True
 
 
 class RepairKind(StrEnum):
@@ -82,6 +84,10 @@ class Reason(StrEnum):
     UNSAFE = "unsafe"  # the copy's address, or the URL, cannot be written in wikitext
     NO_COPY = "no-copy"  # and the wiki has no tag to say so, or none is wanted
     LATER = "later"  # another change stands in the way: it has its turn when the page is read anew
+    PAYWALL = (
+        "paywall"  # the page says that it takes a login, and its site refuses us: told by the bot
+    )
+    UNSHOWN = "unshown"  # the address of its copy was fetched, and did not show it; said by who fetched it
     FORBIDDEN = "forbidden"  # the page asks bots to stay away; said by those who have asked it
 
 

@@ -12,8 +12,9 @@ from wiki.wikitext.repairing_dates import DateStyle, month_name, written
 from wiki.wikitext.repairing_types import Archived, CannotRepairError, Reason, RepairOptions
 from wiki.wikitext.rules import CitationTemplate, Rules, fold
 
-_PLACE = re.compile(r"\{(address|url|title|iso|month|year|bot|stamp|date|moment)\}")
+_PLACE = re.compile(r"\{(address|url|title|iso|month|year|bot|attempted|stamp|date|moment)\}")
 _EMPTY_BOT = re.compile(r"\|[^|{}=]*=[^|{}=]*\{bot\}")
+_ATTEMPTED = re.compile(r"\|[^|{}=]*=[^|{}=]*\{attempted\}")
 _STAMP = re.compile(r"(?<=\|)([^|{}=]*)(?==\{stamp\})")
 _COPY_WORDS: Final = {"en": "archived copy", "de": "Archivversion"}
 _STYLES: Final = {
@@ -95,8 +96,13 @@ def status_said(rules: Rules, parameter: str, value: str) -> str:
     return (meant.get(value) or meant.get("*", "")) if value else ""
 
 
-def dead_tag(page: Page, url: str) -> str:
+def dead_tag(page: Page, url: str, *, is_sought: bool = True) -> str:
     """The wiki's dead-link tag; empty when it has none.
+
+    Args:
+        page: that it stands on.
+        url: the link.
+        is_sought: copies were looked for: only then the tag says that a repair was attempted.
 
     Raises:
         CannotRepairError: the URL cannot be written in it.
@@ -104,7 +110,10 @@ def dead_tag(page: Page, url: str) -> str:
     form = page.rules.writing.dead_tag
     if "{url}" in form and not is_url_safe(url_value(url)):
         raise CannotRepairError(Reason.UNSAFE)
-    return _filled(form, _common(page) | {"url": url_value(url), "title": ""})
+    if not is_sought:
+        form = _ATTEMPTED.sub("", form)
+    values = {"url": url_value(url), "title": "", "attempted": "yes"}
+    return _filled(form, _common(page) | values)
 
 
 def archive_tag(page: Page, url: str, copy: Archived, title: str = "") -> str:

@@ -96,7 +96,7 @@ class Writing:
         dates: ``dmy``, ``mdy``, ``ymd`` (2020 March 5), ``iso`` or ``de`` (5. März 2020), where neither
             the citation nor its page shows a style.
         dead_tag: with ``{url}``, ``{title}``, ``{iso}``, ``{month}``, ``{year}``, ``{bot}`` for what
-            stands there; empty: the wiki has none.
+            stands there, ``{attempted}`` for yes where copies were looked for; empty: the wiki has none.
         archive: what is put behind a link outside of templates, with ``{address}``, ``{url}``,
             ``{stamp}``, ``{date}``, ``{title}``; empty: none.
         status: how a status is written; empty: its parameter is left out.

@@ -13,7 +13,8 @@ namespace MediaWiki\Extension\Weboid;
 class Answers {
 	private const KINDS = [ 'copy', 'queued', 'refused', 'failed', 'none' ];
 	private const GROUPS = [ 'working', 'doubtful', 'unreachable', 'unknown' ];
-	private const SHORTEST_FRESH = 5;
+	private const SHORTEST_FRESH = 1;
+	private const USUAL_FRESH = 60;
 	private const LONGEST_FRESH = 86_400;
 	private const LONGEST_ADDRESS = 8_192;
 	private const LONGEST_WORDS = 300;
@@ -26,7 +27,7 @@ class Answers {
 	 * @param string[] $origins that links may lead to
 	 * @param string[] $archives hosts of archives, which they may lead to as well
 	 * @return array{fresh:int,links:array<string,array>}|null null when it is no answer at all; of a link
-	 *  there are kind, href, copy, date, group, dead and words
+	 *  there are kind, href, copy, date, group, dead, words, new, next, checked, mime and kib
 	 */
 	public static function read( string $body, array $urls, array $origins, array $archives = [] ): ?array {
 		$said = json_decode( $body, true, 16 );
@@ -45,8 +46,8 @@ class Answers {
 				}
 			}
 		}
-		$fresh = $said['fresh_s'] ?? 0;
-		$fresh = is_int( $fresh ) || is_float( $fresh ) ? $fresh : 0;
+		$fresh = $said['fresh_s'] ?? null;
+		$fresh = is_int( $fresh ) || is_float( $fresh ) ? $fresh : self::USUAL_FRESH;
 		return [
 			'fresh' => (int)min( self::LONGEST_FRESH, max( self::SHORTEST_FRESH, $fresh ) ),
 			'links' => $found,
@@ -72,7 +73,16 @@ class Answers {
 			'group' => in_array( $group, self::GROUPS, true ) ? $group : 'unknown',
 			'dead' => ( $said['is_dead'] ?? false ) === true,
 			'words' => is_string( $words ) ? mb_substr( $words, 0, self::LONGEST_WORDS ) : '',
+			'new' => $kind === 'none' && ( $said['is_new'] ?? false ) === true,
+			'next' => self::matching( '/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$/D', $said['next_at'] ?? null ),
+			'checked' => self::matching( '/^\d{4}-\d\d-\d\d$/D', $said['checked'] ?? null ),
+			'mime' => self::matching( '~^[\w.+/-]{1,60}$~D', $said['mime'] ?? null ) ?? '',
+			'kib' => is_int( $said['kib'] ?? null ) && $said['kib'] >= 0 ? $said['kib'] : null,
 		];
+	}
+
+	private static function matching( string $pattern, $said ): ?string {
+		return is_string( $said ) && preg_match( $pattern, $said ) ? $said : null;
 	}
 
 	private static function address( $said, array $known ): ?string {

@@ -45,8 +45,16 @@ class Bell {
 		if ( $this->cache->get( $key ) ) {
 			return 'the bell gave no answer a moment ago';
 		}
-		[ $status, $answer ] = $this->ring( '/changes', [ 'pages' => $pages ] );
+		[ $status, $answer ] = $this->ring(
+			'/changes',
+			[ 'pages' => $pages, 'wiki_levels' => $this->settings->wikiLevels() ]
+		);
 		if ( $status >= 200 && $status < 300 ) {
+			if ( $answer !== '' ) {
+				$this->log->warning( '$wgWeboidLevel or $wgWeboidStore does not hold: {reason}', [
+					'reason' => self::said( $answer ),
+				] );
+			}
 			return '';
 		}
 		if ( $status === 0 || $status >= 500 || $status === 429 ) {
@@ -64,11 +72,14 @@ class Bell {
 	 * @param string $url
 	 * @param string|null $level null: none of its own
 	 * @param string $reason
+	 * @param bool $isStored whether it is about what is recorded, not about what is shown
 	 * @return array{0:int,1:string} the status, 0 without an answer; and what was said instead of yes
 	 */
-	public function setLevel( string $user, string $url, ?string $level, string $reason ): array {
+	public function setLevel(
+		string $user, string $url, ?string $level, string $reason, bool $isStored = false
+	): array {
 		[ $status, $answer ] = $this->ring(
-			'/level',
+			$isStored ? '/stored-level' : '/level',
 			[ 'user' => $user, 'url' => $url, 'level' => $level, 'reason' => $reason ]
 		);
 		if ( $status !== 200 ) {
@@ -81,14 +92,17 @@ class Bell {
 	}
 
 	/**
-	 * The header that proves who sends a body, and when.
+	 * The header that proves who sends a request, and when.
 	 *
 	 * @param string $secret
+	 * @param string $path of the bell's: /changes, /level or /stored-level
 	 * @param string $body
 	 * @param int $now seconds since 1970
+	 * @param string $nonce 16 to 64 hexadecimal digits that were not used before: a request counts once
 	 */
-	public static function signature( string $secret, string $body, int $now ): string {
-		return "t=$now,v1=" . hash_hmac( 'sha256', "$now.$body", $secret );
+	public static function signature( string $secret, string $path, string $body, int $now, string $nonce ): string {
+		$lines = [ 'v2', $now, $nonce, 'POST', $path, hash( 'sha256', $body ) ];
+		return "t=$now,n=$nonce,v2=" . hash_hmac( 'sha256', implode( "\n", $lines ), $secret );
 	}
 
 	private function ring( string $path, array $message ): array {
@@ -101,7 +115,7 @@ class Bell {
 		return $this->sender->post(
 			$this->settings->bell() . $path,
 			$body,
-			[ 'X-Weboid-Signature' => self::signature( $secret, $body, time() ) ],
+			[ 'X-Weboid-Signature' => self::signature( $secret, $path, $body, time(), bin2hex( random_bytes( 16 ) ) ) ],
 			$this->settings->bellTimeout()
 		);
 	}

@@ -20,10 +20,13 @@ class ChangeHooks {
 	private $settings;
 	/** @var mixed MediaWiki's JobQueueGroup */
 	private $jobs;
+	/** @var Front */
+	private $front;
 
-	public function __construct( Settings $settings, $jobs ) {
+	public function __construct( Settings $settings, $jobs, Front $front ) {
 		$this->settings = $settings;
 		$this->jobs = $jobs;
+		$this->front = $front;
 	}
 
 	/** @inheritDoc */
@@ -40,7 +43,11 @@ class ChangeHooks {
 			}
 			$revision = $linksUpdate->getRevisionRecord();
 			$rev = $revision ? $revision->getId() : $title->getLatestRevID();
-			$this->push( (int)$linksUpdate->getPageId(), (int)$rev, $added, $removed );
+			$pageId = (int)$linksUpdate->getPageId();
+			$this->push( $pageId, (int)$rev, $added, $removed );
+			if ( $added ) {
+				$this->front->noteSent( $pageId, $added );
+			}
 		} catch ( \Throwable $error ) {
 			self::complain( $error );
 		}

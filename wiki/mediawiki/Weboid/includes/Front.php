@@ -3,8 +3,8 @@
  * What the archive's front knows of a page's links, without a view that waits for it.
  *
  * Answers are kept by the links they are about, so that an edit that changes no link asks nothing again,
- * and one in a template is seen at once. An answer past its time is still shown, and asked for again when
- * the reader has the page. Only a page's first view asks before it is sent, for half a second at most. As
+ * and one in a template is seen at once. An answer past its time is asked for again before the page is sent,
+ * for half a second at most, by one view for all; without an answer in that time the old one is shown. As
  * soon as the front gives no answer nobody waits for it and nothing of it is shown, until it answers a
  * question asked behind a reader's back. One that has been asked too often is there: what it said before
  * is shown, also of links whose page has changed since.
@@ -25,6 +25,8 @@ class Front {
 	private const KEPT = 86_400;
 	/** Seconds for an answer that no reader waits for, and until the same is asked again. */
 	private const PATIENCE = 5;
+	/** Seconds for which a link that was sent is called queued, though the front has not heard of it yet. */
+	private const SENT = 60;
 	/** Seconds: for less the front gives only what is under way, or so new that nobody has queued it. */
 	private const SETTLED = 60;
 	/** Seconds before a question is asked again that the front does not take. */
@@ -55,21 +57,27 @@ class Front {
 	 * @param int $pageId
 	 * @param string[] $urls as they stand in the page
 	 * @param string $lang of the words
-	 * @return array{links:array<string,array>,until:int,waiting:bool,down:bool,busy:bool,missing:bool}
-	 *  what is known; when that is old (seconds since 1970); whether anything is under way or not known yet;
+	 * @param int $changed when the page last changed, in seconds since 1970: the webhook is told of its links
+	 *  a moment later, so those that the front has not heard of are queued
+	 * @return array{links:array<string,array>,until:int,waiting:bool,soon:bool,down:bool,busy:bool,missing:bool}
+	 *  what is known; when that is old (seconds since 1970); whether anything is under way or not known yet,
+	 *  and whether that changes within seconds;
 	 *  whether the front is away; whether it has been asked too often; whether there are links of which it
 	 *  has not been asked with success, of which it may know much. Nothing is known of one that is away:
 	 *  `remembered` tells what it said.
 	 */
-	public function ask( int $pageId, array $urls, string $lang ): array {
+	public function ask( int $pageId, array $urls, string $lang, int $changed = 0 ): array {
 		$questions = [];
 		foreach ( self::portions( array_values( array_unique( $urls ) ) ) as $portion ) {
 			$questions[$this->keyOf( $portion, $lang )] = $portion;
 		}
 		$silent = $this->cache->makeKey( 'weboid-front-silent' );
 		$busy = $this->cache->makeKey( 'weboid-front-busy' );
-		$kept = $this->cache->getMulti( [ $silent, $busy, ...array_keys( $questions ) ] );
+		$sent = $this->keyOfSent( $pageId );
+		$kept = $this->cache->getMulti( [ $silent, $busy, $sent, ...array_keys( $questions ) ] );
 		$now = time();
+		$sentAt = (array)( $kept[$sent] ?? [] );
+		$lastSent = $sentAt ? max( $sentAt ) : 0;
 		$isDown = isset( $kept[$silent] );
 		// While it is away one view after each pause tries again, for all.
 		$isBusy = isset( $kept[$busy] );
@@ -79,12 +87,15 @@ class Front {
 		$found = [];
 		foreach ( $questions as $key => $portion ) {
 			$old = $kept[$key] ?? null;
-			if ( $old === null && $isFirst ) {
-				$old = $this->askNow( $key, $pageId, $portion, $lang, $this->settings->timeout() );
-				$isDown = $old === null && $this->cache->get( $silent ) !== false;
-				$isBusy = $old === null && $this->cache->get( $busy ) !== false;
-				$mayAsk = !$isBusy;
-			} elseif ( $mayAsk && ( $old === null || $isDown || $old['until'] <= $now ) ) {
+			// What was sent since then is news to the front.
+			$isOld = $old === null || $old['until'] <= $now || ( $old['at'] ?? 0 ) < $lastSent;
+			if ( $isOld && $isFirst ) {
+				$new = $this->askNow( $key, $pageId, $portion, $lang, $this->settings->timeout() );
+				$isDown = $new === null && $this->cache->get( $silent ) !== false;
+				$isBusy = $new === null && $this->cache->get( $busy ) !== false;
+				$mayAsk = !$isBusy && !$isDown;
+				$old = $new ?? $old;
+			} elseif ( $mayAsk && ( $isOld || $isDown ) ) {
 				$this->askLater( $key, $pageId, $portion, $lang );
 				$mayAsk = !$isDown;
 			}
@@ -95,7 +106,57 @@ class Front {
 		if ( $isBusy && !$isDown && $answer['missing'] ) {
 			$answer['links'] += $this->remembered( $pageId, $urls, $lang );
 		}
+		if ( $changed > $now - self::SENT && $this->settings->bell() !== '' ) {
+			$sentAt += array_fill_keys( $urls, $changed );
+		}
+		if ( $sentAt ) {
+			$answer['links'] = $this->withSent( $answer['links'], $sentAt, $now );
+		}
 		return [ 'busy' => $isBusy && !$isDown ] + $answer;
+	}
+
+	/**
+	 * Note links of a page that the webhook is being told of: they are queued, though the front has not
+	 * heard of them yet.
+	 *
+	 * @param int $pageId
+	 * @param string[] $urls
+	 */
+	public function noteSent( int $pageId, array $urls ): void {
+		if ( $this->settings->front() === '' ) {
+			return;
+		}
+		$key = $this->keyOfSent( $pageId );
+		$now = time();
+		$before = array_filter( (array)( $this->cache->get( $key ) ?: [] ), static function ( $at ) use ( $now ) {
+			return $at > $now - self::SENT;
+		} );
+		$all = array_fill_keys( array_slice( $urls, 0, self::MOST_URLS ), $now ) + $before;
+		$this->cache->set( $key, array_slice( $all, 0, self::MOST_URLS, true ), self::SENT );
+	}
+
+	/** What is known of links, with those queued that were sent and that the front has not heard of. */
+	private function withSent( array $links, array $sent, int $now ): array {
+		foreach ( $links as $url => $fact ) {
+			if ( !empty( $fact['new'] ) && ( $sent[$url] ?? 0 ) > $now - self::SENT ) {
+				$links[$url] = [ 'kind' => 'queued', 'href' => $this->newest( $url ), 'new' => false ] + $fact;
+			}
+		}
+		return $links;
+	}
+
+	/** The page of the front that shows the newest copy, or says why there is none. */
+	private function newest( string $url ): ?string {
+		$origin = $this->settings->origins()[0] ?? null;
+		$whole = ( $url[0] === '/' ? 'https:' : '' ) . explode( '#', $url, 2 )[0];
+		$escaped = preg_replace_callback( '~[^!$&\'()*+,./:;=?@\w%\[\]\~-]~', static function ( $match ) {
+			return rawurlencode( $match[0] );
+		}, $whole );
+		return $origin === null || $escaped === null ? null : "$origin/latest/$escaped";
+	}
+
+	private function keyOfSent( int $pageId ): string {
+		return $this->cache->makeKey( 'weboid-sent', $this->settings->wiki(), $pageId );
 	}
 
 	/**
@@ -141,13 +202,16 @@ class Front {
 
 	private static function together( array $found, bool $isDown, int $now, int $pause ): array {
 		if ( $isDown ) {
-			return [ 'links' => [], 'until' => $now + $pause, 'waiting' => true, 'down' => true, 'missing' => true ];
+			return [ 'links' => [], 'until' => $now + $pause, 'waiting' => true, 'soon' => false,
+				'down' => true, 'missing' => true ];
 		}
 		$links = [];
 		$until = $now + self::KEPT;
 		$isWaiting = false;
+		$isSoon = false;
 		$isMissing = false;
 		foreach ( $found as $one ) {
+			$isSoon = $isSoon || !empty( $one['soon'] );
 			$isMissing = $isMissing || $one === null || !empty( $one['refused'] );
 			$links += $one['links'] ?? [];
 			$until = min( $until, $one['until'] ?? $now );
@@ -160,6 +224,7 @@ class Front {
 			'links' => $links,
 			'until' => $until,
 			'waiting' => $isWaiting,
+			'soon' => $isSoon,
 			'down' => false,
 			'missing' => $isMissing,
 		];
@@ -176,7 +241,8 @@ class Front {
 
 	/** Ask, unless somebody else is asking the same; null without an answer. */
 	private function askNow( string $key, int $pageId, array $urls, string $lang, float $timeout ): ?array {
-		if ( !$this->cache->add( $this->cache->makeKey( 'weboid-asking', sha1( $key ) ), 1, self::PATIENCE ) ) {
+		$asking = $this->cache->makeKey( 'weboid-asking', sha1( $key ) );
+		if ( !$this->cache->add( $asking, 1, self::PATIENCE ) ) {
 			return null;
 		}
 		$question = [ 'wiki' => $this->settings->wiki(), 'page_id' => $pageId, 'urls' => $urls, 'lang' => $lang ];
@@ -195,11 +261,13 @@ class Front {
 			return $this->withoutAnswer( $key, $status, $status === 0 ? $body : "status $status", $rest );
 		}
 		$answer = [
+			'at' => $now,
 			'until' => $now + $said['fresh'],
 			'soon' => $said['fresh'] < self::SETTLED,
 			'links' => $said['links'],
 		];
 		$this->cache->set( $key, $answer, max( self::KEPT, $said['fresh'] ) );
+		$this->cache->delete( $asking );
 		$page = $this->keyOfPage( $pageId, $lang );
 		$before = $this->cache->get( $page ) ?: [];
 		if ( ( $before[0] ?? null ) !== $key ) {
@@ -244,8 +312,14 @@ class Front {
 		$updates = class_exists( \MediaWiki\Deferred\DeferredUpdates::class )
 			? \MediaWiki\Deferred\DeferredUpdates::class
 			: \DeferredUpdates::class;
-		$updates::addCallableUpdate( function () use ( $key, $pageId, $urls, $lang ) {
+		$begun = time();
+		$updates::addCallableUpdate( function () use ( $key, $pageId, $urls, $lang, $begun ) {
 			unset( $this->later[$key] );
+			$kept = $this->cache->get( $key ) ?: [];
+			$isAsked = ( $kept['at'] ?? 0 ) >= $begun && $kept['until'] > time();
+			if ( $isAsked && $this->cache->get( $this->cache->makeKey( 'weboid-front-silent' ) ) === false ) {
+				return; // by another view meanwhile
+			}
 			$this->askNow( $key, $pageId, $urls, $lang, max( self::PATIENCE, $this->settings->timeout() ) );
 		}, constant( "$updates::POSTSEND" ) );
 	}

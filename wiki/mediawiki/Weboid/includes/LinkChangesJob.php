@@ -35,6 +35,10 @@ class LinkChangesJob extends JobBase {
 			$this->setLastError( $trouble );
 			return false;
 		}
+		if ( $this->params['added'] ) {
+			MediaWikiServices::getInstance()->getService( 'Weboid.Front' )
+				->noteSent( (int)$this->params['page'], array_values( $this->params['added'] ) );
+		}
 		return true;
 	}
 }

@@ -1,6 +1,6 @@
 <?php
 /**
- * One POST of JSON, bounded in time and size.
+ * One POST of JSON, or one GET, bounded in time and size.
  *
  * @license GPL-3.0-or-later
  */
@@ -31,16 +31,31 @@ class Sender {
 	 *  none; for how many seconds it wants to be left alone (Retry-After), 0 when it says nothing
 	 */
 	public function post( string $url, string $body, array $headers, float $timeout ): array {
-		$request = $this->requests->create( $url, [
-			'method' => 'POST',
-			'postData' => $body,
+		$options = [ 'method' => 'POST', 'postData' => $body ];
+		return $this->send( $url, $options, $headers + [ 'Content-Type' => 'application/json' ], $timeout );
+	}
+
+	/**
+	 * Ask for it; redirects are not followed.
+	 *
+	 * @param string $url
+	 * @param array<string,string> $headers
+	 * @param float $timeout seconds, for all of it
+	 * @return array{0:int,1:string,2:int} as of post()
+	 */
+	public function get( string $url, array $headers, float $timeout ): array {
+		return $this->send( $url, [ 'method' => 'GET' ], $headers, $timeout );
+	}
+
+	private function send( string $url, array $options, array $headers, float $timeout ): array {
+		$request = $this->requests->create( $url, $options + [
 			'timeout' => $timeout,
 			'connectTimeout' => $timeout,
 			'followRedirects' => false,
 			// A proxy on another machine cannot reach this one's loopback.
 			'noProxy' => in_array( Address::host( $url ), [ '127.0.0.1', 'localhost', '[::1]' ], true ),
 		], __METHOD__ );
-		foreach ( $headers + [ 'Content-Type' => 'application/json' ] as $name => $value ) {
+		foreach ( $headers as $name => $value ) {
 			$request->setHeader( $name, $value );
 		}
 		$answer = '';

@@ -28,6 +28,13 @@ return [
 			LoggerFactory::getInstance( 'Weboid' )
 		);
 	},
+	'Weboid.Exclusions' => static function ( $services ) use ( $sharedCache ) {
+		return new Exclusions(
+			$services->getService( 'Weboid.Settings' ),
+			new Sender( $services->getHttpRequestFactory() ),
+			$sharedCache( $services )
+		);
+	},
 	'Weboid.ShownPages' => static function ( $services ) use ( $sharedCache ) {
 		return new ShownPages( $sharedCache( $services ) );
 	},

@@ -10,6 +10,8 @@ namespace MediaWiki\Extension\Weboid;
 class Settings {
 	public const SHORTEST_SECRET = 32;
 	private const SHOWN = [ 'always', 'dead', 'never' ];
+	/** How much may be recorded, from the least to the most. */
+	public const STORED_LEVELS = [ 'text', 'no-media', 'everything' ];
 	private const LEVELS = [ 'text', 'limited', 'html', 'images', 'full' ];
 
 	/** @var mixed the wiki's configuration (its class has another name in each version) */
@@ -116,6 +118,17 @@ class Settings {
 		return array_values( array_intersect( self::LEVELS, (array)$this->config->get( 'WeboidLevels' ) ) );
 	}
 
+	/**
+	 * What LocalSettings.php says of all copies: how much is shown, how much is recorded.
+	 *
+	 * @return array{shown:?string,stored:?string} null: left to the archive
+	 */
+	public function wikiLevels(): array {
+		$shown = (string)$this->config->get( 'WeboidLevel' );
+		$stored = (string)$this->config->get( 'WeboidStore' );
+		return [ 'shown' => $shown === '' ? null : $shown, 'stored' => $stored === '' ? null : $stored ];
+	}
+
 	/** @return string[] */
 	public function ignoredClasses(): array {
 		return array_filter( (array)$this->config->get( 'WeboidIgnoreClasses' ), 'is_string' );
@@ -130,6 +143,12 @@ class Settings {
 	public function secret(): string {
 		$found = $this->hidden( 'WeboidSecret' );
 		return strlen( $found ) < self::SHORTEST_SECRET ? '' : $found;
+	}
+
+	/** By what two sides see that they have the same secret: 32 bits that tell nothing else; empty: none. */
+	public function secretPrint(): string {
+		$secret = $this->secret();
+		return $secret === '' ? '' : substr( hash_hmac( 'sha256', 'weboid webhook secret', $secret ), 0, 8 );
 	}
 
 	/** What is shown to the front; empty: nothing. */

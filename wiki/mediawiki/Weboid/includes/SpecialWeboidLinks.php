@@ -13,6 +13,8 @@ namespace MediaWiki\Extension\Weboid;
 class SpecialWeboidLinks extends SpecialPageBase {
 	private const AT_ONCE = 200;
 	private const LONGEST_REASON = 255;
+	/** What stands before a stored level in the form's choices. */
+	private const STORE = 'store:';
 	private const RIGHT = 'weboid-level';
 
 	/** @var Settings */
@@ -116,19 +118,23 @@ class SpecialWeboidLinks extends SpecialPageBase {
 		}
 		$url = $request->getText( 'url' );
 		$level = $request->getText( 'level' );
-		if ( !in_array( $url, $urls, true )
-			|| ( $level !== '' && !in_array( $level, $this->settings->levels(), true ) )
-		) {
+		$isStored = strpos( $level, self::STORE ) === 0;
+		$level = $isStored ? substr( $level, strlen( self::STORE ) ) : $level;
+		$offered = $isStored ? Settings::STORED_LEVELS : $this->settings->levels();
+		if ( !in_array( $url, $urls, true ) || ( $level !== '' && !in_array( $level, $offered, true ) ) ) {
 			return self::box( 'error', $this->msg( 'weboid-level-strange' )->escaped() );
 		}
 		$reason = mb_substr( trim( $request->getText( 'reason' ) ), 0, self::LONGEST_REASON );
-		[ $status, $said ] = $this->bell->setLevel( $user->getName(), $url, $level === '' ? null : $level, $reason );
+		[ $status, $said ] = $this->bell->setLevel(
+			$user->getName(), $url, $level === '' ? null : $level, $reason, $isStored
+		);
 		if ( $status === 200 ) {
 			$short = Address::short( $url );
+			$kind = $isStored ? 'weboid-store' : 'weboid-level';
 			return self::box( 'success', $level === ''
-				? $this->msg( 'weboid-level-cleared' )->plaintextParams( $short )->escaped()
-				: $this->msg( 'weboid-level-done' )
-					->plaintextParams( $short, $this->msg( "weboid-level-$level" )->text() )->escaped()
+				? $this->msg( "$kind-cleared" )->plaintextParams( $short )->escaped()
+				: $this->msg( "$kind-done" )
+					->plaintextParams( $short, $this->msg( "$kind-$level" )->text() )->escaped()
 			);
 		}
 		return self::box( 'error', $status === 0
@@ -209,12 +215,31 @@ class SpecialWeboidLinks extends SpecialPageBase {
 		// A protocol-relative link has no scheme to be shown with: it leads where the page's leads.
 		$made = '<tr><td><a rel="nofollow" class="external"' . Marker::attributes( [ 'href' => $url ] ) . '>' .
 			'<bdi>' . htmlspecialchars( Address::short( $url, 100 ) ) . '</bdi></a></td>';
-		$words = $fact && $fact['words'] !== '' ? $fact['words'] : $this->msg( $unknown )->text();
-		$made .= '<td>' . htmlspecialchars( $words ) . '</td><td>' . $this->copyOf( $fact ) . '</td>';
+		$made .= '<td>' . htmlspecialchars( $this->stateOf( $fact, $unknown ) ) . '</td><td>' . $this->copyOf( $fact ) . '</td>';
 		if ( $this->maySet() ) {
 			$made .= '<td>' . $this->form( $title, $url, $from ) . '</td>';
 		}
 		return $made . '</tr>';
+	}
+
+	/** How a link is doing: the copy has a column of its own. */
+	private function stateOf( ?array $fact, string $unknown ): string {
+		if ( !$fact ) {
+			return $this->msg( $unknown )->text();
+		}
+		$isPlain = $fact['group'] === 'working' && $fact['kind'] === 'copy';
+		if ( !$isPlain || $fact['checked'] === null ) {
+			return $fact['words'] === '' ? $this->msg( $unknown )->text() : $fact['words'];
+		}
+		$days = intdiv( max( 0, time() - (int)wfTimestamp( TS_UNIX, $fact['checked'] . 'T00:00:00Z' ) ), 86_400 );
+		$state = $this->msg( 'weboid-links-working' )->numParams( $days )->text();
+		if ( $fact['mime'] === '' ) {
+			return $state;
+		}
+		return $fact['kib'] === null
+			? $this->msg( 'weboid-links-file' )->plaintextParams( $state, $fact['mime'] )->text()
+			: $this->msg( 'weboid-links-file-size' )
+				->plaintextParams( $state, $fact['mime'] )->numParams( $fact['kib'] )->text();
 	}
 
 	private function copyOf( ?array $fact ): string {
@@ -222,7 +247,8 @@ class SpecialWeboidLinks extends SpecialPageBase {
 			return '–';
 		}
 		$moment = $fact['date'] === null ? false : wfTimestamp( TS_MW, $fact['date'] );
-		$labels = [ 'copy' => 'weboid-cached', 'queued' => 'weboid-queued' ];
+		$queued = empty( $fact['next'] ) ? 'weboid-queued' : 'weboid-waiting';
+		$labels = [ 'copy' => 'weboid-cached', 'queued' => $queued ];
 		$word = $fact['kind'] === 'copy' && $moment
 			? $this->getLanguage()->userTimeAndDate( $moment, $this->getUser() )
 			: $this->msg( $labels[$fact['kind']] ?? 'weboid-not-archived' )->text();
@@ -246,7 +272,12 @@ class SpecialWeboidLinks extends SpecialPageBase {
 		foreach ( $this->settings->levels() as $level ) {
 			$made .= "<option value=\"$level\">" . $this->msg( "weboid-level-$level" )->escaped() . '</option>';
 		}
-		return $made . '</select><input name="reason" size="16" maxlength="255"' . Marker::attributes( [
+		$made .= '<optgroup' . Marker::attributes( [ 'label' => $this->msg( 'weboid-store-group' )->text() ] ) . '>';
+		foreach ( array_merge( [ '' ], Settings::STORED_LEVELS ) as $level ) {
+			$made .= '<option value="' . self::STORE . $level . '">' .
+				$this->msg( 'weboid-store-' . ( $level === '' ? 'none' : $level ) )->escaped() . '</option>';
+		}
+		return $made . '</optgroup></select><input name="reason" size="16" maxlength="255"' . Marker::attributes( [
 			'placeholder' => $this->msg( 'weboid-links-reason' )->text(),
 			'aria-label' => $this->msg( 'weboid-links-reason-for' )->plaintextParams( $short )->text(),
 		] ) . '><button type="submit"' . Marker::attributes( [
@@ -272,7 +303,8 @@ class SpecialWeboidLinks extends SpecialPageBase {
 		return $made === '' ? '' : "<p>$made</p>";
 	}
 
-	private static function box( string $kind, string $html ): string {
+	/** A message in a box. */
+	public static function box( string $kind, string $html ): string {
 		// Classes of 1.39 and earlier, and Codex's, which later skins know.
 		return "<div class=\"mw-message-box mw-message-box-$kind cdx-message cdx-message--block cdx-message--$kind\"" .
 			' role="status"><div class="cdx-message__content">' . $html . '</div></div>';

@@ -17,6 +17,7 @@ class ViewHooks {
 	private const LABELS = [
 		'copy' => 'weboid-cached',
 		'queued' => 'weboid-queued',
+		'waiting' => 'weboid-waiting',
 		'refused' => 'weboid-not-archived',
 		'failed' => 'weboid-not-archived',
 	];
@@ -92,7 +93,8 @@ class ViewHooks {
 			$this->pages->note( $pageId, $lang, '', PHP_INT_MAX );
 			return $text;
 		}
-		$known = $this->front->ask( $pageId, array_column( $links, 'url' ), $lang );
+		$changed = (int)wfTimestamp( TS_UNIX, $out->getWikiPage()->getTouched() );
+		$known = $this->front->ask( $pageId, array_column( $links, 'url' ), $lang, $changed );
 		$this->pages->note( $pageId, $lang, sha1( serialize( $known['links'] ) ), $known['until'] );
 		if ( $known['waiting'] ) {
 			$out->lowerCdnMaxage( max( 1, $known['until'] - time() ) );
@@ -103,6 +105,9 @@ class ViewHooks {
 		$show = $this->settings->show();
 		if ( $show !== 'never' ) {
 			$out->addModuleStyles( [ 'ext.weboid.styles' ] );
+			if ( $known['soon'] ) {
+				$out->addModules( [ 'ext.weboid.poll' ] );
+			}
 		}
 		return Marker::mark( $text, $links, $known['links'], $show, self::words( $out ) );
 	}
@@ -112,7 +117,7 @@ class ViewHooks {
 		$labels = [];
 		$days = [];
 		return static function ( string $kind, string $url, array $fact ) use ( $out, &$labels, &$days ) {
-			$label = self::LABELS[$kind];
+			$label = self::LABELS[$kind === 'queued' && !empty( $fact['next'] ) ? 'waiting' : $kind];
 			$labels[$label] = $labels[$label] ?? [
 				$out->msg( $label )->text(),
 				$out->msg( "$label-name" )->plaintextParams( "\x01", "\x02" )->text(),
