@@ -27,8 +27,11 @@ _SAFE = "!$&'()*+,/:;=?@[]~%-._"
 _UNCHANGED = re.compile(
     r"[!$&()*+,/:;=?@\[\]~._A-Za-z0-9-]*", re.ASCII
 )  # of these, what needs no look
-_HASH = re.compile(r"#|%((?:25)*)23")
-_HIDDEN_HASH = re.compile(r"%((?:25)*)23")
+# The ASCII characters that `escape_url` percent-encodes, and the percent-encoded form of each.
+_ENCODED = '"#<>\\^`{|}'
+_CODES = "|".join(f"{ord(each):02X}" for each in _ENCODED)
+_TO_ENCODE = re.compile(rf"[{re.escape(_ENCODED)}]|%((?:25)*)({_CODES})")
+_IS_ENCODED = re.compile(rf"%((?:25)*)({_CODES})")
 _MEMENTO = re.compile(r"(?:/w/([^/]+))?/c/(\d{14})([a-z]{2}_)?/(.+)", re.ASCII | re.DOTALL)
 _PAGE = re.compile(r"(?:/w/([^/]+))?/([a-z-]{1,32})/(.+)", re.ASCII | re.DOTALL)
 _TIMESTAMPED = re.compile(r"(\d{14})([a-z]{2}_)?/(.+)", re.ASCII | re.DOTALL)
@@ -36,6 +39,9 @@ _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 _WEB_URL = re.compile(r"https?://[^/\\?#\x00-\x20\x7f][^\x00-\x20\x7f]*", re.IGNORECASE | re.DOTALL)
 _CONTROL = re.compile(r"[\x00-\x20\x7f]")
 _MERGED_SLASHES = re.compile(r"(https?):/+", re.IGNORECASE)
+
+# A page of a PDF as a picture: ``urn:pdfpage-<number>:<url>``, an image like any other.
+_PDF_PAGE = re.compile(r"urn:pdfpage-([1-9]\d{0,3}):(.+)", re.ASCII | re.DOTALL)
 
 LONGEST_URL = 8_192  # characters; what the proxy archives at most (research C-12)
 
@@ -51,6 +57,7 @@ class Modifier(StrEnum):
     PLAIN_STYLE = "cp_"  # a style sheet that names no image
     FONT = "fo_"
     TEXT = "id_"  # the text artifact
+    FILE = "dl_"  # the file itself, of a page that is shown in another way
     AS_TEXT = "tx_"  # and the page at a level that its reader chose
     AS_LIMITED = "rd_"
     AS_HTML = "ni_"
@@ -108,13 +115,19 @@ def escape_url(url: str) -> str:
     """The archived URL as it stands in a path of ours: printable ASCII without quotes or ``<>#``."""
     if _UNCHANGED.fullmatch(url):
         return url
-    hidden = _HASH.sub(lambda m: "%23" if m[0] == "#" else f"%25{m[1]}23", url)
-    return quote(hidden, safe=_SAFE, errors="replace")
+    encoded = _TO_ENCODE.sub(
+        lambda m: f"%25{m[1]}{m[2]}" if m[2] else f"%{ord(m[0]):02X}",
+        url,
+    )
+    return quote(encoded, safe=_SAFE, errors="replace")
 
 
 def unescape_url(text: str) -> str:
     """The archived URL that `escape_url` wrote; the inverse for every URL in ASCII."""
-    return _HIDDEN_HASH.sub(lambda m: f"%{m[1][2:]}23" if m[1] else "#", text)
+    return _IS_ENCODED.sub(
+        lambda m: f"%{m[1][2:]}{m[2]}" if m[1] else chr(int(m[2], 16)),
+        text,
+    )
 
 
 def memento_path(memento: Memento) -> str:
@@ -132,6 +145,21 @@ def parse_memento_path(target: str) -> Memento | None:
     if url is None:
         return None
     return Memento(match[2], Modifier(match[3] or ""), url, match[1] or "")
+
+
+def pdf_page_uri(number: int, url: str) -> str:
+    """Return what the picture of a PDF's page is asked for by.
+
+    >>> pdf_page_uri(3, "https://example.org/a.pdf")
+    'urn:pdfpage-3:https://example.org/a.pdf'
+    """
+    return f"urn:pdfpage-{number}:{url}"
+
+
+def parse_pdf_page(uri: str) -> tuple[int, str] | None:
+    """Return the number and the PDF's URL that `pdf_page_uri` wrote; None for any other text."""
+    match = _PDF_PAGE.fullmatch(uri)
+    return None if match is None or not is_web_url(match[2]) else (int(match[1]), match[2])
 
 
 def page_path(

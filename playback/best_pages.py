@@ -6,12 +6,13 @@ is: a URL of a hundred thousand good captures answers as fast as one of one. (If
 all are counted once to find the best sort; nothing is sorted then either.)
 """
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from core.classes import rank_sql
-from playback.choosing import BEST_FIRST, EXACT_FIRST, WITHHELD, twin_of
+from playback.choosing import BEST_FIRST, EXACT_FIRST, WITHHELD, distance_of, twin_of
 
 Ask = Callable[[str, dict[str, Any]], list[Any]]
 
@@ -53,7 +54,7 @@ def best_pages(
         ask: asks the captures index.
         has_key: the condition that a row's urlkey is the key (`playback.database`).
         key: the values that `has_key` needs.
-        columns: of the rows; with ``captured_ms`` and ``page_id``.
+        columns: of the rows; with ``captured_ms``, ``device`` and ``page_id``.
         wanted: what is looked for.
 
     Raises:
@@ -100,7 +101,10 @@ def _of_many(ask: Ask, columns: str, where: str, values: dict[str, Any]) -> Iter
 
 
 def _nearest(ask: Ask, columns: str, where: str, values: dict[str, Any]) -> Iterator[Any]:
-    """The rows of one sort, the nearest first, a few more whenever those were not enough."""
+    """Yield the rows of one sort, the nearest first, reading more whenever those were not enough.
+
+    A phone's capture comes as if it were further away (`playback.choosing`).
+    """
     sides = " UNION ALL ".join(
         f"SELECT * FROM (SELECT {columns} {where} AND {_SORT} = :sort AND captured_ms {side}"  # noqa: S608 constants
         f" LIMIT :limit) AS {name}"
@@ -109,17 +113,21 @@ def _nearest(ask: Ask, columns: str, where: str, values: dict[str, Any]) -> Iter
             ("> :at ORDER BY captured_ms", "later"),
         )
     )
-    limit, given = _NEAREST, 0
+    limit, given, at = _NEAREST, 0, values["at"]
     while True:
         rows = ask(sides, {**values, "limit": limit})
-        rows = sorted(rows, key=lambda row: _distance(row, values["at"]))
         # Of either side the nearest are there, so as many in all are the nearest of all.
         whole = len(rows) < limit or limit >= _MOST_NEAREST
-        yield from rows[given : None if whole else limit]
+        reach = (
+            math.inf if whole else sorted(abs(row["captured_ms"] - at) for row in rows)[limit - 1]
+        )
+        rows = sorted(rows, key=lambda row: _order(row, at))
+        ready = sum(distance_of(row, at) <= reach for row in rows)
+        yield from rows[given:ready]
         if whole:
             return
-        given, limit = limit, limit * 16
+        given, limit = ready, limit * 16
 
 
-def _distance(row: Any, at: int) -> tuple[int, int, str]:
-    return abs(row["captured_ms"] - at), row["captured_ms"], row["page_id"]
+def _order(row: Any, at: int) -> tuple[int, int, str]:
+    return distance_of(row, at), row["captured_ms"], row["page_id"]

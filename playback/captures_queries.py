@@ -16,7 +16,7 @@ EARLIEST_MS, LATEST_MS = -(2**53), 2**53
 # What follows a key: no key has a character below it. (A NUL is no text to PostgreSQL.)
 _NEXT = "\x01"
 _FIRST_ID, _LAST_ID = -1, 2**62
-_COLUMNS = "id, urlkey, captured_ms, url, mime, status, digest, length, page_id"
+_COLUMNS = "id, urlkey, captured_ms, url, mime, status, digest, length, page_id, login"
 
 
 class Ranged(Protocol):
@@ -62,6 +62,7 @@ class Row:
     digest: str
     length: int
     page_id: str
+    login: str | None = None
 
     @property
     def urlkey(self) -> str:
@@ -264,4 +265,5 @@ def _row(row: Any) -> Row:
         row["digest"],
         row["length"],
         row["page_id"] or "",
+        row["login"],
     )

@@ -25,6 +25,7 @@ class CoveredPage(NamedTuple):
     timestamp: str
     final_url: str
     title: str
+    login: str
 
 
 class Coverage:
@@ -39,7 +40,9 @@ class Coverage:
     def __init__(self, database: Database, takedown: Takedown, now: datetime) -> None:
         self._database = database
         self._takedown = takedown
-        self._permits = Permits(Takedowns((takedown,)), database.rows, lambda: now)
+        self._permits = Permits(
+            Takedowns((takedown,)), database.rows, lambda: now, show_logins=True
+        )
 
     def pages(self) -> Iterator[CoveredPage]:
         """The pages, in no order.
@@ -53,19 +56,21 @@ class Coverage:
             ids.update(self._ids(table, condition, values))
         ids.update(self._ids("captures", condition, values))
         for part in _parts(sorted(ids)):
-            marks, named = _marks(part)
-            query = (
-                "SELECT page_id, url, timestamp, final_url, title FROM pages"  # noqa: S608 names of values
-                f" WHERE page_id IN ({marks})"
-            )
-            found = [
-                CoveredPage(
-                    row["page_id"], row["url"], row["timestamp"], row["final_url"], row["title"]
-                )
-                for row in self._database.rows(query, named)
-            ]
+            found = self._pages(part)
             covered = self._permits.pages(found)
             yield from (page for page in found if page.page_id in covered)
+
+    def embedding_pages(self) -> Iterator[CoveredPage]:
+        """Yield the pages that are not covered and in which something that is covered is framed.
+
+        Raises:
+            TransientError: the index cannot be read.
+        """
+        condition, values = self._condition()
+        covered = {page.page_id for page in self.pages()}
+        for part in _parts(sorted(set(self._ids("captures", condition, values)) - covered)):
+            embedded = self._permits.embedded(part)
+            yield from (page for page in self._pages(part) if page.page_id in embedded)
 
     def captures(self) -> Iterator[Capture]:
         """The records with a row of their own, each once: artifacts and checks of the pages included."""
@@ -84,6 +89,17 @@ class Coverage:
                 if place not in seen:
                     seen.add(place)
                     yield capture
+
+    def _pages(self, page_ids: list[str]) -> list[CoveredPage]:
+        marks, values = _marks(page_ids)
+        query = (
+            f"SELECT {', '.join(CoveredPage._fields)} FROM pages"  # noqa: S608 names of values
+            f" WHERE page_id IN ({marks})"
+        )
+        return [
+            CoveredPage(*(row[name] for name in CoveredPage._fields))
+            for row in self._database.rows(query, values)
+        ]
 
     def _new(self, capture: Capture, seen: set[tuple[str, int]]) -> Iterator[Capture]:
         place = (capture.location.filename, capture.location.offset)

@@ -16,10 +16,11 @@ from core.errors import TransientError
 from core.index_schema import KEY_CHARACTERS, SCHEMA_VERSION
 from core.index_url import parse_index_url
 from core.layout import Layout
+from core.sqlite_uri import is_frozen, read_only_uri
 
 _BUSY_TIMEOUT_S = 2.0
 _MOST_IDLE = 4
-_Identity = tuple[int, int] | None
+_Identity = tuple[int, int, int] | None
 OTHER_VERSION = f"is of another version than {SCHEMA_VERSION}: run `weboid index rebuild`."
 INDEX_URL = "WEBOID_DATABASE"  # the environment variable that tells replay the index
 
@@ -230,21 +231,25 @@ class KeptSqliteDatabase(SqliteDatabase):
 
 
 def _identity_of(path: Path) -> _Identity:
-    """Which file is there; None when there is none."""
+    """Return device, inode and, of a file at rest on a read-only medium, its moment; None: no file.
+
+    What is opened as immutable does not notice changes, so it is opened again when it is written.
+    """
     try:
         found = path.stat()
     except OSError:
         return None
-    return found.st_dev, found.st_ino
+    return found.st_dev, found.st_ino, found.st_mtime_ns if is_frozen(path) else 0
 
 
 def _open(path: Path, *, one_thread: bool = True) -> sqlite3.Connection | None:
     """A read-only connection; None when there is no index there yet."""
     if not path.exists():
+        _require_new(path)
         return None
     try:
         connection = sqlite3.connect(
-            f"{path.absolute().as_uri()}?mode=ro",
+            read_only_uri(path),
             uri=True,
             timeout=_BUSY_TIMEOUT_S,
             isolation_level=None,
@@ -264,11 +269,21 @@ def _open(path: Path, *, one_thread: bool = True) -> sqlite3.Connection | None:
         raise TransientError(f"The captures index cannot be read: {error}.") from error
     if tables != 2:  # its writer has created the file, not yet the schema
         connection.close()
+        _require_new(path)
         return None
     if version not in (0, SCHEMA_VERSION):
         connection.close()
         raise TransientError(f"The captures index {OTHER_VERSION}")
     return connection
+
+
+def _require_new(path: Path) -> None:
+    """Raise TransientError where there are closed WARCs and yet no index: it was lost, not unwritten."""
+    if any((path.parent.parent / "archive").glob("*.warc.gz")):
+        raise TransientError(
+            f"The captures index {path} is missing, though there are WARCs: run"
+            " `weboid index rebuild`."
+        )
 
 
 def _ask(connection: sqlite3.Connection, query: str, values: Mapping[str, Any]) -> list[Any]:

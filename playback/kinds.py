@@ -17,6 +17,9 @@ MEDIA_TYPES = frozenset(
     | {"audio/x-flac", "audio/wav", "audio/wave", "audio/x-wav", "application/ogg"}
     | {"video/mp4", "video/ogg", "video/webm", "video/quicktime", "video/x-matroska"}
 )
-READ_TYPES = HTML_TYPES | TEXT_TYPES | IMAGE_TYPES
+# A PDF is shown page by page, and the file is handed out besides.
+READ_TYPES = HTML_TYPES | TEXT_TYPES | IMAGE_TYPES | {PDF}
 DOWNLOAD_TYPES = MEDIA_TYPES | {PDF}
 SHOWN_TYPES = tuple(sorted(READ_TYPES | DOWNLOAD_TYPES))
+
+TOO_LARGE = "This capture is too large to be shown."  # said in place of what is over a limit

@@ -1,8 +1,9 @@
 """Mementos: which copies of a page there are, in the order of time.
 
-A memento is a visited page whose copy playback offers (RFC 7089 calls its address URI-M); of one visit
-there is one. What failed, was skipped or is withheld, such as a check for robots, is none, and what a
-take-down hides is as if it had never been captured. What a take-down blocks stays listed.
+A memento is a visit that brought a usable copy of the page (`core.classes.is_usable`; RFC 7089 calls its
+address URI-M); of one visit there is one. A visit that failed or was skipped, a check for robots and an
+error page are none: a TimeMap has no place for a status, so whoever reads one takes every line for a copy.
+What a take-down hides is as if it had never been captured. What a take-down blocks stays listed.
 
 A URL's mementos are those of the very URL and of its twin under the other scheme. Only where there are
 none, those of its other equals by replay key, which merges distinct pages: as `playback.choosing` has it.
@@ -19,7 +20,7 @@ from core.errors import BadUrlError, InputError
 from core.records import ArtifactKind, artifact_uri
 from core.replay_keys import replay_key
 from core.timestamps import milliseconds, parse_timestamp14, timestamp14
-from playback.choosing import BEST_FIRST, EXACT_FIRST, OFFERED, WITHHELD, twin_of
+from playback.choosing import BEST_FIRST, EXACT_FIRST, USABLE, distance_of, twin_of
 from playback.database import key_values
 from playback.decisions.takedowns import Effect, Takedown
 from playback.kinds import SHOWN_TYPES
@@ -30,8 +31,8 @@ _CHUNKS = (8, 500, 5_000)  # rows asked for at first, then, and from then on
 _TYPES = ", ".join(f"'{each}'" for each in SHOWN_TYPES)
 _HAS_DOM = """EXISTS (SELECT 1 FROM captures AS artifact
     WHERE artifact.page_id = pages.page_id AND substr(artifact.url, 1, 8) = :dom)"""
-_IS_MEMENTO = f"{OFFERED} AND NOT {WITHHELD} AND (mime IN ({_TYPES}) OR {_HAS_DOM})"
-_COLUMNS = "page_id, url, timestamp, final_url, captured_ms"
+_IS_MEMENTO = f"{USABLE} AND (mime IN ({_TYPES}) OR {_HAS_DOM})"
+_COLUMNS = "page_id, url, timestamp, final_url, login, captured_ms, device"
 _WHOSE = ("url IN (:url, :twin)", "url NOT IN (:url, :twin)")
 _SIDES = (
     "captured_ms <= :at ORDER BY captured_ms DESC, page_id",
@@ -67,6 +68,7 @@ class Visit(NamedTuple):
     url: str
     timestamp: str
     final_url: str
+    login: str
 
 
 class PagePermits(Protocol):
@@ -119,37 +121,56 @@ class Mementos:
         found = self._exact(values) if at is not None else None
         return found or self._good(values) or self._best(values)
 
+    def is_listed(self, memento: PageMemento) -> bool:
+        """Return True when that very capture is a memento."""
+        values = _values(memento.url)
+        if values is None:
+            return False
+        try:
+            at = milliseconds(parse_timestamp14(memento.timestamp))
+        except InputError:
+            return False
+        found = self._of_second({**values, "at": at})
+        # Of two captures in one second, by http and by https, either may be the one that is meant.
+        return PageMemento(values["url"], memento.timestamp) in found
+
     def _exact(self, values: dict[str, Any]) -> PageMemento | None:
         """The one whose second is asked for."""
+        return next(iter(self._of_second(values)), None)
+
+    def _of_second(self, values: dict[str, Any]) -> list[PageMemento]:
+        """Return those of the second that is asked for, the best first."""
         rows = self._index.rows(
             f"SELECT {_COLUMNS} FROM pages WHERE {self._index.has_key} AND {_IS_MEMENTO}"  # noqa: S608 constants of ours
             f" AND captured_ms BETWEEN :second AND :second + 999 AND url IN (:url, :twin)"
             f" ORDER BY {BEST_FIRST} LIMIT :limit",
             {**values, "second": values["at"] // 1000 * 1000, "limit": _CHUNKS[1]},
         )
-        return next((PageMemento(each.url, each.timestamp) for each in self._listed(rows)), None)
+        return [PageMemento(each.url, each.timestamp) for each in self._listed(rows)]
 
     def _good(self, values: dict[str, Any]) -> PageMemento | None:
-        """The nearest good one of the very URL, without a look at all there are; None: look."""
-        nearest: list[tuple[int, int, Visit]] = []
-        for side in _SIDES:
-            rows = self._index.rows(
-                f"SELECT {_COLUMNS} FROM pages WHERE {self._index.has_key} AND {_IS_MEMENTO}"  # noqa: S608 constants of ours
-                f" AND url = :url AND {rank_sql()} = 0 AND {side} LIMIT :limit",
-                {**values, "limit": _CHUNKS[0]},
-            )
-            shown = {visit.page_id: visit for visit in self._listed(rows)}
-            if not shown and len(rows) == _CHUNKS[0]:
-                return None  # behind these, which are hidden, a nearer one may lie than on the other side
-            for row in rows:
-                if row["page_id"] in shown:
-                    away = abs(row["captured_ms"] - values["at"])
-                    nearest.append((away, row["captured_ms"], shown[row["page_id"]]))
-                    break
-        if not nearest:
-            return None
-        chosen = min(nearest)[2]
-        return PageMemento(chosen.url, chosen.timestamp)
+        """Return the nearest good one of the very URL, without a look at all there are; None: look."""
+        for limit in _CHUNKS[:2]:
+            nearest: list[tuple[int, int, Visit]] = []
+            reach = _LATEST_MS * 2  # behind what was read of either side a nearer one may lie
+            for side in _SIDES:
+                rows = self._index.rows(
+                    f"SELECT {_COLUMNS} FROM pages WHERE {self._index.has_key} AND {_IS_MEMENTO}"  # noqa: S608 constants of ours
+                    f" AND url = :url AND {rank_sql()} = 0 AND {side} LIMIT :limit",
+                    {**values, "limit": limit},
+                )
+                shown = {visit.page_id: visit for visit in self._listed(rows)}
+                nearest += [
+                    (distance_of(row, values["at"]), row["captured_ms"], shown[row["page_id"]])
+                    for row in rows
+                    if row["page_id"] in shown
+                ]
+                if len(rows) == limit:
+                    reach = min(reach, abs(rows[-1]["captured_ms"] - values["at"]))
+            if nearest and min(nearest)[0] <= reach:
+                chosen = min(nearest)[2]
+                return PageMemento(chosen.url, chosen.timestamp)
+        return None
 
     def _best(self, values: dict[str, Any]) -> PageMemento | None:
         """The best of all that there are."""
@@ -223,9 +244,7 @@ class Mementos:
 
     def _listed(self, rows: list[Any]) -> Iterator[Visit]:
         """The pages of those rows that no take-down hides."""
-        visits = [
-            Visit(row["page_id"], row["url"], row["timestamp"], row["final_url"]) for row in rows
-        ]
+        visits = [Visit(*(row[name] for name in Visit._fields)) for row in rows]
         takedowns = self._permits.pages(visits)
         for visit in visits:
             takedown = takedowns.get(visit.page_id)

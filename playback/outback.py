@@ -250,6 +250,7 @@ def parse_cdx(line: str) -> Row | None:
             "length": int(length),
             "page_id": None,
             "truncated": None,
+            "login": None,
         }
         placed = is_revisit and origin[2] not in ("-", None)
         row["orig_filename"] = origin[2] if placed else None

@@ -5,11 +5,13 @@ Every route comes by here twice, whatever it is: where captures and pages are fo
 bytes leave the archive (`playback.replay.archive`). What is hidden is passed over as if it had never
 been captured; what is blocked is passed over too, and if there is nothing else, `TakenDownError` says
 why. Decisions that cannot be read are an error: nothing is shown then (P-22).
+
+Captures that were made with a login are hidden unless the operator shows them (docs/logins.md).
 """
 
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, NamedTuple, Protocol
 
 from core.captures import Capture
@@ -29,14 +31,32 @@ from playback.decisions.takedowns import (
 )
 from playback.decisions.verdicts import Verdict
 from playback.holds import Holds, held
+from playback.kinds import HTML_TYPES, TEXT_TYPES
 
 Rows = Callable[[str, Mapping[str, Any]], Sequence[Any]]
 
 _AT_ONCE = 200  # pages asked about in one question
 _BY_ADDRESS = (TakedownKind.URL, TakedownKind.PREFIX, TakedownKind.HOST)
+# What may stand in a frame and is read there; an image is withheld by itself wherever it is embedded.
+_FRAMED_TYPES = sorted(HTML_TYPES | TEXT_TYPES | {"text/xml", "application/xml", ""})
 # Evidence of what a page looked like; nothing in them can act.
 _PICTURES = (ArtifactKind.VIEW, ArtifactKind.FULL_PAGE, ArtifactKind.THUMBNAIL)
+# Made of a page with all that is framed in it.
+WITH_FRAMES = (*_PICTURES, ArtifactKind.TEXT, ArtifactKind.PDF)
 _ALGORITHMS = ("sha256", "sha1", "md5", "sha512")
+# What was captured with a login is as if it had never been captured.
+_OF_A_LOGIN = Takedown(
+    number=0,
+    kind=TakedownKind.CAPTURE,
+    what="",
+    timestamp="",
+    effect=Effect.HIDE,
+    reason="",
+    ticket="",
+    actor="",
+    decided_at=datetime.fromtimestamp(0, UTC),
+    expires_at=None,
+)
 
 
 class TakenDownError(PermanentError):
@@ -79,12 +99,25 @@ class PageLike(Protocol):
         """Where it led."""
         ...
 
+    @property
+    def login(self) -> str:
+        """The name of the login that it was visited with; empty without one."""
+        ...
+
+
+class Embedded(NamedTuple):
+    """A document that is framed in a page and must not be shown."""
+
+    url: str
+    takedown: Takedown
+
 
 class _Page(NamedTuple):
     page_id: str
     url: str
     timestamp: str
     final_url: str
+    login: str
 
 
 class Permits:
@@ -95,6 +128,7 @@ class Permits:
         rows: asks the captures index.
         now: tells the time.
         holds: what else is held back; None: payloads with a threat are, and no list is asked.
+        show_logins: captures that were made with a login may be shown, too.
     """
 
     def __init__(
@@ -103,6 +137,8 @@ class Permits:
         rows: Rows,
         now: Callable[[], datetime],
         holds: Holds | None = None,
+        *,
+        show_logins: bool = False,
     ) -> None:
         self._takedowns: Callable[[], Takedowns]
         if isinstance(decisions, Takedowns):
@@ -111,6 +147,7 @@ class Permits:
             self._takedowns = LiveTakedowns(decisions).now
         self._rows = rows
         self._now = now
+        self._show_logins = show_logins
         store = None if isinstance(decisions, Takedowns) else decisions
         self.holds = Holds(store) if holds is None else holds
 
@@ -119,8 +156,21 @@ class Permits:
         return f"{self._takedowns().state_of_digests}{self.holds.state()}"
 
     def are_open(self) -> bool:
-        """Whether nothing at all is taken down."""
-        return not self._takedowns()
+        """Return True when nothing at all is taken down or hidden."""
+        return not self._takedowns() and not self._hides_logins()
+
+    @property
+    def page_condition(self) -> str:
+        """Return the SQL condition on ``pages`` that all meet which are not hidden for their login."""
+        return "1 = 1" if self._show_logins else "login = ''"
+
+    def login(self, name: str | None) -> Takedown | None:
+        """Return why what was captured with that login must not be shown; None: it may, or there was none."""
+        return _OF_A_LOGIN if name and not self._show_logins else None
+
+    def _hides_logins(self) -> bool:
+        query = "SELECT 1 AS one FROM pages WHERE login <> '' LIMIT 1"
+        return not self._show_logins and bool(self._rows(query, {}))
 
     def subject(self, subject: Subject) -> Takedown | None:
         """The take-down of what is known by these facts alone; prefer `page` and `capture`."""
@@ -193,16 +243,18 @@ class Permits:
             raise TakenDownError(hold)
 
     def pages(self, pages: Iterable[PageLike]) -> dict[str, Takedown]:
-        """The take-downs of those pages that have one, by `page_id`.
+        """Return the take-downs of those pages that have one, or are of a login, by `page_id`.
 
         Raises:
             TransientError: decisions or index cannot be read.
         """
-        takedowns = self._takedowns()
-        if not takedowns:
-            return {}
-        now, asked = self._now(), list(pages)
+        takedowns, asked = self._takedowns(), list(pages)
         found: dict[str, Takedown] = {}
+        for page in asked:
+            _note(found, page.page_id, self.login(page.login))
+        if not takedowns:
+            return found
+        now = self._now()
         for page in asked:
             for url in {page.url, page.final_url}:
                 _note(found, page.page_id, takedowns.on(Subject(url, page.timestamp), now))
@@ -227,7 +279,58 @@ class Permits:
         Raises:
             TransientError: decisions or index cannot be read.
         """
-        return strictest((self._taken_down(capture), self._held(capture)))
+        own = self.login(capture.login)
+        if own is not None:
+            return own
+        return strictest((self._taken_down(capture), self._held(capture), self._in_frame(capture)))
+
+    def embedded(self, page_ids: Sequence[str]) -> dict[str, tuple[Embedded, ...]]:
+        """Return the framed documents of pages that must not be shown, by `page_id`; pages without are left out.
+
+        Documents are those that were captured for the page at other URLs than its own, whose URL or
+        payload was taken down or in which a threat was found. Of a page with such documents a redirect
+        counts, too, since it may have led to one of them.
+
+        Raises:
+            TransientError: decisions or index cannot be read.
+        """
+        takedowns = self._takedowns()
+        if not takedowns and not self.holds.any_threat():
+            return {}
+        found: dict[str, tuple[Embedded, ...]] = {}
+        now = self._now()
+        for start in range(0, len(page_ids), _AT_ONCE):
+            rows = self._framed(list(page_ids[start : start + _AT_ONCE]))
+            with_frames = {row["page_id"] for row in rows if not _is_redirect(row)}
+            for row in rows:
+                if row["page_id"] not in with_frames:
+                    continue
+                subject = Subject(row["url"], row["timestamp"], row["digest"])
+                why = strictest((takedowns.on(subject, now), self.holds.payload(row["digest"])))
+                if why is not None:
+                    page_id = row["page_id"]
+                    found[page_id] = (*found.get(page_id, ()), Embedded(row["url"], why))
+        return found
+
+    def _in_frame(self, capture: Capture) -> Takedown | None:
+        """Return why an artifact that shows the page's frames must not be shown; None: it may."""
+        artifact = parse_artifact_uri(capture.url)
+        if artifact is None or artifact[0] not in WITH_FRAMES or not capture.page_id:
+            return None
+        embedded = self.embedded((capture.page_id,)).get(capture.page_id, ())
+        return strictest(each.takedown for each in embedded)
+
+    def _framed(self, page_ids: list[str]) -> Sequence[Any]:
+        """Return the documents that were captured for the pages beside their own."""
+        marks, values = _marks(page_ids)
+        types = ", ".join(f"'{each}'" for each in _FRAMED_TYPES)
+        return self._rows(
+            "SELECT c.page_id, c.url, c.timestamp, c.digest, c.status FROM captures AS c"  # noqa: S608 names of values
+            f" JOIN pages AS p ON p.page_id = c.page_id WHERE c.page_id IN ({marks})"
+            " AND c.url <> p.url AND c.url <> p.final_url AND substr(c.url, 1, 4) <> 'urn:'"
+            f" AND c.mime IN ({types})",
+            values,
+        )
 
     def _held(self, capture: Capture) -> Takedown | None:
         """The hold on a capture, for a threat in it or, of what a page's reader reads, in the page."""
@@ -298,9 +401,9 @@ class Permits:
                 raise TakenDownError(found)
 
     def _page(self, page_id: str) -> _Page | None:
-        query = "SELECT page_id, url, timestamp, final_url FROM pages WHERE page_id = :page"
+        query = f"SELECT {', '.join(_Page._fields)} FROM pages WHERE page_id = :page"  # noqa: S608 names
         for row in self._rows(query, {"page": page_id}):
-            return _Page(row["page_id"], row["url"], row["timestamp"], row["final_url"])
+            return _Page(*(row[name] for name in _Page._fields))
         return None
 
     def _hops(self, page_ids: list[str]) -> Sequence[Any]:
@@ -334,6 +437,10 @@ class Permits:
         query = "SELECT 1 AS one FROM captures WHERE digest = :digest AND page_id <> :page LIMIT 1"
         values = {"digest": capture.digest, "page": capture.page_id or ""}
         return bool(self._rows(query, values))
+
+
+def _is_redirect(row: Any) -> bool:
+    return 300 <= (row["status"] or 0) < 400
 
 
 def digests_of(blocks: Iterable[bytes]) -> list[str]:

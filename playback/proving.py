@@ -9,8 +9,9 @@ import contextlib
 import http.client
 import json
 import re
+import threading
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from http import HTTPStatus
 from typing import Any
@@ -35,8 +36,11 @@ from playback.full_permission import FullPermission
 from playback.needles import Needles, needles, payload_of
 from playback.permits import Permits
 from playback.probes import Case, Probe, front_probes, replay_probes, variants
+from playback.replay.index import CAPTURE_COLUMNS, capture_of
 
 _TIMEOUT_S = 60.0
+_MOST_WAITS = 20  # for one request, where too many are asked
+_LONGEST_WAIT_S = 10
 HELD = "held addresses"
 _MOST_CAPTURES = 500
 _MOST_LISTED = 200  # other pages with a title like this one's
@@ -155,7 +159,7 @@ class Prover:
                 status, headers, body = self._ask(each)
                 leak = _leak(each, status, headers, body, sought, hidden)
                 proof.findings.append(
-                    Finding(each, status, leak, status not in (500, 502, 503, 504))
+                    Finding(each, status, leak, status not in (429, 500, 502, 503, 504))
                 )
                 if "etag" in headers:
                     proof.warm.etags.setdefault(each.key, headers["etag"])
@@ -191,7 +195,8 @@ class Prover:
     def _ask(self, probe: Probe) -> tuple[int, dict[str, str], bytes]:
         origin = f"http://{probe.host}" if probe.host else self._origins[probe.server]
         netloc = urlsplit(origin).netloc
-        for attempt in (1, 2):
+        attempt = waited = 0
+        while True:
             connection = self._connection(origin)
             try:
                 connection.putrequest(
@@ -202,14 +207,19 @@ class Prover:
                 connection.endheaders()
                 response = connection.getresponse()
                 headers = {name.lower(): value for name, value in response.getheaders()}
-                return response.status, headers, response.read()
+                body = response.read()
+                if response.status != HTTPStatus.TOO_MANY_REQUESTS or waited >= _MOST_WAITS:
+                    return response.status, headers, body
+                waited += 1
+                wait_s = int(headers.get("retry-after", "1"))
+                threading.Event().wait(min(_LONGEST_WAIT_S, wait_s))
             except (OSError, http.client.HTTPException) as error:
                 self._connections.pop(origin).close()
+                attempt += 1
                 if attempt == 2:
                     if probe.route == HELD:
                         return 0, {}, b""  # of an archive that is no more
                     raise UnavailableError(f"{origin} does not answer: {error}.") from error
-        raise AssertionError
 
     def _connection(self, origin: str) -> http.client.HTTPConnection:
         if origin not in self._connections:
@@ -235,6 +245,10 @@ class Listed:
     timestamp: str
     final_url: str
     title: str
+    login: str
+
+
+_LISTED = ", ".join(Listed.__slots__)
 
 
 def cases_of(database: Database, permits: Permits | None, url: str, now: datetime) -> list[Case]:
@@ -276,7 +290,9 @@ def needles_of(
         for case in cases_of(database, None, url, now)
         if case.capture.location not in places and permits.capture(case.capture) is None
     ]
-    titles = _titles(database, {each.page_id for each in covered if each.page_id})
+    titles = [
+        each.title for each in _pages_of(database, covered) if urls & {each.url, each.final_url}
+    ]
     may = [payload_of(layout, each) for each in shown]
     may += [title.encode() for title in _titles(database, {e.page_id for e in shown if e.page_id})]
     may += [url.encode() for url in urls]
@@ -288,6 +304,31 @@ def needles_of(
         may,
         manifests=[payload_of(layout, each) for each in covered if each.url.startswith(told)],
     )
+
+
+def embedding_cases(database: Database, permits: Permits, cases: Iterable[Case]) -> list[Case]:
+    """Return the captures of pages in which a covered document is framed; they may be shown without it.
+
+    Raises:
+        TransientError: the index cannot be read.
+    """
+    pages = _pages_of(database, [each.capture for each in cases])
+    refused = permits.pages(pages)
+    embedded = permits.embedded([each.page_id for each in pages])
+    found = []
+    for page in pages:
+        if page.page_id in refused or page.page_id not in embedded:
+            continue
+        query = (
+            f"SELECT {CAPTURE_COLUMNS} FROM captures WHERE page_id = :page"  # noqa: S608 constants of ours
+            " AND (url = :url OR url = :final OR substr(url, 1, 4) = 'urn:')"
+        )
+        values = {"page": page.page_id, "url": page.url, "final": page.final_url}
+        captures = (capture_of(row) for row in database.rows(query, values))
+        artifacts = [each for each in captures if each is not None]
+        found += [Case(each, None) for each in artifacts]
+        found += [Case(replace(each, url=page.url), None) for each in artifacts[:1]]
+    return found
 
 
 def every_route(database: Database, decisions: DecisionStore, replay: str) -> Starlette:
@@ -305,6 +346,18 @@ def _imagined(kind: TakedownKind, what: str, now: datetime) -> Takedown:
 def _first(captures: Iterable[Capture]) -> Iterator[Capture]:
     for _, each in zip(range(_MOST_CAPTURES), captures, strict=False):
         yield each
+
+
+def _pages_of(database: Database, captures: Iterable[Capture]) -> list[Listed]:
+    """Return the pages that the captures were made for."""
+    return [
+        Listed(**dict(row))
+        for page_id in sorted({each.page_id for each in captures if each.page_id})
+        for row in database.rows(
+            f"SELECT {_LISTED} FROM pages WHERE page_id = :page",  # noqa: S608 constants of ours
+            {"page": page_id},
+        )
+    ]
 
 
 def _titles(database: Database, page_ids: set[str]) -> list[str]:
@@ -327,7 +380,7 @@ def _lists(
             for row in map(
                 dict,
                 database.rows(
-                    "SELECT page_id, url, timestamp, final_url, title FROM pages"  # noqa: S608 constants of ours
+                    f"SELECT {_LISTED} FROM pages"  # noqa: S608 constants of ours
                     f" WHERE title {database.contains} :pattern ESCAPE '\\' LIMIT {_MOST_LISTED}",
                     {"pattern": f"%{escape_like(title.strip())}%"},
                 ),

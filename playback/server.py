@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import uvicorn
 from starlette.applications import Starlette
 
 from core.errors import ConfigError, UnavailableError
@@ -23,6 +22,7 @@ from playback.database import INDEX_URL, open_database
 from playback.decisions.level_book import LevelBook
 from playback.decisions.lists import folder_of
 from playback.decisions.store import DecisionStore, open_decisions
+from playback.front.about import NOBODY, Crawler
 from playback.front.app import Around, create_app
 from playback.front.full import FullCopies
 from playback.front.languages import SOURCE, check_language
@@ -30,6 +30,7 @@ from playback.front.machines import CLOSED, Openness
 from playback.front.quality.rights import Reviewers
 from playback.front.quality.site import Quality
 from playback.front.records import Records
+from playback.front.registry.access import Access
 from playback.front.registry.desk import LinkRegistry
 from playback.front.standing import Status
 from playback.full_origins import FULL_SECRET, LOCAL, FullOrigins, full_pattern
@@ -37,10 +38,12 @@ from playback.full_permission import FullPermission
 from playback.holds import Holds, Unscanned
 from playback.outback import CAPTURES_INDEX, parse_outback_url
 from playback.workers import Replays, default_workers, running_replay
+from proxy.http_server import ConnectionLimits, HttpServer, connection_limit, open_listener
 
 _LOG = logging.getLogger(__name__)
 
 _ROOT = Path(__file__).resolve().parents[1]
+_MOST_CONNECTIONS = 4_000
 _ANY_ADDRESS = {"", "0.0.0.0", "::"}  # noqa: S104 they are looked for, not listened on
 # Our packages come last on the path of the replay environment, whose own must win; -I keeps this
 # process's PYTHONPATH and working directory out of it.
@@ -69,8 +72,11 @@ async def serve(  # noqa: PLR0913 each is the caller's to say
     window_days: float = 30.0,
     captures_index: str = "",
     fonts: bool = False,
+    show_logins: bool = False,
     links: LinkRegistry | None = None,
     reviewers: Reviewers | None = None,
+    access: Access | None = None,
+    crawler: Crawler = NOBODY,
     signals: bool = True,
     cached: bool = True,
 ) -> None:
@@ -99,8 +105,11 @@ async def serve(  # noqa: PLR0913 each is the caller's to say
         openness: what is told to machines.
         window_days: how far from its page a part of it may be captured (P-10).
         fonts: copies load their own fonts, at the level `images`.
+        show_logins: captures that were made with a login are shown to every reader.
         links: the link registry, which belongs to the caller; None: none is shown.
         reviewers: who may judge copies and have them captured again; None: nobody.
+        access: who may ask costly pages how often; None: as the registry says, or the defaults.
+        crawler: what the page about the crawler says of its operator.
         signals: end at SIGTERM; False where that is the caller's to heed.
         cached: copies that were made before may be shown again; False: all are made anew, and none
             is left behind.
@@ -114,7 +123,7 @@ async def serve(  # noqa: PLR0913 each is the caller's to say
     with (
         contextlib.closing(open_database(layout, index_url)) as database,
         contextlib.closing(open_decisions(layout, index_url)) as decisions,
-        _listener(host, port) as listener,
+        open_listener(host, port) as listener,
     ):
         secret = os.environ.get(FULL_SECRET) or secrets.token_hex(32)
         own_port = listener.getsockname()[1]
@@ -130,6 +139,9 @@ async def serve(  # noqa: PLR0913 each is the caller's to say
                 openness=replace(openness, replay_inside=inside),
                 links=links,
                 quality=Quality(layout, reviewers or Reviewers()),
+                access=access or (links.access if links is not None else Access()),
+                crawler=crawler,
+                show_logins=show_logins,
             )
             return create_app(
                 database, decisions, replay_origin=replay_origin, origin=front, around=around
@@ -144,13 +156,14 @@ async def serve(  # noqa: PLR0913 each is the caller's to say
             return
         python = find_replay_python()
         more = _environment(index_url, captures_index)
-        with _listener(host, replay_port) as replay_listener:
+        with open_listener(host, replay_port) as replay_listener:
             replay_at = replay_listener.getsockname()[1]
             command = [
-                *_replay_command(python, layout, host, front, workers or default_workers()),
+                *_replay_command(python, layout, host, front),
                 *("--unscanned", unscanned),
                 *("--window-days", str(window_days)),
                 *(["--fonts"] if fonts else []),
+                *(["--show-logins"] if show_logins else []),
                 *([] if cached else ["--cache-bytes", "0"]),
             ]
             if origins is not None:
@@ -239,16 +252,8 @@ async def _serve_both(
     signals: bool,
 ) -> None:
     """Serve the front and keep replay alive until cancelled, until SIGTERM, or until one gives up."""
-    config = uvicorn.Config(
-        app,
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        lifespan="off",
-        proxy_headers=False,  # whose X-Forwarded-For counts is `playback.front.readers`' to say
-        timeout_graceful_shutdown=3,
-    )
-    server = _FrontServer(config, on_ready)
+    limits = ConnectionLimits(connection_limit(_MOST_CONNECTIONS))
+    server = HttpServer(app, limits, on_ready=on_ready, timeout_graceful_shutdown=3)
     asked_to_stop = asyncio.Event()
     tasks = [
         asyncio.create_task(server.serve(sockets=[listener])),
@@ -281,24 +286,6 @@ def _heeding(asked_to_stop: asyncio.Event) -> Iterator[None]:
             loop.remove_signal_handler(signal.SIGTERM)
 
 
-class _FrontServer(uvicorn.Server):
-    """Uvicorn that says when it listens, and leaves signals to whoever called `serve`."""
-
-    def __init__(self, config: uvicorn.Config, on_ready: Callable[[], object]) -> None:
-        super().__init__(config)
-        self._on_ready = on_ready
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Start listening."""
-        await super().startup(sockets)
-        self._on_ready()
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        """Leave them alone."""
-        yield
-
-
 def _full_copies(pattern: str, secret: str, decisions: DecisionStore) -> FullCopies | None:
     """What the front must know of copies in full; None where there are none."""
     if not pattern:
@@ -306,24 +293,11 @@ def _full_copies(pattern: str, secret: str, decisions: DecisionStore) -> FullCop
     return FullCopies(FullOrigins(pattern, secret.encode()), FullPermission(LevelBook(decisions)))
 
 
-def _listener(host: str, port: int) -> socket.socket:
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    try:
-        listener = socket.create_server((host, port), family=family, backlog=256)
-        # Its connections inherit it. Without it a kept-alive one waits 40 ms for each answer, for
-        # asyncio sets it only where a socket names its protocol.
-        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        return listener
-    except OSError as error:
-        raise UnavailableError(f"Nothing can listen on {host} port {port}: {error}.") from error
-
-
-def _replay_command(python: Path, layout: Layout, host: str, front: str, workers: int) -> list[str]:
+def _replay_command(python: Path, layout: Layout, host: str, front: str) -> list[str]:
     bootstrap = _BOOTSTRAP.format(root=str(_ROOT))
     command = [str(python), "-I", "-c", bootstrap, "--collection", str(layout.root.absolute())]
-    # One process at a time sanitises for each of several workers, and two for one.
-    makers = 2 if workers == 1 else 1
-    return [*command, "--host", host, "--front-origin", front, "--makers", str(makers)]
+    # Two makers for each process: while a large copy is made, small ones are made beside it.
+    return [*command, "--host", host, "--front-origin", front, "--makers", "2"]
 
 
 def _origin(host: str, port: int) -> str:

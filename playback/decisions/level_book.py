@@ -4,18 +4,34 @@ What holds is the last decision about each thing. Reading goes on where it stopp
 what it says and not what was said before.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from enum import StrEnum
+from typing import Any, TypeVar
 
 from core.errors import InputError
+from core.stored_levels import StoredLevel
 from core.timestamps import milliseconds, moment
-from playback.decisions.levels import Actor, Level, LevelRules, Right, Rule, Scope, Target
+from playback.decisions.levels import (
+    Actor,
+    Level,
+    LevelDecision,
+    LevelRules,
+    Right,
+    Rule,
+    RuleTable,
+    Scope,
+    StoredRule,
+    Target,
+)
 from playback.decisions.store import DecisionStore, Watched
 
 _LONGEST_REASON = 2_000  # characters
 _RULE_COLUMNS = "number, scope, wiki, what, level, actor, actor_wiki, decided_ms, reason"
+_SHOWN_TABLE = "levels"
+_STORED_TABLE = "stored_levels"
+_L = TypeVar("_L", Level, StoredLevel)
 _RIGHT_COLUMNS = "number, wiki, editor, scope, most, actor, actor_wiki, decided_ms, reason"
 
 
@@ -26,6 +42,7 @@ class _Read:
     rules: LevelRules
     last_rule: tuple[int, int] = (0, 0)  # number and moment
     last_right: tuple[int, int] = (0, 0)
+    last_stored: tuple[int, int] = (0, 0)
 
 
 class LevelBook:
@@ -61,23 +78,22 @@ class LevelBook:
             TransientError: the store cannot be written.
         """
         self.check(targets, level, actor=actor)
-        self._store.change(
-            [
-                (
-                    f"INSERT INTO levels ({_RULE_COLUMNS}) VALUES"  # noqa: S608 constants of ours
-                    " ((SELECT COALESCE(MAX(number), 0) + 1 FROM levels), :scope, :wiki, :what,"
-                    " :level, :actor, :actor_wiki, :decided_ms, :reason)",
-                    {
-                        "scope": target.scope.value,
-                        "wiki": target.wiki,
-                        "what": target.what,
-                        "level": level.value if level is not None else "",
-                        **_by(actor, now, reason),
-                    },
-                )
-                for target in targets
-            ]
-        )
+        by = _by(actor, now, reason)
+        self._store.change(_additions(_SHOWN_TABLE, targets, level, by))
+
+    def decide_stored(
+        self,
+        targets: Sequence[Target],
+        level: StoredLevel | None,
+        *,
+        actor: Actor,
+        now: datetime,
+        reason: str = "",
+    ) -> None:
+        """Give all of the targets that stored level; arguments and errors as of `decide`."""
+        self.check_stored(targets, level, actor=actor)
+        by = _by(actor, now, reason)
+        self._store.change(_additions(_STORED_TABLE, targets, level, by))
 
     def check(self, targets: Sequence[Target], level: Level | None, *, actor: Actor) -> None:
         """Return when the actor may `decide` that.
@@ -86,11 +102,13 @@ class LevelBook:
             InputError: not of all of the targets, or there is no rule to take away.
             TransientError: the store cannot be read.
         """
-        rules = self.now()
-        for target in targets:
-            rules.check_right(actor, target, level)
-            if level is None and rules.at(target) is None:
-                raise InputError(f"There is no rule about {target} to take away.")
+        _check(self.now(), targets, level, actor)
+
+    def check_stored(
+        self, targets: Sequence[Target], level: StoredLevel | None, *, actor: Actor
+    ) -> None:
+        """Return when the actor may `decide_stored` that; raises as `check`."""
+        _check(self.now().stored, targets, level, actor)
 
     def allow(self, right: Right) -> None:
         """Let editors decide what `right` says; with ``most=None`` no longer. Its number is not read.
@@ -123,12 +141,20 @@ class LevelBook:
         )
 
     def history(self) -> list[Rule]:
-        """Every decision about levels, the oldest first.
+        """Every decision about shown levels, the oldest first.
 
         Raises:
             TransientError: the store cannot be read.
         """
         return self._rules_after(0)
+
+    def stored_history(self) -> list[StoredRule]:
+        """Every decision about stored levels, the oldest first.
+
+        Raises:
+            TransientError: the store cannot be read.
+        """
+        return self._stored_after(0)
 
     def rights_history(self) -> list[Right]:
         """Every decision about rights, the oldest first.
@@ -144,17 +170,21 @@ class LevelBook:
             read = _Read(LevelRules())
         rules = self._rules_after(read.last_rule[0])
         rights = self._rights_after(read.last_right[0])
+        stored = self._stored_after(read.last_stored[0])
+        is_new = rules or rights or stored
         self._read = _Read(
-            read.rules.after(rules, rights) if rules or rights else read.rules,
+            read.rules.after(rules, rights, stored) if is_new else read.rules,
             _last(rules) or read.last_rule,
             _last(rights) or read.last_right,
+            _last(stored) or read.last_stored,
         )
         return self._read.rules
 
     def _still_holds(self, read: _Read) -> bool:
         for table, (number, decided_ms) in (
-            ("levels", read.last_rule),
+            (_SHOWN_TABLE, read.last_rule),
             ("level_rights", read.last_right),
+            (_STORED_TABLE, read.last_stored),
         ):
             query = f"SELECT decided_ms FROM {table} WHERE number = :number"  # noqa: S608 ours
             found = self._store.rows(query, {"number": number}) if number else []
@@ -163,16 +193,31 @@ class LevelBook:
         return True
 
     def _rules_after(self, number: int) -> list[Rule]:
-        query = f"SELECT {_RULE_COLUMNS} FROM levels WHERE number > :number ORDER BY number"  # noqa: S608 ours
         return [
             Rule(
                 row["number"],
-                Target(Scope(row["scope"]), row["wiki"], row["what"]),
+                _target_in(row),
                 Level(row["level"]) if row["level"] else None,
                 *_who_when_why(row),
             )
-            for row in self._store.rows(query, {"number": number})
+            for row in self._rows_after(_SHOWN_TABLE, number)
         ]
+
+    def _stored_after(self, number: int) -> list[StoredRule]:
+        return [
+            StoredRule(
+                row["number"],
+                _target_in(row),
+                StoredLevel(row["level"]) if row["level"] else None,
+                *_who_when_why(row),
+                is_stored=True,
+            )
+            for row in self._rows_after(_STORED_TABLE, number)
+        ]
+
+    def _rows_after(self, table: str, number: int) -> list[Any]:
+        query = f"SELECT {_RULE_COLUMNS} FROM {table} WHERE number > :number ORDER BY number"  # noqa: S608 ours
+        return self._store.rows(query, {"number": number})
 
     def _rights_after(self, number: int) -> list[Right]:
         query = f"SELECT {_RIGHT_COLUMNS} FROM level_rights WHERE number > :number ORDER BY number"  # noqa: S608 ours
@@ -187,6 +232,37 @@ class LevelBook:
             )
             for row in self._store.rows(query, {"number": number})
         ]
+
+
+def _check(rules: RuleTable[_L], targets: Sequence[Target], level: _L | None, actor: Actor) -> None:
+    for target in targets:
+        rules.check_right(actor, target, level)
+        if level is None and rules.at(target) is None:
+            raise InputError(f"There is no rule about {target} to take away.")
+
+
+def _additions(
+    table: str, targets: Sequence[Target], level: StrEnum | None, by: Mapping[str, object]
+) -> list[tuple[str, Mapping[str, object]]]:
+    return [
+        (
+            f"INSERT INTO {table} ({_RULE_COLUMNS}) VALUES"  # noqa: S608 constants of ours
+            f" ((SELECT COALESCE(MAX(number), 0) + 1 FROM {table}), :scope, :wiki, :what,"
+            " :level, :actor, :actor_wiki, :decided_ms, :reason)",
+            {
+                "scope": target.scope.value,
+                "wiki": target.wiki,
+                "what": target.what,
+                "level": level.value if level is not None else "",
+                **by,
+            },
+        )
+        for target in targets
+    ]
+
+
+def _target_in(row: Any) -> Target:
+    return Target(Scope(row["scope"]), row["wiki"], row["what"])
 
 
 def _by(actor: Actor, now: datetime, reason: str) -> dict[str, object]:
@@ -205,7 +281,7 @@ def _who_when_why(row: Any) -> tuple[Actor, datetime, str]:
     return Actor(row["actor"], row["actor_wiki"]), decided_at, row["reason"]
 
 
-def _last(decisions: Sequence[Rule] | Sequence[Right]) -> tuple[int, int] | None:
+def _last(decisions: Sequence[LevelDecision[Any]] | Sequence[Right]) -> tuple[int, int] | None:
     if not decisions:
         return None
     last = decisions[-1]

@@ -1,4 +1,4 @@
-"""Levels: how much of a copy is shown, and who may say so (A18 to A21); pure.
+"""Levels: how much of a copy is shown, how much is recorded, and who may say so (A18 to A21); pure.
 
 A rule gives a level to one link, to a domain with all below it, to a wiki, or to everything. For a URL
 a link's rule goes before a domain's, the longer domain before the shorter, any domain before the
@@ -7,17 +7,21 @@ the one for all wikis.
 
 A rule that an editor made counts as far as the editors' right reaches now: lowering a wiki's most
 lowers what its editors had allowed before, and where the right is gone, their rules only take away.
+
+Stored levels (`core.stored_levels`) go by rules of their own, which are found in the same order.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
+from typing import Generic, Protocol, TypeVar
 
 import core.levels
 from core.errors import BadUrlError, InputError
 from core.identities import spelled_identity
 from core.names import check_name
+from core.stored_levels import DEFAULT_STORED_LEVEL, StoredLevel
 
 LONGEST_WIKI = 64  # characters of a wiki's name
 _LONGEST_ACTOR = 255  # characters; MediaWiki allows as many bytes
@@ -46,6 +50,18 @@ _RANKS = {level: rank for rank, level in enumerate(Level)}
 DEFAULT_LEVEL = Level(core.levels.DEFAULT_LEVEL)
 
 
+class _Ranked(Protocol):
+    """A level of either kind."""
+
+    @property
+    def rank(self) -> int:
+        """0 for the least."""
+        ...
+
+
+_L = TypeVar("_L", bound=_Ranked)
+
+
 def least(*levels: Level) -> Level:
     """The one of them that shows the least."""
     return min(levels, key=lambda level: level.rank)
@@ -58,6 +74,14 @@ class Scope(StrEnum):
     DOMAIN = "domain"
     WIKI = "wiki"
     DEFAULT = "default"
+
+
+# What a right to the scope is a right to.
+_REACH = {
+    Scope.LINK: (Scope.LINK,),
+    Scope.DOMAIN: (Scope.LINK, Scope.DOMAIN),
+    Scope.WIKI: (Scope.LINK, Scope.DOMAIN, Scope.WIKI),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,22 +146,28 @@ class Target:
         return f"{self.scope} {self.what}{where}" if self.what else "the default"
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
+@dataclass(frozen=True)  # no slots: generic aliases set an attribute (Python 3.11)
+class LevelDecision(Generic[_L]):
     """One decision about a level.
 
     Attributes:
-        number: later decisions have higher ones.
+        number: later decisions of one kind have higher ones.
         level: None when the decision was to have no rule any more.
         actor: who decided.
+        is_stored: it is about what is recorded.
     """
 
     number: int
     target: Target
-    level: Level | None
+    level: _L | None
     actor: Actor
     decided_at: datetime
     reason: str = ""
+    is_stored: bool = False
+
+
+Rule = LevelDecision[Level]  # of what is shown
+StoredRule = LevelDecision[StoredLevel]
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +178,7 @@ class Right:
         number: later decisions have higher ones.
         wiki: within which wiki.
         editor: which of its editors; empty: each whom no right of their own is given.
-        scope: `Scope.LINK`, or `Scope.DOMAIN` for links and domains.
+        scope: `Scope.LINK`, `Scope.DOMAIN` for links and domains, `Scope.WIKI` for the wiki itself, too.
         most: the most that they may allow; None: nothing may be decided any more.
         actor: who gave or withdrew it.
     """
@@ -163,40 +193,210 @@ class Right:
     reason: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Ruling:
+@dataclass(frozen=True)  # no slots: generic aliases set an attribute (Python 3.11)
+class LevelRuling(Generic[_L]):
     """The level of a URL, and why.
 
     Attributes:
-        rule: what decided; None: nothing did, and the level is `DEFAULT_LEVEL`.
+        rule: what decided; None: nothing did, and the level is the default.
         is_capped: the rule says more than its editor may allow now.
     """
 
-    level: Level
-    rule: Rule | None = None
+    level: _L
+    rule: LevelDecision[_L] | None = None
     is_capped: bool = False
 
 
-class LevelRules:
-    """All rules and rights that hold, ready to be asked. Never changes; `after` makes another."""
+Ruling = LevelRuling[Level]  # of what is shown
+StoredRuling = LevelRuling[StoredLevel]
 
-    def __init__(self, rules: Iterable[Rule] = (), rights: Iterable[Right] = ()) -> None:
-        self._rules: Mapping[Target, Rule] = {}
-        self._rights: Mapping[tuple[str, str], Right] = {}
-        self._wikis = frozenset[str]()
-        self._add(rules, rights)
 
-    def after(self, rules: Iterable[Rule], rights: Iterable[Right]) -> "LevelRules":
-        """These with later decisions, which come in their order."""
-        made = LevelRules()
-        made._rules, made._rights = self._rules, self._rights
-        made._add(rules, rights)
-        return made
+@dataclass(frozen=True)  # no slots: generic aliases set an attribute (Python 3.11)
+class _Kind(Generic[_L]):
+    """One kind of level: its words, bounds and default.
+
+    Attributes:
+        verb: what is done with a page at the level.
+        default: without a rule.
+        unreadable: of what no browser can parse.
+        highest: what an operator may allow.
+        allowed_by: the highest that an editor may allow whose right reaches to a shown level.
+    """
+
+    verb: str
+    default: _L
+    unreadable: _L
+    highest: _L
+    allowed_by: Callable[[Level], _L]
+
+
+def _same(most: Level) -> Level:
+    return most
+
+
+def _storable(most: Level) -> StoredLevel:
+    """Return the highest stored level of an editor: whose readers see images may have all stored."""
+    return StoredLevel.EVERYTHING if most.covers(Level.IMAGES) else StoredLevel.TEXT
+
+
+_SHOWN: _Kind[Level] = _Kind("show", DEFAULT_LEVEL, Level.TEXT, Level.FULL, _same)
+_STORED: _Kind[StoredLevel] = _Kind(
+    "store", DEFAULT_STORED_LEVEL, StoredLevel.TEXT, StoredLevel.EVERYTHING, _storable
+)
+Rights = Mapping[tuple[str, str], Right]
+
+
+class RuleTable(Generic[_L]):
+    """The rules of one kind that hold, and the rights to make them. Never changes."""
+
+    def __init__(
+        self, kind: _Kind[_L], rules: Mapping[Target, LevelDecision[_L]], rights: Rights
+    ) -> None:
+        self._kind = kind
+        self._rules = rules
+        self._rights = rights
 
     @property
-    def rules(self) -> Collection[Rule]:
+    def rules(self) -> Collection[LevelDecision[_L]]:
         """The rules that hold."""
         return self._rules.values()
+
+    def ruling(self, url: str, wiki: str = "") -> LevelRuling[_L]:
+        """What decides on the URL; what no browser can parse has the least."""
+        if not self._rules:
+            return LevelRuling(self._kind.default)
+        try:
+            rules = self._speaking(url, wiki)
+        except BadUrlError:
+            return LevelRuling(self._kind.unreadable)
+        return self._first(rules)
+
+    def speaking(self, url: str, wiki: str = "") -> list[LevelDecision[_L]]:
+        """Every rule about the URL, the one that goes before all others first.
+
+        Raises:
+            BadUrlError: no browser can parse it.
+        """
+        return list(self._speaking(url, wiki))
+
+    def at(self, target: Target) -> LevelDecision[_L] | None:
+        """The rule about that very thing."""
+        return self._rules.get(target)
+
+    def most(self, actor: Actor, target: Target) -> _L | None:
+        """The most that the actor may allow there; None: the actor may decide nothing there.
+
+        What is decided about the very same thing for everybody, which operators do, no editor exceeds.
+        """
+        if actor.is_operator:
+            return self._kind.highest
+        right = self._rights.get((actor.wiki, actor.name)) or self._rights.get((actor.wiki, ""))
+        if right is None or right.most is None or target.wiki != actor.wiki:
+            return None
+        if target.scope not in _REACH[right.scope]:
+            return None
+        most = self._kind.allowed_by(right.most)
+        for_all = self._rules.get(replace(target, wiki=""))
+        if for_all is None or for_all.level is None or for_all.level.rank >= most.rank:
+            return most
+        return for_all.level
+
+    def check_right(self, actor: Actor, target: Target, level: _L | None) -> None:
+        """Return when the actor may give the target that level, or with None take its rule away.
+
+        Raises:
+            InputError: the actor may not; the text says what would be allowed, or who may.
+        """
+        if actor.is_operator:
+            return
+        most = self.most(actor, target)
+        if most is None:
+            raise InputError(self._refusal(actor, target))
+        held = self._rules.get(target)
+        if held is not None and held.actor.is_operator:
+            raise InputError(
+                f"{actor} may not change the level of {target}: an operator ({held.actor}) decided it."
+            )
+        if level is not None and level.rank > most.rank:
+            raise InputError(
+                f"{actor} may not {self._kind.verb} {target} at the level {level}: there editors of"
+                f" {actor.wiki} may allow {most} at most. An operator may."
+            )
+
+    def _refusal(self, actor: Actor, target: Target) -> str:
+        told = f"{actor} may not decide on {target}: "
+        if target.wiki != actor.wiki:
+            return f"{told}editors decide within their own wiki only (--wiki {actor.wiki})."
+        given = self._rights.get((actor.wiki, actor.name)) or self._rights.get((actor.wiki, ""))
+        if given is None:
+            return (
+                f"{told}editors of {actor.wiki} have no right to. An operator gives it with"
+                f" `weboid level rights allow --wiki {actor.wiki} --most LEVEL`."
+            )
+        which = " and ".join(f"{scope}s" for scope in _REACH[given.scope])
+        more = " An operator may."
+        if target.scope is Scope.WIKI:
+            more = " An operator may, and lets them with `weboid level rights allow --whole-wiki`."
+        return f"{told}editors of {actor.wiki} decide on {which} only.{more}"
+
+    def _first(self, rules: Iterator[LevelDecision[_L]]) -> LevelRuling[_L]:
+        """The ruling of the first rule; an editor's only as far as the right to it reaches now."""
+        rule = next(rules, None)
+        if rule is None:
+            return LevelRuling(self._kind.default)
+        assert rule.level is not None
+        most = self.most(rule.actor, rule.target) or self._first(rules).level
+        is_capped = rule.level.rank > most.rank
+        return LevelRuling(most if is_capped else rule.level, rule, is_capped)
+
+    def _speaking(self, url: str, wiki: str) -> Iterator[LevelDecision[_L]]:
+        identity, host = spelled_identity(url)
+        whose = (wiki, "") if wiki else ("",)
+        named = [(Scope.LINK, identity), *((Scope.DOMAIN, domain) for domain in _domains(host))]
+        targets = [Target(scope, each, what) for scope, what in named for each in whose]
+        if wiki:
+            targets.append(Target(Scope.WIKI, wiki))
+        targets.append(Target(Scope.DEFAULT))
+        return (self._rules[target] for target in targets if target in self._rules)
+
+
+class LevelRules(RuleTable[Level]):
+    """All rules and rights that hold, ready to be asked. Never changes; `after` makes another.
+
+    It is the table of what is shown itself.
+
+    Attributes:
+        stored: the table of what is recorded.
+    """
+
+    def __init__(
+        self,
+        rules: Iterable[Rule] = (),
+        rights: Iterable[Right] = (),
+        stored: Iterable[StoredRule] = (),
+        *,
+        before: "LevelRules | None" = None,
+    ) -> None:
+        held = {} if before is None else dict(before._rights)  # noqa: SLF001 of our own kind
+        for right in rights:
+            held.pop((right.wiki, right.editor), None)
+            if right.most is not None:
+                held[right.wiki, right.editor] = right
+        super().__init__(_SHOWN, _after(before, rules), held)
+        stored_before = None if before is None else before.stored
+        self.stored: RuleTable[StoredLevel] = RuleTable(
+            _STORED, _after(stored_before, stored), held
+        )
+        self._wikis = frozenset(target.wiki for target in self._rules) - {""}
+
+    def after(
+        self,
+        rules: Iterable[Rule],
+        rights: Iterable[Right],
+        stored: Iterable[StoredRule] = (),
+    ) -> "LevelRules":
+        """These with later decisions, which come in their order."""
+        return LevelRules(rules, rights, stored, before=self)
 
     @property
     def rights(self) -> Collection[Right]:
@@ -230,110 +430,16 @@ class LevelRules:
         named = [each for each in rulings if each.rule and each.rule.target.scope is Scope.LINK]
         return min(named or rulings, key=lambda ruling: ruling.level.rank)
 
-    def ruling(self, url: str, wiki: str = "") -> Ruling:
-        """What decides on the URL; what no browser can parse is text."""
-        if not self._rules:
-            return Ruling(DEFAULT_LEVEL)
-        try:
-            rules = self._speaking(url, wiki)
-        except BadUrlError:
-            return Ruling(Level.TEXT)
-        return self._first(rules)
 
-    def speaking(self, url: str, wiki: str = "") -> list[Rule]:
-        """Every rule about the URL, the one that goes before all others first.
-
-        Raises:
-            BadUrlError: no browser can parse it.
-        """
-        return list(self._speaking(url, wiki))
-
-    def at(self, target: Target) -> Rule | None:
-        """The rule about that very thing."""
-        return self._rules.get(target)
-
-    def most(self, actor: Actor, target: Target) -> Level | None:
-        """The most that the actor may allow there; None: the actor may decide nothing there.
-
-        What is decided about the very same thing for everybody, which operators do, no editor exceeds.
-        """
-        if actor.is_operator:
-            return Level.FULL
-        right = self._rights.get((actor.wiki, actor.name)) or self._rights.get((actor.wiki, ""))
-        if right is None or right.most is None or target.wiki != actor.wiki:
-            return None
-        if target.scope not in {Scope.LINK, right.scope}:
-            return None
-        for_all = self._rules.get(replace(target, wiki=""))
-        held = for_all.level if for_all is not None else None
-        return right.most if held is None else least(right.most, held)
-
-    def check_right(self, actor: Actor, target: Target, level: Level | None) -> None:
-        """Return when the actor may give the target that level, or with None take its rule away.
-
-        Raises:
-            InputError: the actor may not; the text says what would be allowed, or who may.
-        """
-        if actor.is_operator:
-            return
-        most = self.most(actor, target)
-        if most is None:
-            raise InputError(self._refusal(actor, target))
-        held = self._rules.get(target)
-        if held is not None and held.actor.is_operator:
-            raise InputError(
-                f"{actor} may not change the level of {target}: an operator ({held.actor}) decided it."
-            )
-        if level is not None and not most.covers(level):
-            raise InputError(
-                f"{actor} may not show {target} at the level {level}: there editors of {actor.wiki}"
-                f" may allow {most} at most. An operator may."
-            )
-
-    def _refusal(self, actor: Actor, target: Target) -> str:
-        told = f"{actor} may not decide on {target}: "
-        if target.wiki != actor.wiki:
-            return f"{told}editors decide within their own wiki only (--wiki {actor.wiki})."
-        given = self._rights.get((actor.wiki, actor.name)) or self._rights.get((actor.wiki, ""))
-        if given is None:
-            return (
-                f"{told}editors of {actor.wiki} have no right to. An operator gives it with"
-                f" `weboid level rights allow --wiki {actor.wiki} --most LEVEL`."
-            )
-        which = "links" if given.scope is Scope.LINK else "links and domains"
-        return f"{told}editors of {actor.wiki} decide on {which} only. An operator may."
-
-    def _first(self, rules: Iterator[Rule]) -> Ruling:
-        """The ruling of the first rule; an editor's only as far as the right to it reaches now."""
-        rule = next(rules, None)
-        if rule is None:
-            return Ruling(DEFAULT_LEVEL)
-        assert rule.level is not None
-        most = self.most(rule.actor, rule.target) or self._first(rules).level
-        return Ruling(least(rule.level, most), rule, not most.covers(rule.level))
-
-    def _speaking(self, url: str, wiki: str) -> Iterator[Rule]:
-        identity, host = spelled_identity(url)
-        whose = (wiki, "") if wiki else ("",)
-        named = [(Scope.LINK, identity), *((Scope.DOMAIN, domain) for domain in _domains(host))]
-        targets = [Target(scope, each, what) for scope, what in named for each in whose]
-        if wiki:
-            targets.append(Target(Scope.WIKI, wiki))
-        targets.append(Target(Scope.DEFAULT))
-        return (self._rules[target] for target in targets if target in self._rules)
-
-    def _add(self, rules: Iterable[Rule], rights: Iterable[Right]) -> None:
-        held_rules, held_rights = dict(self._rules), dict(self._rights)
-        for rule in rules:
-            held_rules.pop(rule.target, None)
-            if rule.level is not None:
-                held_rules[rule.target] = rule
-        for right in rights:
-            held_rights.pop((right.wiki, right.editor), None)
-            if right.most is not None:
-                held_rights[right.wiki, right.editor] = right
-        self._rules, self._rights = held_rules, held_rights
-        self._wikis = frozenset(target.wiki for target in held_rules) - {""}
+def _after(
+    before: RuleTable[_L] | None, decisions: Iterable[LevelDecision[_L]]
+) -> dict[Target, LevelDecision[_L]]:
+    held = {} if before is None else {rule.target: rule for rule in before.rules}
+    for decision in decisions:
+        held.pop(decision.target, None)
+        if decision.level is not None:
+            held[decision.target] = decision
+    return held
 
 
 def _domains(host: str) -> Iterator[str]:

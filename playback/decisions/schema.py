@@ -5,7 +5,7 @@ version    one row: a number that every change raises, so that a reader knows in
 takedowns  `playback.decisions.takedowns`; a row is never deleted. ``changed`` is the version that the
            row's last change started from, so that a reader asks only for what is new to it.
 erasures   a row for each record whose payload was erased for a take-down.
-levels     `playback.decisions.levels`, with level_rights; rows are only ever added
+levels     `playback.decisions.levels`, with level_rights and stored_levels; rows are only ever added
 verdicts   `playback.decisions.verdicts`
 url_lists  `playback.decisions.lists`
 
@@ -68,6 +68,11 @@ CREATE TABLE IF NOT EXISTS url_lists (
 """
 LEVELS_DDL = """
 CREATE TABLE IF NOT EXISTS levels (
+    number BIGINT PRIMARY KEY, scope TEXT NOT NULL, wiki TEXT NOT NULL, what TEXT NOT NULL,
+    level TEXT NOT NULL, actor TEXT NOT NULL, actor_wiki TEXT NOT NULL, decided_ms BIGINT NOT NULL,
+    reason TEXT NOT NULL
+);
+CREATE TABLE IF NOT EXISTS stored_levels (
     number BIGINT PRIMARY KEY, scope TEXT NOT NULL, wiki TEXT NOT NULL, what TEXT NOT NULL,
     level TEXT NOT NULL, actor TEXT NOT NULL, actor_wiki TEXT NOT NULL, decided_ms BIGINT NOT NULL,
     reason TEXT NOT NULL

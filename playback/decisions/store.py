@@ -5,6 +5,7 @@ answers readers holds what it read as a `Watched` value, and looks at the store'
 answer. A store that is there and cannot be read is an error, never an empty one: playback fails closed.
 """
 
+import re
 import secrets
 import sqlite3
 import threading
@@ -23,6 +24,11 @@ T = TypeVar("T")
 
 _BUSY_TIMEOUT_S = 5.0
 _MOST_ATTEMPTS = 5
+_COPIED = [
+    name
+    for name in re.findall(r"CREATE TABLE IF NOT EXISTS (\w+)", TABLES)
+    if name != "decision_version"
+]
 
 
 class DecisionStore(Protocol):
@@ -70,6 +76,23 @@ def open_decisions(layout: Layout, url: str = "") -> DecisionStore:
     from playback.decisions.postgres import PostgresDecisionStore  # needs a library
 
     return PostgresDecisionStore(parse_index_url(url))
+
+
+def copy_decisions(source: DecisionStore, path: Path) -> None:
+    """Copy all decisions into a new file, which is not made while nothing was ever decided.
+
+    Raises:
+        TransientError: they cannot be read.
+    """
+    changes: list[tuple[str, Values]] = []
+    for table in _COPIED:
+        for row in source.rows(f"SELECT * FROM {table}", {}):  # noqa: S608 a constant of ours
+            values = dict(row)
+            names, marks = ", ".join(values), ", ".join(f":{name}" for name in values)
+            changes.append((f"INSERT INTO {table} ({names}) VALUES ({marks})", values))  # noqa: S608
+    if changes:
+        with closing(SqliteDecisionStore(path)) as target:
+            target.change(changes)
 
 
 class CalledStore:

@@ -1,13 +1,14 @@
 """The reader's pages as one application: which address is answered by whom, and what surrounds it."""
 
 import logging
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import PlainTextResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 
@@ -16,6 +17,7 @@ from core.errors import TransientError
 from playback.database import Database
 from playback.decisions.level_book import LevelBook
 from playback.decisions.store import DecisionStore
+from playback.front.about import ABOUT_PATH, NOBODY, Crawler, about_crawler
 from playback.front.asking import url_of
 from playback.front.cautions import Cautions
 from playback.front.full import FullCopies, full_routes
@@ -23,14 +25,17 @@ from playback.front.headers import FixedHeaders, OneOrigin, security_headers
 from playback.front.history import History
 from playback.front.languages import SOURCE
 from playback.front.levels import Offers
-from playback.front.lists import Lists
+from playback.front.lists import Lists, is_search
+from playback.front.load_limit import load_limits
 from playback.front.machines import CLOSED, Machines, Openness
 from playback.front.pages import PageStore
 from playback.front.quality.site import Quality, quality_addresses, quality_routes
 from playback.front.reader import VIEWS, Reader
 from playback.front.records import Records
+from playback.front.registry.access import Access
 from playback.front.registry.desk import LinkRegistry
 from playback.front.registry.site import links_addresses, registry_routes
+from playback.front.representations import Representations
 from playback.front.saying.addresses import say_addresses
 from playback.front.searching import Search
 from playback.front.speaking import Speaking
@@ -56,6 +61,9 @@ class Around:
         openness: what is told to machines.
         links: the link registry; None: there is none, and no such routes.
         quality: what shows the registry's checks of copies; None: no such routes.
+        access: how a reader's address is found, and who may ask as often as they like.
+        crawler: what the page about the crawler says of its operator.
+        show_logins: captures that were made with a login are shown to every reader.
     """
 
     records: Records | None = None
@@ -66,6 +74,9 @@ class Around:
     openness: Openness = CLOSED
     links: LinkRegistry | None = None
     quality: Quality | None = None
+    access: Access = field(default_factory=Access)
+    crawler: Crawler = NOBODY
+    show_logins: bool = False
 
 
 _NOTHING = Around()
@@ -92,7 +103,9 @@ def create_app(
         around: what else there is.
     """
     clock = clock or SystemClock()
-    permits = Permits(decisions, database.rows, clock.now, around.holds)
+    permits = Permits(
+        decisions, database.rows, clock.now, around.holds, show_logins=around.show_logins
+    )
     store = PageStore(database, permits)
     offers = Offers(LevelBook(decisions), around.full)
     places = Places(origin or "", replay_origin)
@@ -109,6 +122,7 @@ def create_app(
             replay_origin,
             shows_pictures=offers.shows_pictures,
             skew_of=machines.skews.of,
+            representation_of=Representations(store, around.records).of,
             say_address=say_addresses(around.links, origin or ""),
             links_address=links_addresses(around.links),
             quality_address=quality_addresses(around.links, around.quality),
@@ -119,13 +133,16 @@ def create_app(
         skews=machines.skews_of,
     )
     lists, reader, history = Lists(means), Reader(means), History(means)
+    costly, comparing = load_limits(around.access, clock.monotonic)
     headers = security_headers(replay_origin)
     headers["X-Robots-Tag"] = around.openness.robots_tag
     errors = _Errors(means, headers)
     return Starlette(
         routes=[
-            Route("/", lists.home, name="home"),
-            Route("/api/pages", lists.api),
+            Route("/", costly(lists.home, when=is_search), name="home"),
+            Route("/healthz", _health(database)),
+            Route("/api/pages", costly(lists.api)),
+            Route(ABOUT_PATH, about_crawler(around.crawler, means.render)),
             *(
                 Route(
                     f"{wiki}/{view}/{{rest:path}}",
@@ -135,14 +152,14 @@ def create_app(
                 for view in (*VIEWS, "latest")
             ),
             Route("/live/{rest:path}", reader.live),
-            Route("/url/{rest:path}", history.captures),
-            Route("/changes/{rest:path}", history.changes),
+            Route("/url/{rest:path}", costly(history.captures)),
+            Route("/changes/{rest:path}", comparing(history.changes)),
             *(
                 full_routes(store, around.full, replay_origin, means.render, means.cautions)
                 if around.full
                 else ()
             ),
-            *machines.routes(),
+            *machines.routes(costly),
             *(registry_routes(around.links, database, means) if around.links else ()),
             *_quality_routes(around, means),
             Mount("/static", StaticFiles(directory=HERE / "static"), name="static"),
@@ -165,6 +182,16 @@ def _quality_routes(around: Around, means: Means) -> list[BaseRoute]:
     if around.links is None or around.quality is None:
         return []
     return quality_routes(around.quality, around.links, means)
+
+
+def _health(database: Database) -> Callable[[Request], Response]:
+    """Return the handler for load balancers: 200 while the captures index can be read, else 503."""
+
+    def health(_request: Request) -> Response:
+        database.rows("SELECT page_id FROM pages LIMIT 1", {})
+        return PlainTextResponse("ok\n", headers={"Cache-Control": "no-store"})
+
+    return health
 
 
 class _Errors:

@@ -14,6 +14,7 @@ from starlette.requests import Request
 from core.errors import InputError
 from core.timestamps import parse_timestamp14
 from playback.addresses import PageAddress, parse_page_path, parse_page_rest
+from playback.front.facets import EVERYTHING, Facets, parse_facets
 
 _PERIOD = re.compile(r"(\d{4}|\d{6}|\d{8})/(.+)", re.ASCII | re.DOTALL)
 _TWO = re.compile(r"(\d{14})/(\d{14})/(.+)", re.ASCII | re.DOTALL)
@@ -21,10 +22,11 @@ _TWO = re.compile(r"(\d{14})/(\d{14})/(.+)", re.ASCII | re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """A URL's captures: of a period of 4, 6 or 8 digits, or up to a moment of 14; or all."""
+    """A URL's captures: of a period of 4, 6 or 8 digits, or up to a moment of 14; or all; and which."""
 
     period: str
     url: str
+    facets: Facets = EVERYTHING
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,11 +69,15 @@ def asked_history(request: Request) -> History:
         HTTPException: 404, it names no URL.
     """
     rest = _rest(request)
+    first, _, behind = rest.partition("/")
+    facets = parse_facets(first) or EVERYTHING
+    if facets:
+        rest = behind
     match = _PERIOD.fullmatch(rest)
     if match is not None:
-        return History(match[1], _page_rest(match[2], timestamped=False)[1])
+        return History(match[1], _page_rest(match[2], timestamped=False)[1], facets)
     timestamp, url = _page_rest(rest)
-    return History(timestamp or "", url)
+    return History(timestamp or "", url, facets)
 
 
 def asked_pair(request: Request) -> Pair:

@@ -12,7 +12,7 @@ from itertools import chain, islice
 from urllib.parse import urlencode
 
 from starlette.requests import Request
-from starlette.responses import PlainTextResponse, Response, StreamingResponse
+from starlette.responses import PlainTextResponse, Response
 
 from core.errors import InputError
 from core.timestamps import milliseconds, parse_timestamp14
@@ -26,6 +26,7 @@ from playback.front.cdx_query import (
     value_of,
 )
 from playback.front.cdx_walk import CapturePermits, Walk
+from playback.front.load_limit import BlockStream
 from playback.link_format import LINK_FORMAT, Places, link, memento_link
 from playback.mementos import Mementos
 
@@ -95,7 +96,7 @@ class CdxServer:
             headers["Link"] = link(f"{self._places.front}{request.url.path}?{more}", "next")
         body = _WRITERS[query.output](query, walk, chain([first], told))
         headers["Content-Type"] = _content_type(query)
-        return StreamingResponse((each.encode() for each in body if each), headers=headers)
+        return BlockStream((each.encode() for each in body if each), headers)
 
     def _link_format(self, query: Query) -> Response:
         """The URL's mementos, as a TimeMap lists them."""

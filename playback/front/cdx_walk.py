@@ -231,6 +231,7 @@ class Walk:
                 row.digest,
                 _NOWHERE,
                 page_id=row.page_id or None,
+                login=row.login,
             )
         )
         return takedown is not None and takedown.effect is Effect.HIDE

@@ -8,14 +8,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from urllib.parse import quote, urldefrag
 
-from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
-from core.errors import InputError
-from core.timestamps import parse_timestamp14
-from playback.addresses import PageAddress, is_web_url, page_path, parse_page_path
+from playback.addresses import is_web_url, page_path
+from playback.front.asking import asked, moment_of
 from playback.front.cautions import Cautions
 from playback.front.headers import security_headers
 from playback.front.languages import here
@@ -89,26 +87,23 @@ class _FullPages:
 
     def answer(self, request: Request) -> Response:
         """The notice, or the copy behind it; a plain function, so Starlette runs it in a thread."""
-        asked = _asked(request)
-        try:
-            at = parse_timestamp14(asked.timestamp) if asked.timestamp else None
-        except InputError:
-            raise HTTPException(404) from None
-        page = self._store.nearest(asked.url, at)
+        wanted = asked(request)
+        at = moment_of(wanted.timestamp) if wanted.timestamp else None
+        page = self._store.nearest(wanted.url, at)
         if page is None:
-            return self._render("never.html", 404, url=asked.url)
-        if (page.timestamp, page.url) != (asked.timestamp, asked.url):
+            return self._render("never.html", 404, url=wanted.url, standing=None)
+        if (page.timestamp, page.url) != (wanted.timestamp, wanted.url):
             # The notice comes first, and tells the true date.
-            return RedirectResponse(here(_path(page, _NOTICE, asked.wiki)), 302)
-        frame = self._copies.frame_of(page, asked.wiki)
-        plain = here(page_path(page.timestamp, page.url, wiki=asked.wiki))
+            return RedirectResponse(here(_path(page, _NOTICE, wanted.wiki)), 302)
+        frame = self._copies.frame_of(page, wanted.wiki)
+        plain = here(page_path(page.timestamp, page.url, wiki=wanted.wiki))
         if frame is None:
             return self._render("full_refused.html", 403, page=page, plain=plain)
         caution = self._cautions.of(page)
         if caution.threat is not None:
             return RedirectResponse(plain, 302)  # there it is said
-        if asked.view == _NOTICE:
-            view = here(_path(page, _VIEW, asked.wiki))
+        if wanted.view == _NOTICE:
+            view = here(_path(page, _VIEW, wanted.wiki))
             return self._render(
                 "full_notice.html", page=page, plain=plain, view=view, caution=caution
             )
@@ -129,17 +124,3 @@ class _FullPages:
 
 def _path(page: Page, view: str, wiki: str) -> str:
     return page_path(page.timestamp, page.url, view=view, wiki=wiki)
-
-
-def _asked(request: Request) -> PageAddress:
-    """What the raw target names.
-
-    Raises:
-        HTTPException: 404, it names no URL.
-    """
-    target = request.scope["raw_path"].decode("latin-1")
-    query = request.scope["query_string"].decode("latin-1")
-    address = parse_page_path(f"{target}?{query}" if query else target)
-    if address is None:
-        raise HTTPException(404)
-    return address

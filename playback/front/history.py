@@ -1,22 +1,23 @@
 """What became of a URL: its calendar, the list of its captures, and what changed between two."""
 
 import logging
-import threading
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from core.errors import PermanentError, TransientError
+from core.errors import PermanentError
 from core.records import ArtifactKind
 from playback.addresses import escape_url, is_web_url
 from playback.front import languages
 from playback.front.asking import asked_history, asked_pair, moment_of
 from playback.front.calendars import Calendar, span_of
 from playback.front.differing import Difference, differences
+from playback.front.facets import choices
 from playback.front.languages import here
 from playback.front.pages import Page, Span
 from playback.front.reader import manifest_of, no_copy, standing_of
@@ -25,7 +26,6 @@ from playback.front.views import Means, changes_path, history_path
 CAPTURES_SHOWN = 100
 _MOST_SPELLINGS = 20
 _MOST_LINKS = 200
-_LONGEST_WAIT_S = 10.0
 _WHOLE = timedelta(seconds=1)
 _TO_THE_SECOND = 14  # digits
 _LOG = logging.getLogger(__name__)
@@ -62,20 +62,24 @@ class History:
 
     def __init__(self, means: Means) -> None:
         self._means = means
-        self._one_at_a_time = threading.BoundedSemaphore(1)
 
     def captures(self, request: Request) -> Response:
         """The calendar and the list."""
         wanted = asked_history(request)
         store = self._means.store
         span = _span(wanted.period)
-        calendar = Calendar(store.moments(wanted.url))
-        if not calendar.total:
+        moments = store.moments(wanted.url)
+        if not moments:
             found = store.nearest(wanted.url, None)
             if found is None:
                 return no_copy(self._means, wanted.url)
-            return RedirectResponse(history_path(found.url, wanted.period), 302)
-        pages = store.captures(wanted.url, span=span, limit=CAPTURES_SHOWN + 1)
+            return RedirectResponse(history_path(found.url, wanted.period, wanted.facets), 302)
+        facets = wanted.facets
+        calendar = Calendar(filter(facets.include, moments))
+        if not calendar.total:
+            return RedirectResponse(history_path(wanted.url, wanted.period), 302)
+        captures = partial(store.captures, wanted.url, facets=facets)
+        pages = captures(span=span, limit=CAPTURES_SHOWN + 1)
         year = int(wanted.period[:4]) if wanted.period else calendar.years()[-1].number
         return self._means.render(
             "url.html",
@@ -89,8 +93,10 @@ class History:
             months=calendar.months(year, first_weekday=languages.first_weekday()),
             listed=listed(pages)[:CAPTURES_SHOWN],
             older=pages[CAPTURES_SHOWN] if len(pages) > CAPTURES_SHOWN else None,
-            first=next(iter(store.captures(wanted.url, limit=1, oldest_first=True)), None),
-            newest=next(iter(store.captures(wanted.url, limit=1)), None),
+            facets=facets,
+            choices=choices(moments, facets),
+            first=next(iter(captures(limit=1, oldest_first=True)), None),
+            newest=next(iter(captures(limit=1)), None),
             live_url=self._live(wanted.url),
             spellings=store.spellings(wanted.url, limit=_MOST_SPELLINGS),
             standing=standing_of(self._means, wanted.url),
@@ -132,13 +138,8 @@ class History:
         texts = [self._text(page) for page in (older, newer)]
         if texts[0] is None or texts[1] is None:
             return None
-        # It may take a second of a core: readers wait for one another, never the pages' readers.
-        if not self._one_at_a_time.acquire(timeout=_LONGEST_WAIT_S):
-            raise TransientError("Too many readers compare captures at the moment.")
-        try:
-            return differences(texts[0], texts[1])
-        finally:
-            self._one_at_a_time.release()
+        # It may take a second of a core; `load_limit` lets one reader compare at a time.
+        return differences(texts[0], texts[1])
 
     def _text(self, page: Page) -> str | None:
         place = self._means.store.place(page, ArtifactKind.TEXT)
@@ -151,6 +152,8 @@ class History:
             return None
 
     def _links(self, older: Page, newer: Page) -> Links | None:
+        if older.withheld or newer.withheld:
+            return None  # a manifest lists the links of frames, too
         manifests = [manifest_of(self._means, page) for page in (older, newer)]
         if manifests[0] is None or manifests[1] is None:
             return None

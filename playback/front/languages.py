@@ -13,7 +13,7 @@ import io
 import re
 from collections.abc import Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, datetime
 from functools import lru_cache
 from pathlib import Path
@@ -222,3 +222,10 @@ def _fill(text: str, values: dict[str, object]) -> str:
 
 def _first_but(refused: set[str], default: str) -> str:
     return next((each for each in languages() if each not in refused), default)
+
+
+def speak(language: str) -> None:
+    """Answer in the language that a question names, if it names one."""
+    said = spoken.get()
+    if language:
+        spoken.set(replace(said, language=language, prefix=f"/{language}"))

@@ -114,7 +114,7 @@ class Offers:
 def _is_file(page: Page) -> bool:
     """True for what is no text at any level: a picture, or what is downloaded."""
     is_picture = page.mime.startswith("image/") and ArtifactKind.DOM not in page.artifacts
-    return is_picture or page.is_download
+    return is_picture or page.is_file
 
 
 def _address(page: Page, asked: PageAddress) -> str:

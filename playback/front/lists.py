@@ -64,6 +64,11 @@ class Lists:
         return self._means.search.find(question, before=before, after=after)
 
 
+def is_search(request: Request) -> bool:
+    """Return True when the first page is asked to look for something, or for older pages."""
+    return bool(request.query_params)
+
+
 def as_json(page: Page) -> dict[str, object]:
     """A page for programs."""
     return {
@@ -80,7 +85,7 @@ def as_json(page: Page) -> dict[str, object]:
         "class_score": page.class_score,
         "class_evidence": page.class_evidence.splitlines(),
         "page": page_path(page.timestamp, page.url),
-        "has_copy": page.has_copy or page.is_download,
+        "has_copy": page.is_usable,
         "artifacts": sorted(page.artifacts),
         "text_digest": page.text_digest,
         "blocked": None if page.taken_down is None else page.taken_down.reason,

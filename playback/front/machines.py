@@ -12,6 +12,7 @@ from starlette.routing import BaseRoute, Route
 from playback.captures_queries import CaptureRows
 from playback.database import Database
 from playback.front.cdx import ARCHIVE_PATH, CdxServer
+from playback.front.load_limit import LoadLimit
 from playback.front.memento import MementoHeaders, TimeGate
 from playback.front.pages import Page
 from playback.front.skew import Skew, Skews
@@ -78,8 +79,7 @@ class Machines:
 
     def page_headers(self, page: Page) -> dict[str, str]:
         """What a reader page says of the copy that it shows."""
-        is_offered = page.has_copy or page.is_download
-        return self._headers.of(page.url, page.timestamp, is_offered=is_offered)
+        return self._headers.of(page.url, page.timestamp, is_offered=page.is_usable)
 
     def skews_of(self, pages: Sequence[Page]) -> list[Skew | None]:
         """How far the parts of copies are from their moments, as far as replay says so soon."""
@@ -91,13 +91,14 @@ class Machines:
             for page in pages
         ]
 
-    def routes(self) -> list[BaseRoute]:
-        """Their addresses."""
+    def routes(self, costly: LoadLimit) -> list[BaseRoute]:
+        """Return their addresses; `costly` limits those that list captures."""
+        cdx = costly(self._cdx.answer)
         return [
             Route("/timegate/{rest:path}", self._gate.answer),
-            Route("/timemap/{rest:path}", self._maps.answer),
-            Route("/cdx", self._cdx.answer),
-            Route(ARCHIVE_PATH, self._cdx.answer),
+            Route("/timemap/{rest:path}", costly(self._maps.answer)),
+            Route("/cdx", cdx),
+            Route(ARCHIVE_PATH, cdx),
             Route("/robots.txt", self._robots),
         ]
 

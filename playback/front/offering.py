@@ -20,17 +20,16 @@ from core.errors import BadUrlError
 from core.pages import Outcome
 from core.replay_keys import replay_key
 from core.urls import fetch_key, has_one_spelling, identity_key
-from playback.choosing import OFFERED, WITHHELD, twin_of
+from playback.choosing import USABLE, twin_of
 from playback.database import Asking, Database, asked_value
 from playback.decisions.takedowns import Effect, Takedown
 from playback.front.pages import COLUMNS, Page, PageStore
 
 _LOOKED_AT = 32
 _NO_END_MS = 2**53
-_WORST_RANK = 2  # `core.classes`: beyond are errors, parked domains and checks for robots
 _VALUE = re.compile(r":(key_start|key)\b")
 _SPELLED = "url IN (asked.one, asked.two, asked.three, asked.four)"
-_GOOD = f"{OFFERED} AND NOT {WITHHELD} AND ({rank_sql()}) = 0"
+_GOOD = f"{USABLE} AND ({rank_sql()}) = 0"
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,10 +108,10 @@ class Offering:
         selected = f"SELECT asked.place, {COLUMNS} FROM {database.asked} "  # noqa: S608 constants of ours
         counts = f"{has_key} AND captured_ms < asked.until_ms"
         self._good = selected + database.joined_first.format(
-            where=f"{counts} AND {_SPELLED} AND {_GOOD} ORDER BY captured_ms DESC LIMIT 1"
+            where=f"{counts} AND {store.page_condition} AND {_SPELLED} AND {_GOOD} ORDER BY captured_ms DESC LIMIT 1"
         )
         self._newest = selected + database.joined_first.format(
-            where=f"{counts} ORDER BY captured_ms DESC LIMIT {_LOOKED_AT}"
+            where=f"{counts} AND {store.page_condition} ORDER BY captured_ms DESC LIMIT {_LOOKED_AT}"
         )
 
     def of(
@@ -182,7 +181,7 @@ def _barred(takedown: Takedown | None) -> Offer | None:
 
 def _first_offered(pages: Iterable[Page]) -> Offer | None:
     """The first that can be shown; None: look further."""
-    return next((Offer(page) for page in pages if page.has_copy or page.is_download), None)
+    return next((Offer(page) for page in pages if page.is_usable), None)
 
 
 def _best(newest_pages: Sequence[Page]) -> Offer | None:
@@ -191,9 +190,7 @@ def _best(newest_pages: Sequence[Page]) -> Offer | None:
         return None
     # A join has no order of its own.
     pages = sorted(newest_pages, key=lambda page: page.captured_at, reverse=True)
-    shown = [page for page in pages if page.has_copy or page.is_download]
-    fit = (page for page in shown if page.class_rank <= _WORST_RANK)
-    best = min(fit, key=lambda page: page.rank, default=None)
+    best = min((page for page in pages if page.is_usable), key=lambda page: page.rank, default=None)
     if best is not None:
         return Offer(best)
     if any(page.taken_down is not None for page in pages):

@@ -10,7 +10,7 @@ from datetime import datetime
 from itertools import islice, takewhile
 from typing import Any, NamedTuple
 
-from core.classes import GOOD, QUALITY_SQL, WITHHELD, rank
+from core.classes import GOOD, QUALITY_SQL, WITHHELD, is_usable, rank
 from core.errors import BadUrlError
 from core.pages import Outcome
 from core.records import ArtifactKind, parse_artifact_uri
@@ -18,12 +18,12 @@ from core.replay_keys import replay_key
 from core.timestamps import milliseconds, moment, timestamp14
 from playback.addresses import is_web_url
 from playback.best_pages import Wanted, best_pages
-from playback.choosing import BEST_FIRST, OFFERED, twin_of
-from playback.choosing import WITHHELD as WITHHELD_SQL
+from playback.choosing import BEST_FIRST, OFFERED, USABLE, twin_of
 from playback.database import Database, key_values
 from playback.decisions.takedowns import Effect, Subject, Takedown
-from playback.kinds import DOWNLOAD_TYPES, READ_TYPES
-from playback.permits import Permits, TakenDownError
+from playback.front.facets import EVERYTHING, Facets
+from playback.kinds import DOWNLOAD_TYPES, PDF, READ_TYPES
+from playback.permits import WITH_FRAMES, Permits, TakenDownError
 
 MOST_MOMENTS = 50_000  # of one URL's captures in its calendar, the newest
 _IDS_AT_ONCE = 200
@@ -33,6 +33,7 @@ _NOT_OFFERED = {Outcome.FAILED, Outcome.SKIPPED}
 _OWN_COLUMNS = (
     *("page_id", "url", "timestamp", "final_url", "outcome", "reason", "status", "mime", "title"),
     *("records", "stored_bytes", "page_class", "class_score", "class_evidence"),
+    *("device", "language", "login"),
 )
 COLUMNS = f"{', '.join(_OWN_COLUMNS)}, captured_ms, {QUALITY_SQL} AS quality"
 
@@ -47,9 +48,14 @@ class Page:
         page_class: what sort of page it is; see `core.classes`.
         class_score: how sure that is, from 0 to 1.
         class_evidence: what speaks for it, a sentence a line.
+        device: what it was seen on (`core.pages.Device`); empty where that was not recorded.
+        language: the first that the browser asked for; empty where that was not recorded.
+        login: the name of the login that it was visited with; empty without.
         quality: how far a check of its copy moves it behind others; see `core.quality.penalty`.
         text_digest: of its visible text as it was kept; empty when none was.
         taken_down: why it is blocked; then nothing is told of it but its address and its moment.
+        withheld: of a page with a framed document that must not be shown, whether that is told; then its
+            copy is shown without the document, and neither its text nor its pictures are.
     """
 
     page_id: str
@@ -70,7 +76,11 @@ class Page:
     artifacts: dict[ArtifactKind, str]
     text_digest: str = ""
     taken_down: Takedown | None = None
+    withheld: Effect | None = None
     quality: int = 0
+    device: str = ""
+    language: str = ""
+    login: str = ""
 
     @property
     def label(self) -> str:
@@ -92,6 +102,15 @@ class Page:
         """True when replay can show it to who asks for this very capture."""
         shown = ArtifactKind.DOM in self.artifacts or self.mime in READ_TYPES
         return shown and self.outcome not in _NOT_OFFERED and self.taken_down is None
+
+    @property
+    def is_usable(self) -> bool:
+        """True when it is an archived copy of the page (`core.classes.is_usable`).
+
+        Whether a threat in it holds it back is asked of `PageStore.threatened`.
+        """
+        is_shown = self.has_copy or self.is_download
+        return is_usable(self.page_class, self.status, is_shown=is_shown)
 
     @property
     def is_good(self) -> bool:
@@ -124,6 +143,16 @@ class Page:
         )
 
     @property
+    def is_pdf(self) -> bool:
+        """True when the copy is a PDF, which is shown page by page and handed out besides."""
+        return self.mime == PDF and self.has_copy
+
+    @property
+    def is_file(self) -> bool:
+        """True when the copy is a file that is handed out and not shown."""
+        return self.is_download and not self.is_pdf
+
+    @property
     def picture(self) -> str | None:
         """The URI of the best screenshot; None when there is none."""
         for kind in (ArtifactKind.FULL_PAGE, ArtifactKind.VIEW):
@@ -139,11 +168,13 @@ class Page:
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """A capture as the calendar counts it: when, and whether there is a copy to read."""
+    """A capture as the calendar counts it: when, how it was seen, and whether there is a copy to read."""
 
     timestamp: str
     is_offered: bool
     page: "_Known"
+    device: str = ""
+    language: str = ""
 
 
 class _Known(NamedTuple):
@@ -153,6 +184,7 @@ class _Known(NamedTuple):
     url: str
     timestamp: str
     final_url: str
+    login: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,6 +246,22 @@ class PageStore:
         equals = [each for each in pages if (each.rank, each.url) == (first.rank, first.url)]
         shown = (each for each in equals if each.has_copy or each.is_download)
         return next(shown, first)
+
+    def usable(self, url: str, at: datetime | None) -> Iterator[Page]:
+        """Yield the archived copies of `url` and its equals, the best first, then the nearest to `at`.
+
+        None of them is taken down or held back for a threat.
+        """
+        try:
+            values = key_values(replay_key(url))
+        except BadUrlError:
+            return
+        wanted = Wanted(url, _LATEST_MS if at is None else milliseconds(at), "", USABLE)
+        rows = best_pages(self._database.rows, self._database.has_key, values, COLUMNS, wanted)
+        while part := list(islice(rows, _CANDIDATES)):
+            pages = [page for page in self.pages_of(part) if page.is_usable]
+            threatened = self.threatened(pages)
+            yield from (page for page in pages if page.page_id not in threatened)
 
     def _candidates(self, key: dict[str, str], wanted: Wanted) -> tuple[Page, ...]:
         """The first pages that may be shown, the best before the others.
@@ -283,9 +331,15 @@ class PageStore:
         return found
 
     def captures(
-        self, url: str, *, span: Span | None = None, limit: int, oldest_first: bool = False
+        self,
+        url: str,
+        *,
+        span: Span | None = None,
+        limit: int,
+        oldest_first: bool = False,
+        facets: Facets = EVERYTHING,
     ) -> tuple[Page, ...]:
-        """At most `limit` pages of `url` under either of the web's schemes, newest first."""
+        """Return at most `limit` pages of `url` under either of the web's schemes, newest first."""
         values = _of_url(url)
         if values is None:
             return ()
@@ -293,6 +347,11 @@ class PageStore:
         if span is not None:
             within = " AND captured_ms >= :start AND captured_ms < :end"
             values |= {"start": milliseconds(span.start), "end": milliseconds(span.end)}
+        if facets.device:
+            within += " AND device = :device"
+        if facets.language:
+            within += " AND language = :language"
+        values |= {"device": facets.device, "language": facets.language}
         order = "ASC" if oldest_first else "DESC"
         query = (
             f"SELECT {COLUMNS} FROM pages WHERE {self._database.has_key}"  # noqa: S608 constants of ours
@@ -303,7 +362,7 @@ class PageStore:
         # What is hidden leaves no gap.
         for offset in range(0, MOST_MOMENTS, limit):
             rows = self._database.rows(query, {**values, "limit": limit, "offset": offset})
-            pages += self.pages_of(rows)
+            pages += filter(facets.include, self.pages_of(rows))
             if len(pages) >= limit or len(rows) < limit:
                 break
         return tuple(pages[:limit])
@@ -314,8 +373,8 @@ class PageStore:
         if values is None:
             return ()
         rows = self._database.rows(
-            "SELECT page_id, url, timestamp, final_url,"  # noqa: S608 constants of ours
-            f" CASE WHEN {OFFERED} AND NOT {WITHHELD_SQL} THEN 1 ELSE 0 END AS offered"
+            f"SELECT {_KNOWN}, device, language,"  # noqa: S608 constants of ours
+            f" CASE WHEN {USABLE} THEN 1 ELSE 0 END AS offered"
             f" FROM pages WHERE {self._database.has_key} AND url IN (:url, :twin)"
             " ORDER BY captured_ms DESC LIMIT :limit",
             {**values, "limit": MOST_MOMENTS},
@@ -324,7 +383,9 @@ class PageStore:
             Moment(
                 row["timestamp"],
                 bool(row["offered"]),
-                _Known(row["page_id"], row["url"], row["timestamp"], row["final_url"]),
+                _Known(*(row[name] for name in _Known._fields)),
+                row["device"],
+                row["language"],
             )
             for row in rows
         )
@@ -332,7 +393,7 @@ class PageStore:
 
     def _permitted(self, moments: Iterable[Moment]) -> Iterator[Moment]:
         """The moments without those that are hidden; blocked ones offer nothing."""
-        if self._permits is None or self._permits.are_open():
+        if self._permits is None:
             yield from moments
             return
         every = list(moments)
@@ -342,7 +403,7 @@ class PageStore:
             if takedown is None:
                 yield each
             elif takedown.effect is Effect.BLOCK:
-                yield replace(each, is_offered=False)
+                yield replace(each, is_offered=False, device="", language="")
 
     def spellings(self, url: str, *, limit: int) -> tuple[str, ...]:
         """Other URLs under the same replay key, which may be other pages."""
@@ -368,7 +429,7 @@ class PageStore:
         if uri is None:
             return None
         rows = self._database.rows(
-            "SELECT url, filename, offset, length, digest FROM captures"
+            'SELECT url, filename, "offset", length, digest FROM captures'
             " WHERE page_id = :page_id AND url = :url LIMIT 1",
             {"page_id": page.page_id, "url": uri},
         )
@@ -379,14 +440,28 @@ class PageStore:
         is_shown = self._permits is None or self._permits.subject(subject) is None
         return place if is_shown else None
 
+    def document(self, page: Page) -> Place | None:
+        """Return where the page's main resource lies; None when that is not known."""
+        rows = self._database.rows(
+            'SELECT url, filename, "offset", length, digest FROM captures'
+            " WHERE page_id = :page_id AND url = :url AND status BETWEEN 200 AND 299 LIMIT 1",
+            {"page_id": page.page_id, "url": page.final_url},
+        )
+        return Place(**{name: rows[0][name] for name in Place.__slots__}) if rows else None
+
     def takedowns_of(self, urls: Sequence[str]) -> list[Takedown | None]:
         """What holds for URLs whenever they were captured: of themselves, their hosts, paths above."""
-        if self._permits is None or self._permits.are_open():
+        if self._permits is None:
             return [None] * len(urls)
         return [self._permits.subject(Subject(url)) for url in urls]
 
+    @property
+    def page_condition(self) -> str:
+        """Return the SQL condition on ``pages`` that all meet which are not hidden for their login."""
+        return "1 = 1" if self._permits is None else self._permits.page_condition
+
     def are_open(self) -> bool:
-        """Whether nothing at all is taken down, so that numbers of pages tell of nothing hidden."""
+        """Return True when nothing is taken down or hidden, so that numbers of pages tell of nothing hidden."""
         return self._permits is None or self._permits.are_open()
 
     def threatened(self, pages: Sequence[Page]) -> frozenset[str]:
@@ -420,10 +495,15 @@ class PageStore:
         artifacts = self._artifacts([row["page_id"] for row in rows]) if artifacts_too else {}
         pages = [_page(row, artifacts.get(row["page_id"], _Artifacts({}, ""))) for row in rows]
         taken_down = {} if self._permits is None else self._permits.pages(pages)
+        ids = [page.page_id for page in pages]
+        embedded = {} if self._permits is None else self._permits.embedded(ids)
         shown = []
         for page in pages:
             takedown = taken_down.get(page.page_id)
-            if takedown is None:
+            if takedown is None and page.page_id in embedded:
+                why = [each.takedown for each in embedded[page.page_id]]
+                shown.append(_without_frames(page, why))
+            elif takedown is None:
                 shown.append(page)
             elif takedown.effect is Effect.BLOCK:
                 shown.append(_blocked(page, takedown))
@@ -481,6 +561,20 @@ def _blocked(page: Page, takedown: Takedown) -> Page:
         artifacts={},
         text_digest="",
         taken_down=takedown,
+        device="",
+        language="",
+    )
+
+
+def _without_frames(page: Page, why: Iterable[Takedown]) -> Page:
+    """Return what may be told of a page with framed documents that must not be shown."""
+    is_told = all(each.effect is Effect.BLOCK for each in why)
+    artifacts = {kind: uri for kind, uri in page.artifacts.items() if kind not in WITH_FRAMES}
+    return replace(
+        page,
+        artifacts=artifacts,
+        text_digest="",
+        withheld=Effect.BLOCK if is_told else Effect.HIDE,
     )
 
 

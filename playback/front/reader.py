@@ -46,18 +46,21 @@ class Reader:
         if wanted.view == "cite":
             return self._cite(page, request)
         siblings = self._means.store.captures(page.url, limit=MOST_SIBLINGS + 1)
+        caution = self._means.cautions.of(page)
         return self._means.render(
             "page.html",
+            status_of(page, caution),
             headers=self._means.page_headers(page),
             page=page,
             asked=wanted,
-            caution=self._means.cautions.of(page),
+            caution=caution,
             view=wanted.view,
+            file=self._means.store.document(page) if page.is_pdf else None,
             levels=self._means.offers.choices(page, wanted),
             better=self._means.store.better(page) if page.rank else None,
             siblings=siblings[:MOST_SIBLINGS],
             has_more_siblings=len(siblings) > MOST_SIBLINGS,
-            standing=standing_of(self._means, page.url) if not has_copy(page) else None,
+            standing=standing_of(self._means, page.url) if not page.is_usable else None,
             origin=self._means.origin,
             archive=self._means.origin.partition("://")[2],
         )
@@ -79,7 +82,7 @@ class Reader:
         return RedirectResponse(here(path_of(page, replace(wanted, view="page"))), 302)
 
     def _cite(self, page: Page, request: Request) -> Response:
-        if not has_copy(page):
+        if not page.is_usable:
             raise HTTPException(404)
         origin = self._means.origin or f"{request.url.scheme}://{request.url.netloc}"
         manifest = manifest_of(self._means, page)
@@ -113,9 +116,15 @@ def no_copy(means: Means, url: str) -> Response:
     return means.render("never.html", 404, url=url, standing=standing_of(means, url))
 
 
-def has_copy(page: Page) -> bool:
-    """Whether there is something to read or to download."""
-    return page.has_copy or page.is_download
+def status_of(page: Page, caution: Caution) -> int:
+    """Return the HTTP status of a reader page: 200 only around an archived copy that is shown.
+
+    404 around a failed visit, an error page or a check for robots, 403 where a threat holds the copy
+    back. The bot goes by it before it cites an address.
+    """
+    if caution.holds("page", is_download=page.is_download):
+        return 403
+    return 200 if page.is_usable else 404
 
 
 def standing_of(means: Means, url: str) -> QueueStanding | None:

@@ -6,12 +6,15 @@ the address that it saw, so the last one that is no proxy of ours is the reader'
 """
 
 import ipaddress
+import logging
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 
 from starlette.requests import Request
 
+from core.addresses import neighbourhood as neighbourhood
 from core.errors import ConfigError
 
 Address = IPv4Address | IPv6Address
@@ -19,8 +22,9 @@ Network = IPv4Network | IPv6Network
 
 NOWHERE = IPv4Address("0.0.0.0")  # noqa: S104 who asks over a socket without addresses
 _MOST_HOPS = 20
+_RELAYED = ("forwarded", "x-forwarded-for", "via")
+_LOG = logging.getLogger(__name__)
 _HOST_BITS_V6 = 64  # one customer's network: its host half is anybody's to choose
-_RANGE_BITS = {4: 24, 6: 48}  # W23
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +50,28 @@ class Readers:
             address = further
         return address
 
+    def is_relayed(self, request: Request) -> bool:
+        """Return True when a proxy sent the request that is none of ours, so that nobody's address is known.
+
+        What the proxy's own address may do, such as ask without limits, its readers may not.
+        """
+        if not any(name in request.headers for name in _RELAYED):
+            return False
+        peer = _parsed(request.client.host if request.client else "") or NOWHERE
+        if within(peer, self.proxies):
+            return False
+        _warn_of_proxy(peer)
+        return True
+
+
+@lru_cache(maxsize=64)
+def _warn_of_proxy(peer: Address) -> None:
+    _LOG.warning(
+        "front.unknown_proxy: address=%s: its readers have no rights by their network;"
+        " name it with --behind.",
+        peer,
+    )
+
 
 def within(address: Address, networks: Iterable[Network]) -> bool:
     """Whether the address is in one of them."""
@@ -59,15 +85,6 @@ def one_reader(address: Address) -> str:
     '2001:db8:1:2::/64'
     """
     return str(address) if address.version == 4 else _network(address, _HOST_BITS_V6)
-
-
-def neighbourhood(address: Address) -> str:
-    """The range that an address is throttled with: IPv4 /24, IPv6 /48 (W23).
-
-    >>> neighbourhood(IPv4Address("192.0.2.77")), neighbourhood(IPv6Address("2001:db8:1:2::3"))
-    ('192.0.2.0/24', '2001:db8:1::/48')
-    """
-    return _network(address, _RANGE_BITS[address.version])
 
 
 def parse_networks(texts: Iterable[str]) -> tuple[Network, ...]:

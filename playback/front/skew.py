@@ -7,6 +7,7 @@ not answer soon.
 import http.client
 import logging
 import re
+import threading
 from contextlib import closing
 from dataclasses import asdict, dataclass
 from datetime import timedelta
@@ -19,6 +20,7 @@ _LOG = logging.getLogger(__name__)
 SKEWS_UNASKED = 10  # pages of a list whose skews are told unasked
 _PATIENCE_S = 2.0
 _MOST_BYTES = 1_000
+_MOST_ASKING = 8  # of the front's threads; a page is shown without its skew rather than late
 _FACT = re.compile(rb"(shown|other|earlier|later) (\d{1,15})\n")
 
 
@@ -55,9 +57,18 @@ class Skews:
         """Take replay's origin, and where it is reached from here when that is elsewhere."""
         self._host = urlsplit(replay_origin).netloc
         self._inner = urlsplit(inner or replay_origin)
+        self._asking = threading.BoundedSemaphore(_MOST_ASKING)
 
     def of(self, url: str, timestamp: str) -> Skew | None:
         """The skew of a copy; None when replay does not tell."""
+        if not self._asking.acquire(blocking=False):
+            return None
+        try:
+            return self._asked(url, timestamp)
+        finally:
+            self._asking.release()
+
+    def _asked(self, url: str, timestamp: str) -> Skew | None:
         place = self._inner
         make = (
             http.client.HTTPSConnection if place.scheme == "https" else http.client.HTTPConnection

@@ -47,6 +47,11 @@ class QueueStanding:
     reason: str = ""
     attempts: Sequence[Attempted] = ()
 
+    @property
+    def is_waiting(self) -> bool:
+        """Return whether it was tried, and waits for its site until the next attempt."""
+        return self.standing is Standing.QUEUED and bool(self.attempts)
+
 
 class Status(Protocol):
     """Who knows the books. From any thread; `standing` is asked once for a page that a reader opens."""

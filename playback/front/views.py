@@ -22,6 +22,7 @@ from playback.addresses import (
 )
 from playback.front import languages
 from playback.front.cautions import Cautions
+from playback.front.facets import EVERYTHING, Facets
 from playback.front.languages import here, spoken
 from playback.front.pages import Page, PageStore
 from playback.front.records import Records
@@ -102,9 +103,9 @@ def reader_path(
     return here(page_path(timestamp, url, view=view, level=level, wiki=wiki))
 
 
-def history_path(url: str, period: str = "") -> str:
-    """The path of a URL's captures: all, or those that `period` begins with or ends at."""
-    return here(f"/url/{period}/{escape_url(url)}" if period else f"/url/{escape_url(url)}")
+def history_path(url: str, period: str = "", facets: Facets = EVERYTHING) -> str:
+    """Return the path of a URL's captures: all, or those of `period`, or up to it, and of `facets`."""
+    return here("/".join(("/url", *filter(None, (facets.segment, period)), escape_url(url))))
 
 
 def changes_path(older: Page, newer: Page) -> str:
@@ -138,6 +139,9 @@ def _environment(replay_origin: str) -> Environment:
     def very_address(page: Page, asked: PageAddress) -> str:
         return replayed(page.timestamp, Modifier.VERY, page.url, asked.wiki)
 
+    def file_address(page: Page, asked: PageAddress) -> str:
+        return replayed(page.timestamp, Modifier.FILE, page.url, asked.wiki)
+
     def text_address(page: Page) -> str:
         return replayed(page.timestamp, Modifier.TEXT, page.artifacts[ArtifactKind.TEXT])
 
@@ -145,6 +149,7 @@ def _environment(replay_origin: str) -> Environment:
         image_address,
         copy_address,
         very_address,
+        file_address,
         text_address,
         history_path,
         changes_path,

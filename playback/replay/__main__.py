@@ -38,7 +38,9 @@ from playback.replay.gate import Policy
 from playback.replay.index import Beyond, CaptureIndex, call_here
 from playback.replay.making import Makers
 from playback.replay.service import Replay
-from playback.replay.serving import ReplayServer, on_end_of
+from playback.replay.serving import MOST_CONNECTIONS, ReplayServer, on_end_of
+
+_OTHER_FILES = 100  # the index, WARCs, makers' pipes
 
 
 def main() -> None:
@@ -60,11 +62,12 @@ def main() -> None:
         lambda query, values: call(database.rows, (query, values)),
         SystemClock().now,
         Holds(decisions, folder_of(layout.decisions_db), unscanned=options.unscanned),
+        show_logins=options.show_logins,
     )
     index = CaptureIndex(database, permits=permits, call=call, beyond=_beyond())
     limits = Limits(window=timedelta(days=options.window_days))
     makers = Makers(options.makers, deadline_s=options.deadline_s)
-    server = ReplayServer(_address(options))
+    server = ReplayServer(_address(options), most=_most_connections())
     context = Context(
         index,
         Archive(layout, permits, index.twins),
@@ -144,6 +147,9 @@ def _parse() -> argparse.Namespace:
         help="hold-downloads: no file leaves that was not scanned",
     )
     parser.add_argument("--fonts", action="store_true", help="copies load their own fonts")
+    parser.add_argument(
+        "--show-logins", action="store_true", help="show captures that were made with a login"
+    )
     parser.add_argument("--keep-running", action="store_true", help="do not stop when stdin ends")
     return parser.parse_args()
 
@@ -155,6 +161,12 @@ def _address(options: argparse.Namespace) -> tuple[str, int] | socket.socket:
     if options.listen_fd is not None:
         return socket.socket(fileno=options.listen_fd)
     return options.host, options.port
+
+
+def _most_connections() -> int:
+    """Return how many connections leave room for the other files of this process."""
+    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return max(16, min(MOST_CONNECTIONS, files - _OTHER_FILES))
 
 
 def _files(layout: Layout, limit: int) -> FileCache | None:

@@ -17,6 +17,7 @@ import gevent
 from core.captures import Capture, RecordLocation
 from core.errors import BodyTooLargeError, PermanentError
 from core.layout import OPEN_SUFFIX, Layout, is_warc_name
+from core.logins import LOGIN_HEADER
 from core.records import RecordType
 from playback.permits import Permits, TakenDownError, digests_of
 from playback.replay.decode import codings_of, decode_blocks
@@ -24,6 +25,7 @@ from playback.replay.records import LONGEST_HEAD, Fields, Record, dechunked, rea
 from playback.replay.twins import Twins, holds_payload
 
 _FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+_LOGIN = LOGIN_HEADER.lower()
 _BLOCKS_A_TURN = 8  # half a megabyte, then others have theirs
 
 
@@ -106,7 +108,7 @@ class Archive:
             raise BodyTooLargeError(f"A record of {place.length} bytes is not shown.")
         if capture.record_type is RecordType.REVISIT:
             with self._record(capture.location) as revisit:
-                _check_target(capture, revisit)
+                self._check_record(capture, revisit)
                 shown = revisit.http
         elif capture.record_type in (RecordType.RESPONSE, RecordType.RESOURCE):
             shown = None
@@ -140,7 +142,7 @@ class Archive:
         self._check(capture)
         if capture.record_type is RecordType.REVISIT:
             with self._record(capture.location) as revisit:
-                _check_target(capture, revisit)
+                self._check_record(capture, revisit)
         with self._playable_record(capture, limit) as record:
             http = record.http
             is_coded = http is not None and (
@@ -165,7 +167,7 @@ class Archive:
         """The record that holds the payload; it is the capture's."""
         if capture.record_type is not RecordType.REVISIT:
             with self._record(capture.location) as record:
-                _check_target(capture, record)
+                self._check_record(capture, record)
                 yield record
             return
         if capture.original is None:
@@ -200,7 +202,7 @@ class Archive:
             if place == capture.original or place.length > limit + limit // 256 + LONGEST_HEAD:
                 continue
             with suppress(PermanentError), self._record(place) as record:
-                _check_target(each, record)
+                self._check_record(each, record)
                 if record.size <= limit and holds_payload(record, capture.digest, _by_turns):
                     return place
         return None
@@ -217,6 +219,18 @@ class Archive:
         finally:
             os.close(file)
 
+    def _check_record(self, capture: Capture, record: Record) -> None:
+        """Refuse a record that is not the one the index speaks of, or must not be shown for its login.
+
+        An index of others does not tell what was captured with a login; the record does.
+        """
+        target = record.warc.get("warc-target-uri").strip("<>")
+        if target != capture.url or record.warc.get("warc-type") != capture.record_type:
+            raise PermanentError("The index points at another record.")
+        why = None if self._permits is None else self._permits.login(record.warc.get(_LOGIN))
+        if why is not None:
+            raise TakenDownError(why)
+
     def _open(self, filename: str) -> int:
         """A WARC of that name: closed, or still open."""
         if not is_warc_name(filename):
@@ -231,13 +245,6 @@ class Archive:
             except OSError as error:
                 raise PermanentError(f"A WARC cannot be opened: {error}.") from error
         raise PermanentError("A WARC that the index names is not there.")
-
-
-def _check_target(capture: Capture, record: Record) -> None:
-    """Refuse a record that is not the one the index speaks of."""
-    target = record.warc.get("warc-target-uri").strip("<>")
-    if target != capture.url or record.warc.get("warc-type") != capture.record_type:
-        raise PermanentError("The index points at another record.")
 
 
 def _payload(capture: Capture, shown: Fields | None, record: Record, limit: int) -> Payload:

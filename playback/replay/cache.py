@@ -5,12 +5,17 @@ asked before anybody asks here (P-22). The same value asked for twice at once is
 """
 
 import hashlib
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 
 from gevent.event import Event
 
+from core.errors import MakingFailedError
 from playback.replay.files import FileCache
+
+FAILURE_S = 600.0
+_MOST_FAILURES = 2_000
 
 
 class ByteCache:
@@ -40,12 +45,29 @@ class ByteCache:
 
 
 class MadeCache:
-    """Values by what they are made of: in memory, then in files, and else made now."""
+    """Values by what they are made of: in memory, then in files, and else made now.
 
-    def __init__(self, memory_bytes: int, files: FileCache | None = None) -> None:
+    What cannot be made within the limits is not tried again for `FAILURE_S`: each try would hold a
+    maker for as long as it may take.
+
+    Args:
+        memory_bytes: how much is kept in memory.
+        files: keep what was made; None: nothing does.
+        monotonic: tells the time.
+    """
+
+    def __init__(
+        self,
+        memory_bytes: int,
+        files: FileCache | None = None,
+        *,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._memory = ByteCache(memory_bytes)
         self._files = files
+        self._monotonic = monotonic
         self._making: dict[str, Event] = {}
+        self._failures: OrderedDict[str, float] = OrderedDict()  # when each may be tried again
 
     def get(self, key: Hashable, make: Callable[[], bytes]) -> bytes:
         """The value of `key`, made now when it is nowhere; what `make` raises, this raises.
@@ -53,12 +75,17 @@ class MadeCache:
         Args:
             key: all that the value depends on; its text must tell it from any other.
             make: makes the value; others are answered meanwhile.
+
+        Raises:
+            MakingFailedError: it could not be made, now or a short while ago.
         """
         name = hashlib.sha256(repr(key).encode("utf-8", "surrogatepass")).hexdigest()
         while True:
             value = self._memory.find(name)
             if value is not None:
                 return value
+            if self._failed_lately(name):
+                raise MakingFailedError("It could not be made safe a short while ago.")
             other = self._making.get(name)
             if other is None:
                 break
@@ -68,9 +95,23 @@ class MadeCache:
             value = self._found_or_made(name, make)
             self._memory.keep(name, value)
             return value
+        except MakingFailedError:
+            self._failures[name] = self._monotonic() + FAILURE_S
+            while len(self._failures) > _MOST_FAILURES:
+                self._failures.popitem(last=False)
+            raise
         finally:
             del self._making[name]
             made.set()
+
+    def _failed_lately(self, name: str) -> bool:
+        until = self._failures.get(name)
+        if until is None:
+            return False
+        if self._monotonic() < until:
+            return True
+        del self._failures[name]
+        return False
 
     def _found_or_made(self, name: str, make: Callable[[], bytes]) -> bytes:
         if self._files is None:

@@ -42,6 +42,7 @@ class Limits:
     mask_bytes: int = 200_000
     font_bytes: int = 8_000_000
     pdf_bytes: int = 64_000_000  # under a content coding
+    pdf_shown_bytes: int = 32_000_000  # shown page by page; longer ones are handed out only
     download_bytes: int = 4_000_000_000
     full_bytes: int = 64_000_000  # any part of a full copy
     cache_bytes: int = 64_000_000  # of what was made, in memory
@@ -110,7 +111,9 @@ def maker_version() -> str:
     code = hashlib.sha256()
     for path in sorted(Path(__file__).parent.glob("*.[pj][ys]")):
         code.update(path.read_bytes())
-    libraries = [f"{name} {version(name)}" for name in ("nh3", "tinycss2", "webencodings")]
+    libraries = [
+        f"{name} {version(name)}" for name in ("nh3", "tinycss2", "webencodings", "pypdfium2")
+    ]
     return f"{code.hexdigest()} {libraries}"
 
 

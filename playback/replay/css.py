@@ -33,6 +33,7 @@ from playback.replay.css_tokens import (
 from playback.replay.picturing import picture_address
 from playback.replay.rewriting import Rewriter
 
+MOST_PARSED = 2_000_000  # characters that the parser reads for one document
 _DEEPEST = 24  # nested blocks; style sheets of people reach five
 
 # Timelines of scrolling are left out: moved as its reader scrolls, a box is as good as fixed (P-09).
@@ -121,14 +122,34 @@ def filter_sheet(data: bytes, charset: str | None, rewriter: Rewriter) -> str:
     return filter_style(text, rewriter)
 
 
-def filter_style(text: str, rewriter: Rewriter) -> str:
+class ParserBudget:
+    """How many characters of CSS the parser may still read for one document.
+
+    The parser takes one to two seconds for a million characters (P-21). Rules and declarations beyond
+    the budget are left out; plain ones need no parser and cost nothing.
+    """
+
+    def __init__(self, characters: int = MOST_PARSED) -> None:
+        self._left = characters
+
+    def take(self, text: str) -> bool:
+        """Return True when the text may be parsed, and count it."""
+        if len(text) > self._left:
+            return False
+        self._left -= len(text)
+        return True
+
+
+def filter_style(text: str, rewriter: Rewriter, budget: ParserBudget | None = None) -> str:
     """The text of a style element as it may be shown; it cannot end the element."""
+    budget = budget or ParserBudget()
     written: list[str] = []
     pending: list[str] = []  # for the parser, which has less to do at once than again and again
 
     def parse() -> None:
         if pending:
-            written.append(filter_parsed("".join(pending), rewriter))
+            rules = "".join(pending)
+            written.append(filter_parsed(rules, rewriter) if budget.take(rules) else "")
             pending.clear()
 
     for piece in split_rules(text):
@@ -137,7 +158,7 @@ def filter_style(text: str, rewriter: Rewriter) -> str:
             pending.append(piece)
         else:
             parse()
-            block = _write_plain(plain[1], rewriter)
+            block = _write_plain(plain[1], rewriter, budget)
             written.append(f"{rewrite_states(plain[0])}{{{block}}}" if block else "")
     parse()
     return "\n".join(rules for rules in written if rules)
@@ -149,14 +170,13 @@ def filter_parsed(text: str, rewriter: Rewriter) -> str:
     return _write_rules(rules, rewriter, 0)
 
 
-def filter_declarations(text: str, rewriter: Rewriter) -> str:
+def filter_declarations(text: str, rewriter: Rewriter, budget: ParserBudget | None = None) -> str:
     """The value of a style attribute as it may be shown; maybe empty."""
+    budget = budget or ParserBudget()
     plain = plain_declarations(text)
-    return (
-        _write_plain(plain, rewriter)
-        if plain is not None
-        else filter_parsed_declarations(text, rewriter)
-    )
+    if plain is not None:
+        return _write_plain(plain, rewriter, budget)
+    return filter_parsed_declarations(text, rewriter) if budget.take(text) else ""
 
 
 def filter_parsed_declarations(text: str, rewriter: Rewriter) -> str:
@@ -266,14 +286,17 @@ def _write_import(rule: Any, rewriter: Rewriter) -> str:
     return f'@import url("{target}") {condition};'
 
 
-def _write_plain(declarations: Iterable[Declaration], rewriter: Rewriter) -> str:
+def _write_plain(
+    declarations: Iterable[Declaration], rewriter: Rewriter, budget: ParserBudget
+) -> str:
     parts = []
     for name, value, is_important in declarations:
         if not _is_allowed(name):
             continue
         if needs_parser(name, value):
             important = " !important" if is_important else ""
-            parts.append(filter_parsed_declarations(f"{name}:{value}{important}", rewriter))
+            if budget.take(value):
+                parts.append(filter_parsed_declarations(f"{name}:{value}{important}", rewriter))
             continue
         text = value
         if "(" in value:

@@ -257,7 +257,7 @@ class Full:
         )
         place = (capture.digest, capture.url, capture.location.filename, capture.location.offset)
         key = ("full", place, asked.origin, asked.modifier, content_type, maker_version())
-        return self._context.made.get(key, lambda: self._context.make(job))
+        return self._context.made.get(key, lambda: self._context.make(lambda: job))
 
     def _elsewhere(self, asked: _Asked) -> FullAnswer:
         """A link of the page was followed: say where it leads, and offer that page's own copy."""

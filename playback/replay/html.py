@@ -16,8 +16,9 @@ import nh3
 from playback.decisions.levels import DEFAULT_LEVEL, Level
 from playback.replay.allowed import BLOCKS, GONE, Allowed, allowed
 from playback.replay.allowed import SANITISER_VERSION as SANITISER_VERSION
-from playback.replay.css import filter_declarations, filter_style, safe_media
+from playback.replay.css import ParserBudget, filter_declarations, filter_style, safe_media
 from playback.replay.css_controls import WAS_DISABLED
+from playback.replay.depth_limit import limit_depth
 from playback.replay.picturing import picture_address
 from playback.replay.rewriting import Rewriter
 from playback.replay.scan import Attributes, Frame, Scan, Sheet, scan_document
@@ -53,7 +54,7 @@ _PLAIN_STYLE = (
 )
 # Where no image is shown none is asked for, and no font, whatever the sanitiser let through: policies
 # add up.
-_NO_IMAGES = (
+NO_IMAGES = (
     "<meta http-equiv=\"Content-Security-Policy\" content=\"img-src 'none'; font-src 'none'\">"
 )
 # In a layer, so that any rule of the page wins: disabled controls keep their colours. Boxes begin where
@@ -87,11 +88,18 @@ def sanitise_document(
     shows = allowed(level)
     has_fonts = rewriter.has_fonts and shows.has_images
     rewriter = replace(rewriter, has_images=shows.has_images, has_fonts=has_fonts)
-    return _sanitise(text, rewriter, was_scripted=was_scripted, level=level, depth=0)
+    budget = ParserBudget()
+    return _sanitise(text, rewriter, budget, was_scripted=was_scripted, level=level, depth=0)
 
 
 def _sanitise(
-    text: str, rewriter: Rewriter, *, was_scripted: bool, level: Level, depth: int
+    text: str,
+    rewriter: Rewriter,
+    budget: ParserBudget,
+    *,
+    was_scripted: bool,
+    level: Level,
+    depth: int,
 ) -> str:
     shows = allowed(level)
     scan = scan_document(text, rewriter, was_scripted=was_scripted, has_frames=shows.has_look)
@@ -99,35 +107,45 @@ def _sanitise(
         base = rewriter.based(scan.base)
         scan = scan_document(text, base, was_scripted=was_scripted, has_frames=shows.has_look)
         rewriter = base
-    body = sanitise_body(scan.body, rewriter, level=level)
+    # The DOM artifact's own serialiser bounds its depth; what a site sent is bounded here.
+    markup = scan.body if was_scripted else limit_depth(scan.body)
+    body = sanitise_body(markup, rewriter, level=level, budget=budget)
 
     def show(found: re.Match[str]) -> str:
         number = int(found[1])
         if number >= len(scan.frames) or depth >= _DEEPEST_FRAME:
             return ""
-        return _write_frame(scan.frames[number], rewriter, level, depth)
+        return _write_frame(scan.frames[number], rewriter, budget, level, depth)
 
     body = re.sub(rf'<wbr id="{scan.mark}(\d{{1,4}})">', show, body)
     if not shows.has_look:
         return _plain_document(scan, body)
-    return _document(scan, body, rewriter)
+    return _document(scan, body, rewriter, budget)
 
 
-def _write_frame(frame: Frame, rewriter: Rewriter, level: Level, depth: int) -> str:
+def _write_frame(
+    frame: Frame, rewriter: Rewriter, budget: ParserBudget, level: Level, depth: int
+) -> str:
     inner = rewriter.based(frame.attributes.get("src", ""))
     inner = replace(inner, page=inner.base)
-    document = _sanitise(frame.text, inner, was_scripted=True, level=level, depth=depth + 1)
+    document = _sanitise(frame.text, inner, budget, was_scripted=True, level=level, depth=depth + 1)
     attributes = _safe_attributes(frame.attributes, rewriter, _FRAME_ATTRIBUTES)
     return f'<iframe{attributes} sandbox="{_SANDBOX}" srcdoc="{escape(document)}"></iframe>'
 
 
-def sanitise_body(text: str, rewriter: Rewriter, *, level: Level = DEFAULT_LEVEL) -> str:
+def sanitise_body(
+    text: str,
+    rewriter: Rewriter,
+    *,
+    level: Level = DEFAULT_LEVEL,
+    budget: ParserBudget | None = None,
+) -> str:
     """The markup with only what `level` shows; sanitised again it is the same.
 
     That holds for a rewriter that leaves its own addresses alone.
     """
     shows = allowed(level)
-    keep = _Kept(rewriter)
+    keep = _Kept(rewriter, budget or ParserBudget())
     if shows.has_look:
         return _settled(text, lambda markup: _clean(markup, shows, keep), keep, _same_again(shows))
     return _settled(text, lambda markup: _plain(markup, shows, keep, level), keep, lambda _: False)
@@ -139,10 +157,12 @@ class _Kept:
     Once `is_settling` what is read is what was written here, and only that stays.
     """
 
-    def __init__(self, rewriter: Rewriter) -> None:
+    def __init__(self, rewriter: Rewriter, budget: ParserBudget) -> None:
         self._image = partial(picture_address, rewriter=rewriter)
         self._link = rewriter.link
-        self._style = lru_cache(maxsize=4096)(lambda value: filter_declarations(value, rewriter))
+        self._style = lru_cache(maxsize=4096)(
+            lambda value: filter_declarations(value, rewriter, budget)
+        )
         self._made: set[str] = set()
         self.is_settling = False
 
@@ -231,13 +251,13 @@ def image_document(address: str, title: str) -> str:
     """A document that shows one image of ours."""
     style = "html{background:#222}body{margin:0}img{display:block;max-width:100%;margin:auto}"
     body = f'<img src="{escape(address)}" alt="{escape(title)}">'
-    return _skeleton(title, f"<style>{style}</style>", body)
+    return skeleton(title, f"<style>{style}</style>", body)
 
 
 def text_document(text: str, title: str) -> str:
     """A document that shows plain text."""
     style = "body{margin:1rem}pre{white-space:pre-wrap;overflow-wrap:anywhere}"
-    return _skeleton(title, f"<style>{style}</style>", f"<pre>\n{escape(text)}</pre>")
+    return skeleton(title, f"<style>{style}</style>", f"<pre>\n{escape(text)}</pre>")
 
 
 def reading_document(text: str, title: str) -> str:
@@ -246,7 +266,7 @@ def reading_document(text: str, title: str) -> str:
     body = "".join(
         f"<p>{escape(each.strip()).replace(chr(10), '<br>')}</p>" for each in paragraphs if each
     )
-    return _skeleton(title, f"{_NO_IMAGES}<style>{_PLAIN_STYLE}</style>", body, has_viewport=True)
+    return skeleton(title, f"{NO_IMAGES}<style>{_PLAIN_STYLE}</style>", body, has_viewport=True)
 
 
 def notice_document(title: str, text: str, *, link: tuple[str, str] | None = None) -> str:
@@ -259,25 +279,25 @@ def notice_document(title: str, text: str, *, link: tuple[str, str] | None = Non
     if link is not None:
         address, words = link
         body += f'<p><a href="{escape(address)}" target="_top">{escape(words)}</a></p>'
-    return _skeleton(title, f"<style>{style}</style>", body, has_viewport=True)
+    return skeleton(title, f"<style>{style}</style>", body, has_viewport=True)
 
 
 def _plain_document(scan: Scan, body: str) -> str:
     language = {key: scan.html_attributes.get(key, "") for key in ("lang", "dir")}
-    return _skeleton(
+    return skeleton(
         scan.title,
-        f"{_NO_IMAGES}<style>{_PLAIN_STYLE}</style>",
+        f"{NO_IMAGES}<style>{_PLAIN_STYLE}</style>",
         body,
         has_viewport=True,
         html="".join(f' {key}="{escape(value)}"' for key, value in language.items() if value),
     )
 
 
-def _document(scan: Scan, body: str, rewriter: Rewriter) -> str:
-    head = [] if rewriter.has_images else [_NO_IMAGES]
+def _document(scan: Scan, body: str, rewriter: Rewriter, budget: ParserBudget) -> str:
+    head = [] if rewriter.has_images else [NO_IMAGES]
     head.append(f"<style>{_BASE_STYLE}</style>")
-    head += [_write_sheet(sheet, rewriter) for sheet in scan.sheets]
-    return _skeleton(
+    head += [_write_sheet(sheet, rewriter, budget) for sheet in scan.sheets]
+    return skeleton(
         scan.title,
         "".join(head),
         body,
@@ -288,7 +308,7 @@ def _document(scan: Scan, body: str, rewriter: Rewriter) -> str:
     )
 
 
-def _skeleton(  # noqa: PLR0913 the parts of one template
+def skeleton(  # noqa: PLR0913 the parts of one template
     title: str,
     head: str,
     body: str,
@@ -298,7 +318,7 @@ def _skeleton(  # noqa: PLR0913 the parts of one template
     html: str = "",
     body_attributes: str = "",
 ) -> str:
-    """The document; its doctype is one of `doctypes`, so that it is laid out as its original was."""
+    """Return the document; its doctype is one of `doctypes`, so that it is laid out as its original was."""
     return "".join(
         (
             doctype,
@@ -311,11 +331,11 @@ def _skeleton(  # noqa: PLR0913 the parts of one template
     )
 
 
-def _write_sheet(sheet: Sheet, rewriter: Rewriter) -> str:
+def _write_sheet(sheet: Sheet, rewriter: Rewriter, budget: ParserBudget) -> str:
     media = safe_media(sheet.media)
     condition = f' media="{escape(media)}"' if media else ""
     if not sheet.href:
-        text = filter_style(sheet.text, rewriter)
+        text = filter_style(sheet.text, rewriter, budget)
         return f"<style{condition}>{text}</style>" if text else ""
     address = rewriter.sheet(sheet.href)
     if address is None:

@@ -47,7 +47,7 @@ SELECT * FROM (SELECT * FROM (SELECT {columns} FROM {table} WHERE {has_key} AND 
 """
 CAPTURE_COLUMNS = (
     'url, urlkey, captured_ms, record_type, mime, status, digest, filename, "offset", length,'
-    " orig_filename, orig_offset, orig_length, page_id, truncated"
+    " orig_filename, orig_offset, orig_length, page_id, truncated, login"
 )
 # Most rows of a payload that came often are revisits: only so many are looked at.
 _OF_DIGEST = (
@@ -55,7 +55,7 @@ _OF_DIGEST = (
     f" (SELECT {CAPTURE_COLUMNS} FROM captures WHERE digest = :digest LIMIT 2000) AS same"
     " WHERE record_type = 'response' LIMIT 4"
 )
-_PAGE_COLUMNS = "page_id, url, timestamp, captured_ms, final_url, page_class"
+_PAGE_COLUMNS = "page_id, url, timestamp, captured_ms, final_url, page_class, device, login"
 
 
 Beyond = Callable[[str, int, int], list[dict[str, Any]]]
@@ -75,6 +75,7 @@ class FoundPage:
     timestamp: str
     final_url: str
     page_class: str = ""
+    login: str = ""
 
 
 class CaptureIndex:
@@ -176,12 +177,12 @@ class CaptureIndex:
             return capture
         values = {**key, "url": url, "at": at, "first": at - _VISIT_MS, "last": at + _VISIT_MS}
         for row in self._query(
-            f"SELECT page_id FROM pages WHERE {self._database.has_key}"  # noqa: S608 constants of ours
+            f"SELECT page_id, login FROM pages WHERE {self._database.has_key}"  # noqa: S608 constants of ours
             " AND captured_ms BETWEEN :first AND :last AND (url = :url OR final_url = :url)"
             " ORDER BY abs(captured_ms - :at) LIMIT 1",
             values,
         ):
-            return replace(capture, page_id=row["page_id"])
+            return replace(capture, page_id=row["page_id"], login=row["login"] or None)
         return capture
 
     def _refusal(self, capture: Capture | None) -> TakenDownError | None:
@@ -210,9 +211,7 @@ class CaptureIndex:
         timestamp, blocked = timestamp14(at), None
         wanted = Wanted(url, milliseconds(at), timestamp, shown)
         for row in best_pages(self._query, self._database.has_key, key, _PAGE_COLUMNS, wanted):
-            page = FoundPage(
-                row["page_id"], row["url"], row["timestamp"], row["final_url"], row["page_class"]
-            )
+            page = FoundPage(*(row[name] for name in FoundPage.__slots__))
             takedown = None if self._permits is None else self._permits.page(page)
             if takedown is None:
                 return page
@@ -236,9 +235,7 @@ class CaptureIndex:
             f" AND {OFFERED} AND NOT {WITHHELD}",
             {"page": page_id},
         ):
-            page = FoundPage(
-                row["page_id"], row["url"], row["timestamp"], row["final_url"], row["page_class"]
-            )
+            page = FoundPage(*(row[name] for name in FoundPage.__slots__))
             takedown = None if self._permits is None else self._permits.page(page)
             if takedown is not None:
                 raise TakenDownError(takedown)
@@ -398,6 +395,7 @@ def capture_of(row: Any) -> Capture | None:
             original=original,
             page_id=row["page_id"],
             truncated=row["truncated"],
+            login=row["login"],
         )
     except (ValueError, TypeError, OverflowError):
         return None

@@ -8,30 +8,38 @@ Between the two goes, each way, a frame: four bytes of length, then a job as JSO
 bytes the other way.
 """
 
+import base64
 import json
 import resource
 import signal
 import struct
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import gevent
-from gevent.queue import Queue
+from gevent.lock import BoundedSemaphore
+from gevent.queue import Empty, Queue
 from gevent.subprocess import PIPE, Popen
 
-from core.errors import PermanentError
+from core.errors import MakingFailedError, OverloadedError, PermanentError
 from playback.decisions.levels import DEFAULT_LEVEL, Level
 from playback.replay.css import filter_sheet
 from playback.replay.full_rewriting import RewriteJob, rewrite
 from playback.replay.html import sanitise_document
+from playback.replay.pdf import draw_pdf_page, read_pdf
 from playback.replay.raster import mask, raster
 from playback.replay.rewriting import Rewriter
 
 _LENGTH = struct.Struct(">I")
 _MOST_MEMORY_BYTES = 2_000_000_000
+_LARGE = 500_000  # bytes or characters of a job from which on it is a large one
+_MOST_WAITING = 48  # jobs, which hold nothing but their connection
+_MOST_WAITING_LARGE = 8
+_LONGEST_WAIT_S = 20.0
 _DRAWING_S = 3.0  # drawing is quick, but for what was made to be slow
 _ROOT = Path(__file__).resolve().parents[2]
 # As where replay itself is started: our packages come last on the path, and nothing else joins it.
@@ -74,35 +82,110 @@ class RasterJob:
     is_mask: bool = False
 
 
-Job = DocumentJob | SheetJob | RasterJob | RewriteJob
-Make = Callable[[Job], bytes]
+@dataclass(frozen=True, slots=True)
+class PdfJob:
+    """Read a PDF, or draw one of its pages.
+
+    Attributes:
+        pdf: the file.
+        page: which page to draw, from 1; 0: read sizes and text.
+    """
+
+    pdf: bytes
+    page: int = 0
+
+
+Job = PdfJob | DocumentJob | SheetJob | RasterJob | RewriteJob
+Make = Callable[[Callable[[], Job]], bytes]
 
 
 class Makers:
     """A few makers, lent to one job at a time; `close` ends them.
 
+    Large jobs never hold all makers, so that small ones are done beside them. Beyond a number of
+    waiting jobs none is accepted.
+
     Args:
         count: how many there are, and so how many jobs are done at once.
         deadline_s: how long a job may take.
+        most_waiting: how many jobs may wait for a maker.
+        longest_wait_s: how long one may wait.
     """
 
-    def __init__(self, count: int, *, deadline_s: float) -> None:
+    def __init__(
+        self,
+        count: int,
+        *,
+        deadline_s: float,
+        most_waiting: int = _MOST_WAITING,
+        longest_wait_s: float = _LONGEST_WAIT_S,
+    ) -> None:
         self._makers = [_Maker(deadline_s) for _ in range(count)]
         self._free: Queue[_Maker] = Queue()
         for maker in self._makers:
             self._free.put(maker)
+        self._large = BoundedSemaphore(max(1, count - 1))
+        self._most_waiting = most_waiting
+        self._longest_wait_s = longest_wait_s
+        self._waiting = 0
+        self._waiting_large = 0
 
-    def __call__(self, job: Job) -> bytes:
-        """The result of `job`; other greenlets run meanwhile.
+    def __call__(self, prepare: Callable[[], Job]) -> bytes:
+        """Return the result of the job that `prepare` loads; other greenlets run meanwhile.
+
+        A payload is loaded once a maker is free, so that waiting jobs hold none. A job that turns out
+        to be large gives its maker back and waits for its turn among the large ones.
 
         Raises:
-            PermanentError: it took too long or too much memory, or broke the parser.
+            MakingFailedError: it took too long or too much memory, or broke the parser.
+            OverloadedError: too many jobs wait already, or it waited too long.
         """
-        maker: _Maker = self._free.get()
+        with self._maker() as maker:
+            job = prepare()
+            is_large = _size_of(job) > _LARGE
+            if not is_large:
+                return maker.make(job)
+            if self._large.acquire(blocking=False):
+                try:
+                    return maker.make(job)
+                finally:
+                    self._large.release()
+            del job
+        with self._turn_of_large(), self._maker() as maker:
+            return maker.make(prepare())
+
+    @contextmanager
+    def _maker(self) -> Iterator["_Maker"]:
+        """Lend a maker until the end of the block."""
+        if self._free.empty() and self._waiting >= self._most_waiting:
+            raise OverloadedError("Too many copies wait to be made.")
+        self._waiting += 1
         try:
-            return maker.make(job)
+            maker: _Maker = self._free.get(timeout=self._longest_wait_s)
+        except Empty:
+            raise OverloadedError("No maker was free in time.") from None
+        finally:
+            self._waiting -= 1
+        try:
+            yield maker
         finally:
             self._free.put(maker)
+
+    @contextmanager
+    def _turn_of_large(self) -> Iterator[None]:
+        """Wait for the turn of a large job, which lasts until the end of the block."""
+        if self._waiting_large >= _MOST_WAITING_LARGE:
+            raise OverloadedError("Too many large copies wait to be made.", retry_after_s=30)
+        self._waiting_large += 1
+        try:
+            if not self._large.acquire(timeout=self._longest_wait_s):
+                raise OverloadedError("Other large copies are made first.", retry_after_s=30)
+        finally:
+            self._waiting_large -= 1
+        try:
+            yield
+        finally:
+            self._large.release()
 
     def close(self) -> None:
         """End every maker, whatever it is doing."""
@@ -133,7 +216,7 @@ class _Maker:
             raise
         if made is None:
             self.end()
-            raise PermanentError("Making it safe took too long, or more memory than it may.")
+            raise MakingFailedError("Making it safe took too long, or more memory than it may.")
         return made
 
     def end(self) -> None:
@@ -173,6 +256,9 @@ def _do(job: dict[str, Any]) -> bytes:
             return mask(data) if job["is_mask"] else raster(data, job["scale"])
         except PermanentError:
             return b""
+    if "pdf" in job:
+        data = base64.b64decode(job["pdf"])
+        return draw_pdf_page(data, job["page"]) if job["page"] else read_pdf(data)
     if "origin" in job:
         return rewrite(RewriteJob(**job))
     rewriter = Rewriter(**job["rewriter"])
@@ -186,7 +272,18 @@ def _do(job: dict[str, Any]) -> bytes:
     return text.encode(errors="replace")
 
 
+def _size_of(job: Job) -> int:
+    """Return how long the hostile part of the job is."""
+    if isinstance(job, DocumentJob):
+        return len(job.text)
+    if isinstance(job, PdfJob):
+        return len(job.pdf)
+    return len(job.body if isinstance(job, RewriteJob) else job.data)
+
+
 def _to_json(job: Job) -> bytes:
+    if isinstance(job, PdfJob):
+        return json.dumps({"pdf": base64.b64encode(job.pdf).decode(), "page": job.page}).encode()
     values = asdict(job)
     if isinstance(job, SheetJob | RasterJob):
         values["data"] = job.data.decode("latin-1")

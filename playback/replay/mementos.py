@@ -1,7 +1,7 @@
 """What a copy says of itself to machines: that it is a memento, and where its neighbours are (RFC 7089).
 
-Only pages say so, and only those that are offered: what a page is made of is no memento by itself, and
-what is shown on purpose alone, such as a check for robots, is none at all.
+Only pages say so, and only those that are usable copies: what a page is made of is no memento by itself,
+and a capture of an error or of a check for robots is none at all.
 """
 
 from collections.abc import Callable
@@ -32,6 +32,8 @@ def as_memento(context: Context, route: Route) -> Route:
         if made.status is HTTPStatus.FOUND:
             return replace(made, headers=(*made.headers, ("Link", link_header(links))))
         shown = PageMemento(url, timestamp)
+        if not mementos.is_listed(shown):
+            return replace(made, headers=(*_without_date(made), ("Link", link_header(links))))
         around = mementos.around(url, timestamp)
         said = (
             # The page's moment, which its address names, not that of the record it is made from.

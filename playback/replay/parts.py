@@ -1,6 +1,7 @@
 """Parts of pages: images, style sheets, fonts and plain texts, near the moment of the page that shows them."""
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from functools import partial
 from http import HTTPStatus
 from urllib.parse import urljoin
@@ -8,14 +9,15 @@ from urllib.parse import urljoin
 from core.captures import Capture
 from core.errors import BodyTooLargeError, PermanentError
 from core.records import ArtifactKind, parse_artifact_uri
-from playback.addresses import Modifier, is_web_url
+from playback.addresses import Modifier, is_web_url, parse_pdf_page
+from playback.kinds import PDF
 from playback.replay.answers import CSS, MASK, TEXT, Answer, Request, absent
 from playback.replay.archive import Payload
 from playback.replay.context import CHARSET, Context, first_playable
 from playback.replay.fonts import FONT_TYPES, font_type
 from playback.replay.images import image_type
 from playback.replay.leveling import loads_font, loads_mask, shows_image
-from playback.replay.making import RasterJob, SheetJob
+from playback.replay.making import PdfJob, RasterJob, SheetJob
 from playback.replay.rewriting import Rewriter
 from playback.replay.sniffing import raster_kind
 
@@ -30,7 +32,11 @@ class Parts:
         self._context = context
 
     def image(self, request: Request) -> Answer:
-        """An image of a page, or one of its screenshots."""
+        """An image of a page, one of its screenshots, or a page of a PDF."""
+        pdf_page = parse_pdf_page(request.memento.url)
+        return self._image(request) if pdf_page is None else self._pdf_page(request, *pdf_page)
+
+    def _image(self, request: Request) -> Answer:
         artifact = parse_artifact_uri(request.memento.url)
         named = is_web_url(request.memento.url) if artifact is None else artifact[0] in _PICTURES
         if not named:
@@ -49,15 +55,36 @@ class Parts:
         body = load().body
         media_type = image_type(body)
         if media_type is None and raster_kind(body) is not None:
-            return self._drawn(request, capture, body)
+            del body
+            return self._drawn(request, capture, load)
         return absent() if media_type is None else request.answer(capture, media_type, lambda: body)
 
-    def _drawn(self, request: Request, capture: Capture, body: bytes) -> Answer:
+    def _pdf_page(self, request: Request, number: int, url: str) -> Answer:
+        """A page of a PDF, drawn."""
+        named = replace(request, memento=replace(request.memento, url=url))
+        found = self._part(named, self._context.limits.pdf_shown_bytes)
+        if found is None:
+            return absent()
+        capture, load = found
+        if capture.mime != PDF or not shows_image(self._context, named, capture, None):
+            return absent()
+
+        def make() -> bytes:
+            try:
+                return self._context.make(lambda: PdfJob(load().body, number))
+            except BodyTooLargeError:
+                return b""
+
+        answer = self._context.made_answer(request, capture, "image/webp", make)
+        known = answer.status is HTTPStatus.NOT_MODIFIED
+        return answer if answer.body or known else absent()
+
+    def _drawn(self, request: Request, capture: Capture, load: Callable[[], Payload]) -> Answer:
         """A picture that no browser is handed as it is, drawn as PNG (P-02)."""
 
         def make() -> bytes:
             try:
-                return self._context.make(RasterJob(body))
+                return self._context.make(lambda: RasterJob(load().body))
             except PermanentError:
                 return b""  # kept, so that a picture made to be slow is slow once
 
@@ -77,7 +104,7 @@ class Parts:
 
         def make() -> bytes:
             try:
-                return self._context.make(RasterJob(load().body, is_mask=True))
+                return self._context.make(lambda: RasterJob(load().body, is_mask=True))
             except (BodyTooLargeError, PermanentError):
                 return b""
 
@@ -105,12 +132,12 @@ class Parts:
             has_fonts=is_whole and self._context.has_fonts,
         )
 
-        def make() -> bytes:
+        def prepare() -> SheetJob:
             payload = load()
             named = CHARSET.search(payload.content_type)
-            return self._context.make(SheetJob(payload.body, named[1] if named else None, rewriter))
+            return SheetJob(payload.body, named[1] if named else None, rewriter)
 
-        return self._context.made_answer(request, capture, CSS, make)
+        return self._context.made_answer(request, capture, CSS, lambda: self._context.make(prepare))
 
     def font(self, request: Request) -> Answer:
         """A font of a page, as it was archived; absent where fonts are switched off."""

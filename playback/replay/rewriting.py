@@ -9,6 +9,8 @@ import re
 from dataclasses import dataclass, replace
 from urllib.parse import urldefrag, urljoin
 
+from core.errors import BadUrlError
+from core.replay_keys import replay_key
 from playback.addresses import (
     LONGEST_URL,
     Memento,
@@ -43,6 +45,7 @@ class Rewriter:
         has_images: images are shown, also those that style sheets name.
         has_fonts: the page's own fonts are loaded.
         is_masking: an image is wanted for its shape alone, which browsers fetch in another way.
+        withheld: URLs of documents that are framed in the page and must not be shown.
     """
 
     timestamp: str
@@ -54,6 +57,7 @@ class Rewriter:
     has_images: bool = True
     has_fonts: bool = False
     is_masking: bool = False
+    withheld: tuple[str, ...] = ()
 
     @property
     def masking(self) -> "Rewriter":
@@ -64,6 +68,21 @@ class Rewriter:
         """The same rules for a page with a base element that says `base`."""
         url = self._absolute(base)
         return self if url is None else replace(self, base=url)
+
+    def withholds(self, source: str, document_url: str | None) -> bool:
+        """Return True when a framed document must not be shown.
+
+        Args:
+            source: what the frame's element names.
+            document_url: the document's own URL; None when the artifact, of an earlier version, does not
+                record it: then the frame may have been led to any of those that are withheld.
+        """
+        if not self.withheld:
+            return False
+        if document_url is None:
+            return True
+        urls = {_key(document_url), _key(self._absolute(source) or source)}
+        return any(_key(each) in urls for each in self.withheld)
 
     def image(self, value: str) -> str | None:
         """Where the image is shown from; None when it is not to be shown."""
@@ -123,3 +142,11 @@ class Rewriter:
         except ValueError:  # a bracket that closes no IPv6 address
             return None
         return url if is_web_url(url) else None
+
+
+def _key(url: str) -> str:
+    """Return what take-downs of a URL go by."""
+    try:
+        return replay_key(url)
+    except BadUrlError:
+        return url

@@ -38,6 +38,11 @@ _DEEPEST_FRAME = 5
 _LONGEST_FORMULA = 20_000  # characters, as written
 _DATA_SHEET = re.compile(r"data:text/css(;[^,]*)?,(.*)", re.IGNORECASE | re.DOTALL)
 _MARKUP = re.compile(r"<[^>]*>")
+# Where the DOM artifact records the URL of a framed document: on its first element.
+_DOCUMENT_URL = "data-weboid-url"
+_RECORDED_URL = re.compile(
+    rf'\s*(?:<!DOCTYPE[^>]*>\s*)?<[A-Za-z][^<>"]*(?:"[^"]*"[^<>"]*)*? {_DOCUMENT_URL}="([^"]*)"'
+)
 _PICTURE_PATH = re.compile(r"[^?#]+\.(?:png|jpe?g|gif|webp|avif)(?:[?#].*)?", re.IGNORECASE)
 
 # What style sheets may select by class, in place of what sends or loads.
@@ -136,6 +141,7 @@ class _Scanner:
         if name in _RAW_TEXT_ENDS:
             return self._raw_text(name, attributes, end)
         if name in {"html", "body"}:
+            attributes.pop(_DOCUMENT_URL, None)
             mine = self._scan.html_attributes if name == "html" else self._scan.body_attributes
             for key, value in attributes.items():
                 mine.setdefault(key, value)
@@ -257,6 +263,8 @@ class _Scanner:
         source = attributes.get("data" if name == "object" else "src", "")
         kind = attributes.get("type", "").strip().lower()
         is_picture = kind.startswith("image/") or (not kind and _PICTURE_PATH.fullmatch(source))
+        if document and self._rewriter.withholds(source, _url_of(document)):
+            document = ""
         if is_picture and name in {"object", "embed"} and self._rewriter.has_images:
             document = (
                 ""  # a drawing: as a document it would be as high as frames are, not as it is
@@ -286,6 +294,12 @@ class _Scanner:
         if self._rewriter.has_images:
             return _start_tag("img", attributes)
         return escape(attributes.get("alt", ""))
+
+
+def _url_of(document: str) -> str | None:
+    """Return the URL that the artifact records of a framed document; None when it records none."""
+    found = _RECORDED_URL.match(document)
+    return None if found is None else unescape(found[1])
 
 
 def _first_candidate(srcset: str) -> str:

@@ -1,22 +1,30 @@
 """What replay answers: one WSGI application, a route for each modifier, everything else 404.
 
-It is put together from pywb's record loaders rather than from its FrontEndApp and RewriterApp.
-Those would bring a second, unauthenticated HTTP server on a free port, routes by the dozen, and for
-each request a second parse of the record and a rewriter that is no sanitiser; of their answer nothing
-would be kept. The gate (`playback.replay.gate`) must stand around this application.
+Records are read by `playback.replay.records`; pywb's rewriters serve the level full alone
+(docs/decisions/018). The gate (`playback.replay.gate`) must stand around this application.
 """
 
 import hashlib
 import logging
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from functools import lru_cache
 from http import HTTPStatus
 from wsgiref.types import StartResponse, WSGIEnvironment
 
-from core.errors import BodyTooLargeError, InputError, PermanentError, TransientError
+from core.errors import (
+    BodyTooLargeError,
+    InputError,
+    MakingFailedError,
+    OverloadedError,
+    PermanentError,
+    TransientError,
+    WeboidError,
+)
 from core.timestamps import parse_timestamp14
 from playback.addresses import LEVEL_MODIFIERS, Modifier, parse_memento_path
 from playback.holds import Held
+from playback.kinds import TOO_LARGE
 from playback.permits import TakenDownError
 from playback.replay.answers import (
     NEVER,
@@ -65,6 +73,7 @@ def routes(context: Context) -> Mapping[Modifier, Route]:
         Modifier.PLAIN_STYLE: parts.style,
         Modifier.FONT: parts.font,
         Modifier.TEXT: parts.text,
+        Modifier.FILE: pages.file,
         Modifier.SKEW: skews.answer,
         **dict.fromkeys(LEVEL_MODIFIERS.values(), pages.page),
     }
@@ -106,14 +115,8 @@ class Replay:
             return self._permitted(request)
         except InputError:
             return missing("This address names no moment.")
-        except BodyTooLargeError:
-            return missing("This capture is too large to be shown.")
-        except PermanentError as error:
-            _LOG.warning("replay.record_unusable: %s", error)
-            return missing("This capture cannot be read.")
-        except TransientError as error:
-            _LOG.warning("replay.index_unavailable: %s", error)
-            return notice(HTTPStatus.SERVICE_UNAVAILABLE, "Not now", "Try again in a moment.")
+        except (PermanentError, TransientError) as error:
+            return _failure(error)
 
     def _permitted(self, request: Request) -> Answer:
         """The route's answer, or what takes its place when a take-down forbids it."""
@@ -132,3 +135,19 @@ class Replay:
 
 # A page's parts all name its moment, and reading one takes longer than finding a capture.
 _moment = lru_cache(maxsize=256)(parse_timestamp14)
+
+
+def _failure(error: WeboidError) -> Answer:
+    """Return what a reader is told when a copy cannot be shown."""
+    if isinstance(error, TransientError):
+        _LOG.warning("replay.unavailable: %s", error)
+        busy = notice(HTTPStatus.SERVICE_UNAVAILABLE, "Not now", "Try again in a moment.")
+        if isinstance(error, OverloadedError):
+            return replace(busy, headers=(("Retry-After", str(error.retry_after_s)),))
+        return busy
+    if isinstance(error, BodyTooLargeError):
+        return missing(TOO_LARGE)
+    if isinstance(error, MakingFailedError):
+        return missing("This capture is too complex to be shown.")
+    _LOG.warning("replay.record_unusable: %s", error)
+    return missing("This capture cannot be read.")

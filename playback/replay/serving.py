@@ -11,10 +11,12 @@ import os
 import socket
 import threading
 import time
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from email.utils import formatdate
 from io import BytesIO
+from ipaddress import ip_address
 from typing import Any
 from wsgiref.types import WSGIApplication
 
@@ -22,13 +24,14 @@ import gevent
 from gevent.server import StreamServer
 from gevent.socket import socket as GeventSocket  # noqa: N812 it is a class, whatever its name
 
+from core.addresses import neighbourhood, plain
 from core.errors import PermanentError
 from playback.replay.gate import Gate, Policy, response_headers
 from playback.replay.http import MOST_HEAD, Head, RefusedError, parse_head
 
 _LOG = logging.getLogger(__name__)
 
-_MOST_CONNECTIONS = 4_000
+MOST_CONNECTIONS = 4_000
 _BACKLOG = 1_024
 _BLOCK = 64 * 1024
 _IDLE_S = 60.0  # between two requests, and before the first
@@ -36,8 +39,12 @@ _HEAD_S = 10.0  # from a head's first byte to its last
 _SEND_S = 30.0  # for any answer, and then a second more for so many bytes
 _LEAST_BYTES_A_SECOND = 20_000
 _LINGER_S = 1.0
-_MOST_IN_FLIGHT = 256_000_000  # bytes of large bodies held for slow readers
+MOST_IN_FLIGHT = 256_000_000  # bytes of large bodies held for slow readers
+_SHARES = 4  # one neighbourhood's part of them, though always one body
 _LARGE = 1_000_000
+_LARGE_BLOCK = 256 * 1024
+_MOST_HASTE = 9  # with the quota full, readers must be ten times as fast
+_RECHECK_S = 1.0
 
 
 class ReplayServer(StreamServer):  # type: ignore[misc]
@@ -56,7 +63,7 @@ class ReplayServer(StreamServer):  # type: ignore[misc]
     application: WSGIApplication
 
     def __init__(
-        self, address: "tuple[str, int] | socket.socket", *, most: int = _MOST_CONNECTIONS
+        self, address: "tuple[str, int] | socket.socket", *, most: int = MOST_CONNECTIONS
     ) -> None:
         listener = address
         if isinstance(address, socket.socket):
@@ -67,7 +74,7 @@ class ReplayServer(StreamServer):  # type: ignore[misc]
         self._most = most
         self._idle: OrderedDict[int, Any] = OrderedDict()
         self._count = 0
-        self._in_flight = 0
+        self._in_flight: Counter[str] = Counter()  # bytes, by neighbourhood
         self.before_each = lambda: None
 
     @property
@@ -83,7 +90,6 @@ class ReplayServer(StreamServer):  # type: ignore[misc]
 
     def handle(self, client: Any, address: object) -> None:
         """Serve one connection."""
-        del address
         self._count += 1
         try:
             if self._count > self._most and not self._let_go_of_an_idle_one():
@@ -91,7 +97,7 @@ class ReplayServer(StreamServer):  # type: ignore[misc]
                 return
             # Without it a kept-alive connection waits 40 ms for the acknowledgement of each answer.
             client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            self._serve(client)
+            self._serve(client, _neighbourhood_of(address))
         except OSError:
             pass  # the client is gone, or too slow
         except (
@@ -102,7 +108,7 @@ class ReplayServer(StreamServer):  # type: ignore[misc]
             self._idle.pop(id(client), None)
             self._count -= 1
 
-    def _serve(self, client: Any) -> None:
+    def _serve(self, client: Any, neighbourhood: str) -> None:
         unread = b""
         while True:
             try:
@@ -113,7 +119,7 @@ class ReplayServer(StreamServer):  # type: ignore[misc]
             except RefusedError as refusal:
                 _refuse(client, self.policy, refusal.status)
                 return
-            if not self._answer(client, request):
+            if not self._answer(client, request, neighbourhood):
                 return
 
     def _next_head(self, client: Any, unread: bytes) -> tuple[bytes | None, bytes]:
@@ -163,7 +169,7 @@ class ReplayServer(StreamServer):  # type: ignore[misc]
             return True
         return False
 
-    def _answer(self, client: Any, request: Head) -> bool:
+    def _answer(self, client: Any, request: Head, neighbourhood: str) -> bool:
         """Answer the request; False when the connection is to be closed."""
         said: list[Any] = []
 
@@ -179,7 +185,7 @@ class ReplayServer(StreamServer):  # type: ignore[misc]
             keeps = request.keeps and not self._is_stopping()
             head = _head(status, headers, keeps=keeps)
             if isinstance(body, list) and len(body) == 1:
-                self._send_whole(client, head, body[0])
+                self._send_whole(client, head, body[0], neighbourhood)
             else:
                 _send_blocks(client, head, body)
         finally:
@@ -193,21 +199,50 @@ class ReplayServer(StreamServer):  # type: ignore[misc]
     def _is_stopping(self) -> bool:
         return not self.started
 
-    def _send_whole(self, client: Any, head: bytes, body: bytes) -> None:
+    def _send_whole(self, client: Any, head: bytes, body: bytes, neighbourhood: str) -> None:
         size = len(body)
-        client.settimeout(_SEND_S + size / _LEAST_BYTES_A_SECOND)
         if size < _LARGE:
+            client.settimeout(_SEND_S + size / _LEAST_BYTES_A_SECOND)
             client.sendall(head + body)
             return
-        if self._in_flight + size > _MOST_IN_FLIGHT:
+        mine = self._in_flight[neighbourhood]
+        is_mine_full = mine > 0 and mine + size > MOST_IN_FLIGHT // _SHARES
+        if is_mine_full or self._in_flight.total() + size > MOST_IN_FLIGHT:
             _refuse(client, self.policy, "503 Service Unavailable")
             raise ConnectionAbortedError
-        self._in_flight += size
+        self._in_flight[neighbourhood] += size
         try:
-            client.sendall(head)
-            client.sendall(body)
+            self._send_large(client, head, body)
         finally:
-            self._in_flight -= size
+            self._in_flight[neighbourhood] -= size
+            if not self._in_flight[neighbourhood]:
+                del self._in_flight[neighbourhood]
+
+    def _send_large(self, client: Any, head: bytes, body: bytes) -> None:
+        """Send a large body; the fuller the quota of such bodies, the faster its reader must be."""
+        begun, view = time.monotonic(), memoryview(body)
+        client.settimeout(_SEND_S)
+        client.sendall(head)
+        for start in range(0, len(body), _LARGE_BLOCK):
+            block, ends = view[start : start + _LARGE_BLOCK], start + _LARGE_BLOCK
+            while block:
+                haste = 1 + _MOST_HASTE * self._in_flight.total() / MOST_IN_FLIGHT
+                allowed = (_SEND_S + ends / _LEAST_BYTES_A_SECOND) / haste
+                left = begun + allowed - time.monotonic()
+                if left <= 0:
+                    raise TimeoutError("The reader is too slow.")
+                client.settimeout(min(left, _RECHECK_S))
+                with suppress(TimeoutError):
+                    block = block[client.send(block) :]
+
+
+def _neighbourhood_of(address: object) -> str:
+    """Return the network of a peer, as sockets name it; empty when it has no address."""
+    host = str(address[0]) if isinstance(address, tuple) and address else ""
+    try:
+        return neighbourhood(plain(ip_address(host.partition("%")[0])))
+    except ValueError:
+        return ""
 
 
 _TOO_LARGE = "431 Request Header Fields Too Large"

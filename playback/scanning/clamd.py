@@ -13,12 +13,14 @@ that a daemon that restarts costs at most the payload under way.
 import re
 import socket
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 from core.errors import ConfigError, PermanentError, TransientError, UnavailableError
 
+VARIABLE = "WEBOID_CLAMD"
 DEFAULT_ADDRESS = "unix:/run/clamav/clamd.ctl"  # where Debian's package listens
 TIMEOUT_S = 120.0  # clamd's own ReadTimeout
 _PORT = 3310
@@ -75,6 +77,17 @@ def parse_clamd_address(text: str) -> Address:
     if match is None or not 0 < port < 65_536:
         raise ConfigError(f"{text[:100]!r} is no address of clamd: write unix:/path or host:port.")
     return TcpAddress(match[1] or match[2], port)
+
+
+def find_clamd(environment: Mapping[str, str]) -> str:
+    """Return the address of the clamd that there is: a named one, or a socket where Debian's listens.
+
+    Empty when there is none. A named one may be away for the moment.
+    """
+    named = environment.get(VARIABLE, "")
+    if named:
+        return named
+    return DEFAULT_ADDRESS if Path(DEFAULT_ADDRESS.removeprefix("unix:")).is_socket() else ""
 
 
 class Clamd:

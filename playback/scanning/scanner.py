@@ -6,6 +6,7 @@ wait for none of this.
 """
 
 import hashlib
+import logging
 import queue
 import threading
 from collections.abc import Callable, Iterator
@@ -17,13 +18,15 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from core.captures import Capture, RecordLocation
-from core.errors import ConfigError, PermanentError, TransientError
+from core.errors import ConfigError, PermanentError, TransientError, WeboidError
 from core.records import ArtifactKind, RecordType, parse_artifact_uri
 from core.timestamps import moment
 from playback.database import Database
 from playback.decisions.store import DecisionStore
 from playback.decisions.verdicts import Verdict, judged, keep
 from playback.scanning.clamd import TooLargeToScanError
+
+log = logging.getLogger(__name__)
 
 MOST_BYTES = 25_000_000  # a payload's; clamd's own StreamMaxLength is 25 MB or more
 _ROWS = 500  # of the index at a time
@@ -230,6 +233,12 @@ class Scan:
             return Verdict(capture.digest, threat, scanner, self.now()), sum(map(len, bodies))
         except (TooLargeToScanError, PermanentError) as error:
             return Verdict(capture.digest, "", scanner, self.now(), str(error)), 0
+        except WeboidError:
+            raise
+        except Exception as error:
+            log.exception("scan.internal_error digest=%s", capture.digest)
+            why = f"internal error: {type(error).__name__}"
+            return Verdict(capture.digest, "", scanner, self.now(), why), 0
         finally:
             readers.put(reader)
 

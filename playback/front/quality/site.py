@@ -47,7 +47,7 @@ def quality_routes(quality: Quality, registry: LinkRegistry, means: Means) -> li
     """Its addresses."""
     results = Results(registry.source, means.store, means.cautions)
     reporters = functools.cache(functools.partial(open_reporters, quality.layout))
-    gate = Gate(quality.reviewers, reporters, Door(registry.access), means.clock)
+    gate = Gate(quality.reviewers, reporters, Door(registry.access, "quality"), means.clock)
     pages = QualityPages(
         results,
         Pictures(quality.layout.quality_pictures),

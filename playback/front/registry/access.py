@@ -5,6 +5,8 @@ have. Both are off by default.
 """
 
 import hmac
+import os
+import stat
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -12,6 +14,7 @@ from starlette.requests import Request
 
 from core.errors import ConfigError
 from playback.front.readers import Address, Network, Readers, within
+from playback.front.registry.shared_throttle import SharedBuckets
 from playback.front.registry.throttle import Rate, Rates, Throttle
 
 _LEAST_TOKEN = 32  # characters
@@ -28,6 +31,7 @@ class Access:
         token: what internal callers from elsewhere say as ``Authorization: Bearer …``; empty: none can.
         rates: for programs.
         form_rates: for the form, which people fill in (W20).
+        shared: counts for several fronts together; None: each process counts for itself.
     """
 
     readers: Readers = field(default_factory=Readers)
@@ -35,15 +39,17 @@ class Access:
     token: str = field(default="", repr=False)
     rates: Rates = field(default_factory=Rates)
     form_rates: Rates = FORM_RATES
+    shared: SharedBuckets | None = None
 
 
 class Door:
     """Holds the rules against requests. From any thread."""
 
-    def __init__(self, access: Access) -> None:
+    def __init__(self, access: Access, name: str = "links") -> None:
+        """Prepare the counts; those of doors with different names are separate."""
         self._access = access
-        self._programs = Throttle(access.rates)
-        self._form = Throttle(access.form_rates)
+        self._programs = Throttle(access.rates, shared=access.shared, name=name)
+        self._form = Throttle(access.form_rates, shared=access.shared, name=f"{name} form")
 
     def address_of(self, request: Request) -> Address:
         """The reader's address."""
@@ -51,7 +57,8 @@ class Door:
 
     def is_internal(self, request: Request) -> bool:
         """Whether the caller need not wait."""
-        if within(self.address_of(request), self._access.internal):
+        is_known = not self._access.readers.is_relayed(request)
+        if is_known and within(self.address_of(request), self._access.internal):
             return True
         said = request.headers.get("authorization", "")
         wanted = f"Bearer {self._access.token}"
@@ -80,10 +87,14 @@ def read_token(path: Path) -> str:
     """The token that a file holds.
 
     Raises:
-        ConfigError: it cannot be read, or is too short to be a secret.
+        ConfigError: it cannot be read, others can read it, or it is too short to be a secret.
     """
     try:
-        token = path.read_text(encoding="ascii").strip()
+        with path.open("rb") as file:
+            mode = os.fstat(file.fileno()).st_mode
+            if stat.S_ISREG(mode) and mode & 0o077:
+                raise ConfigError(f"{path} can be read by others: `chmod 600 {path}`.")
+            token = file.read().decode("ascii").strip()
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"The token in {path} cannot be read: {error}.") from error
     if len(token) < _LEAST_TOKEN:

@@ -6,6 +6,7 @@ Days are numbers (`links.days`). Text comes from wikis and the web as it is: who
 from dataclasses import dataclass
 from enum import StrEnum
 
+from links.books.asked_pages import RequestState
 from links.books.wikis import WikiName
 from links.link_search import STATES, StateClass
 from links.states import State
@@ -33,6 +34,8 @@ class Hint(StrEnum):
     SERVER_ERROR = "server-error"
     UNVERIFIABLE = "unverifiable"
     PRESUMED_REACHABLE = "presumed-reachable"  # by readers, for half of the domain (W16)
+    MISSING_TARGET = "missing-target"  # it leads to the farm itself, to no page (W50)
+    FTP = "ftp"  # nobody here asks for it (W44)
     BIDI = "bidi"  # its path may be shown to say something else (W50)
     HIDDEN = "hidden"  # its path holds what nobody sees
     MIXED = "mixed-scripts"  # its host may be taken for another
@@ -106,6 +109,7 @@ class Link:
         reports: readers who say that they reach it (W13).
         replacement: another URL for it, tested; empty without (W17).
         spam: spam lists that name it.
+        spelling: how the page in question spells it (A17); empty: as `url`.
     """
 
     url: str
@@ -126,6 +130,7 @@ class Link:
     reports: int = 0
     replacement: str = ""
     spam: tuple[SpamHit, ...] = ()
+    spelling: str = ""
 
     @property
     def group(self) -> Group:
@@ -147,7 +152,9 @@ class Link:
     @property
     def is_to_follow(self) -> bool:
         """Whether it may be a link for people: not what is somebody else's now, or spam (W52)."""
-        return self.state not in (State.INVALID, State.USURPED) and not self.spam
+        if self.spam or any(note.hint is Hint.FTP for note in self.notes):
+            return False
+        return self.state not in (State.INVALID, State.USURPED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,9 +185,13 @@ class PageAnswer:
         namespace: None when the page is not observed.
         is_observed: whether the registry knows the page.
         listed_day: when its links were read from the wiki; what was added since is not among them
-            (W08). None: not yet.
+            (W08). None: not yet. Of one that is not observed, when it was read because somebody asked.
         address: where the page is read; empty when nobody knows.
-        total: links on the page, whether they are told or not.
+        total: links on the page, whether they are told or not; of a page that is not observed those
+            that the registry knows.
+        revision: of the page, that the links were read from; None: nobody noted which.
+        is_current: whether that is the revision that the question names; None: it names none.
+        request: of a page that is not observed what becomes of the request to read it; None of others.
         links: those that the scope asks for, in the order of `order_of`.
     """
 
@@ -192,6 +203,9 @@ class PageAnswer:
     address: str = ""
     total: int = 0
     links: tuple[Link, ...] = ()
+    revision: int | None = None
+    is_current: bool | None = None
+    request: RequestState | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ are texts for `translate`: programs get them as they are, people in their langua
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from starlette.datastructures import QueryParams
@@ -18,6 +18,11 @@ from playback.front.languages import languages, noop
 from playback.front.registry.answers import ListKind, Scope
 
 MOST_PAGES = 50
+LINK_FIELDS = frozenset({
+    "url", "state", "group", "words", "http", "status_byte", "reason", "mapped_http", "since",
+    "checked", "failures", "cause", "evidence", "leads_to", "mime", "kib", "history", "hints",
+    "copies", "own_copy", "reports", "replacement", "spam", "spelling",
+})  # fmt: skip
 _PAGE_ID = re.compile(r"[1-9][0-9]{0,17}", re.ASCII)
 _LANGUAGE = re.compile(r"([A-Za-z]{2,3})(?:[-_][A-Za-z0-9]{2,8}){0,3}", re.ASCII)
 _SPACES = re.compile(r"[ _\u00a0]+")
@@ -45,6 +50,8 @@ class PageQuestion:
         scope: which of their links.
         language: of the words.
         is_ping: only that somebody asked is to be noted (W22).
+        fields: what is told of each link; empty: everything.
+        revision: of the page, that the asker has; 0: it does not say, or asks for several (W08).
     """
 
     wiki: WikiName
@@ -53,6 +60,8 @@ class PageQuestion:
     scope: Scope = Scope.PROBLEMS
     language: str = ""
     is_ping: bool = False
+    fields: frozenset[str] = frozenset()
+    revision: int = 0
 
     @property
     def size(self) -> int:
@@ -85,7 +94,11 @@ def parse_page_question(given: QueryParams) -> PageQuestion:
         parse_scope(given.get("scope", "")),
         parse_language(given.get("lang", "")),
         parse_flag(given.get("ping", "")),
+        parse_fields(given.get("fields", "")),
+        parse_revision(given.get("revid", "")),
     )
+    if question.size > 1:
+        question = replace(question, revision=0)  # of which page nobody could say
     if question.size > MOST_PAGES:
         raise InputError(noop("Ask for 50 pages at a time at most."))
     return question
@@ -118,6 +131,17 @@ def parse_page_id(text: str) -> int:
     if not _PAGE_ID.fullmatch(text):
         raise InputError(noop("The number of a page is a whole number above 0, like 9301140."))
     return int(text)
+
+
+def parse_revision(text: str) -> int:
+    """Return the number of a page's revision; 0 when none is named.
+
+    Raises:
+        InputError: it is none.
+    """
+    if text and not _PAGE_ID.fullmatch(text):
+        raise InputError(noop("The number of a revision is a whole number above 0."))
+    return int(text or 0)
 
 
 def parse_title(text: str) -> str:
@@ -196,6 +220,18 @@ def parse_language(text: str) -> str:
         raise InputError(noop("A language is named like de or de-AT."))
     base = match[1].lower()
     return base if base in languages() else ""
+
+
+def parse_fields(text: str) -> frozenset[str]:
+    """Return the names of what is to be told of each link; none: everything.
+
+    Raises:
+        InputError: a link has no such field.
+    """
+    names = frozenset(re.split("[|,]", text)) if text else frozenset()
+    if not names <= LINK_FIELDS:
+        raise InputError(noop("fields names fields of a link, with commas between them."))
+    return names
 
 
 def parse_flag(text: str) -> bool:

@@ -8,11 +8,13 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from importlib.metadata import version
 from typing import Any
 from xml.etree import ElementTree as ET
 
 from links.books.wikis import WikiName
 from links.days import date_of
+from links.status import answered, reason_of
 from playback.addresses import escape_url
 from playback.front.registry.answers import (
     Answer,
@@ -23,10 +25,22 @@ from playback.front.registry.answers import (
     PageRef,
     Scope,
 )
-from playback.front.registry.words import ago, cause_of, hint_of, lasting, service_name, standing_of
+from playback.front.registry.wiki_links import FoundLinks, WikiQuestion
+from playback.front.registry.words import (
+    ago,
+    cause_of,
+    hint_of,
+    lasting,
+    request_words,
+    service_name,
+    standing_of,
+)
 
 Data = dict[str, Any]
+Fields = frozenset[str]  # of a link; empty: all
+ALL_FIELDS: Fields = frozenset()
 
+SOURCE_PATH = "/links/api/source"  # of this module, in exactly this version
 # What XML 1.0 cannot hold, not even as a reference.
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _ITEMS = {
@@ -39,7 +53,8 @@ _ITEMS = {
 }
 # Characters that end a script's element or a line of its text, wherever they stand in a string.
 _JS_ESCAPES = str.maketrans({each: f"\\u{ord(each):04x}" for each in "<>&\u2028\u2029'"})
-_SCRIPT = """( function ( mw ) {{
+_SCRIPT = """/* Weboid {version}, GPL-3.0-or-later. Made by {source} */
+( function ( mw ) {{
 \tvar problems = {problems};
 \tmw.hook( "externalLinkProblem/query.answer" ).fire( problems );
 }}( window.mediaWiki ) );
@@ -53,37 +68,45 @@ def scoped(page: PageAnswer, scope: Scope) -> PageAnswer:
     return replace(page, links=tuple(each for each in page.links if each.has_findings))
 
 
-def data_of(answer: Answer, origin: str) -> Data:
+def data_of(answer: Answer, origin: str, fields: Fields = ALL_FIELDS) -> Data:
     """The answer as programs get it; `origin` is that of the pages with our own copies."""
     return {
         "wiki": str(answer.wiki),
         "scope": answer.scope.value,
         "as_of": date_of(answer.day).isoformat(),
-        "pages": [_page(each, answer.day, origin) for each in answer.pages],
+        "pages": [_page(each, answer.day, origin, fields) for each in answer.pages],
     }
 
 
-def _page(page: PageAnswer, today: int, origin: str) -> Data:
+def _page(page: PageAnswer, today: int, origin: str, fields: Fields) -> Data:
     return {
         "page_id": page.page_id,
         "title": page.title,
         "namespace": page.namespace,
         "address": page.address or None,
         "is_observed": page.is_observed,
+        "request": page.request.value if page.request else None,
+        "note": request_words(page.request) or None,
+        "revision": page.revision,
+        "is_current": page.is_current,
         "links_read": _time(page.listed_day, today),
         "links_total": page.total,
-        "links": [_link(each, today, origin) for each in page.links],
+        "links": [chosen(_link(each, today, origin), fields) for each in page.links],
     }
 
 
 def _link(link: Link, today: int, origin: str) -> Data:
+    """Return the link as all addresses for programs tell it."""
     return {
         "url": link.url,
+        "spelling": link.spelling or link.url,
         "state": link.state.name.lower(),
         "group": link.group.value,
         "words": standing_of(link, today),
-        "code": link.code,
-        "http": link.http,
+        "http": answered(link.code, link.evidence),
+        "status_byte": link.code,
+        "reason": reason_of(link.code) or None,
+        "mapped_http": link.http,
         "since": _time(link.since_day, today),
         "checked": _time(link.checked_day, today),
         "failures": link.fails,
@@ -94,8 +117,9 @@ def _link(link: Link, today: int, origin: str) -> Data:
         "kib": link.kib,
         "history": [
             {
-                "code": run.code,
-                "http": run.http,
+                "http": answered(run.code),
+                "status_byte": run.code,
+                "reason": reason_of(run.code) or None,
                 "first": date_of(run.first_day).isoformat(),
                 "last": date_of(run.last_day).isoformat(),
             }
@@ -136,18 +160,32 @@ def _time(day: int | None, today: int) -> Data | None:
     }
 
 
-def list_data(wiki: WikiName, kind: ListKind, listed: Listed | None) -> Data:
-    """A part of a wiki's list as programs get it; of a wiki that nobody knows it is empty."""
+def list_data(wiki: WikiName, kind: ListKind, listed: Listed) -> Data:
+    """Return a part of a wiki's list as programs get it."""
     return {
         "wiki": str(wiki),
         "with": kind.value,
-        "is_observed": listed is not None,
-        "pages": [
-            {**_ref(each.page), "links_found": each.links}
-            for each in (listed.pages if listed else ())
+        "is_observed": True,
+        "pages": [{**_ref(each.page), "links_found": each.links} for each in listed.pages],
+        "after": listed.after,
+        "is_whole": listed.is_whole,
+    }
+
+
+def links_data(question: WikiQuestion, found: FoundLinks, origin: str) -> Data:
+    """Return a part of a wiki's links as programs get it, each with the page that has it."""
+    return {
+        "wiki": str(question.wiki),
+        "as_of": date_of(found.day).isoformat(),
+        "links": [
+            {
+                "page": _ref(each.page),
+                "page_has_it_since": date_of(each.first_day).isoformat(),
+                **chosen(_link(each.link, found.day, origin), question.fields),
+            }
+            for each in found.links
         ],
-        "after": listed.after if listed else None,
-        "is_whole": listed.is_whole if listed else True,
+        "after": found.after or None,
     }
 
 
@@ -172,27 +210,29 @@ def as_xml(root: str, data: Mapping[str, Any]) -> bytes:
     return found
 
 
-def as_javascript(answer: Answer) -> bytes:
+def as_javascript(answer: Answer, origin: str, fields: Fields = ALL_FIELDS) -> bytes:
     """The presumably unreachable URLs as a gadget takes them: active JavaScript (W67)."""
-    return _SCRIPT.format(problems=_literal(problems_of(answer))).encode("ascii")
+    problems = problems_of(answer, origin, fields)
+    source = f"{origin}{SOURCE_PATH}"
+    told = {"version": version("weboid"), "source": source, "problems": _literal(problems)}
+    return _SCRIPT.format_map(told).encode("ascii", "replace")
 
 
-def problems_of(answer: Answer) -> list[Data]:
-    """The presumably unreachable URLs of all pages, each once (W67)."""
+def problems_of(answer: Answer, origin: str, fields: Fields = ALL_FIELDS) -> list[Data]:
+    """Return the presumably unreachable URLs of all pages, each once, as all links are told (W67)."""
     links = {link.url: link for page in answer.pages for link in page.links}
     return [
-        {
-            "url": link.url,
-            "state": link.state.name.lower(),
-            "http": link.http,
-            "words": standing_of(link, answer.day),
-            "cause": cause_of(link) or None,
-            "copies": [copy.address for copy in link.copies if copy.address],
-            "replacement": link.replacement or None,
-        }
+        chosen(_link(link, answer.day, origin), fields)
         for link in links.values()
         if link.is_unreachable
     ]
+
+
+def chosen(link: Data, fields: Fields) -> Data:
+    """Return what a question asks of a link; its URL always."""
+    if not fields:
+        return link
+    return {name: value for name, value in link.items() if name == "url" or name in fields}
 
 
 def _literal(value: object) -> str:

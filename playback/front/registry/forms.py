@@ -1,26 +1,38 @@
 """The form of the registry: what it was filled in with, and that a person filled it in (W03, W20).
 
 Questions for single URLs and patterns are answered to the form alone. What the form sends carries a
-stamp: when it was made and for which range of addresses, with a digest that only this front can make.
-A question without one, or with an old one, gets the form, filled in; its button asks.
+stamp: when it was made, for which range of addresses and for which URL or pattern, with a digest that
+only fronts of this collection can make. It answers one question. A question without a stamp, or with
+one that is old, used or another question's, gets the form, filled in; its button asks.
+
+The stamp of the empty form answers any one question, of a browser that says that a person navigates
+(Sec-Fetch-Mode, W3C Fetch Metadata). Who says nothing of that presses the button of the filled form.
 """
 
 import hmac
+import re
 import secrets
-from dataclasses import dataclass, field
-from hashlib import sha256
+import threading
+from collections import OrderedDict
+from dataclasses import dataclass
 
 from starlette.datastructures import QueryParams
 
 from core.errors import BadUrlError, InputError
 from core.urls import UrlFault, fetch_key, identity_key
 from links.link_patterns import LinkPattern, parse_link_pattern
-from playback.front.languages import noop
+from links.reporters import Reporters
+from playback.front.languages import noop, spoken
 from playback.front.readers import Address, neighbourhood
 from playback.front.registry.answers import Group, Scope
 from playback.front.registry.words import FAULTS
 
 STAMP_S = 2 * 3600
+MOST_USED = 50_000  # stamps that are remembered as used; at `FORM_RATES` more than half an hour's
+_BAD_PATTERN = noop(
+    "That cannot be searched for. Write a site, such as example.org, or *.example.org for all below"
+    " it, and the beginning of a path if you like."
+)
 _LONGEST = 2_000  # characters that a field is shown again with
 
 
@@ -46,34 +58,72 @@ class Form:
     asked: str = "page"
 
 
-@dataclass(frozen=True, slots=True)
 class Stamps:
-    """Makes and reads stamps.
+    """Makes stamps, and takes each once. From any thread.
 
-    Attributes:
-        secret: who knows it makes stamps that are believed; several fronts for one origin share it.
+    Fronts of one collection share the key, so a stamp of one holds at another and after a restart.
+    Which stamps were used each front remembers by itself.
     """
 
-    secret: bytes = field(default_factory=lambda: secrets.token_bytes(32), repr=False)
+    def __init__(self, reporters: Reporters, *, most_used: int = MOST_USED) -> None:
+        self._reporters = reporters
+        self._most_used = most_used
+        self._lock = threading.Lock()
+        self._used: OrderedDict[str, None] = OrderedDict()
 
-    def make(self, address: Address, now: float) -> str:
-        """A stamp for the address's range; `now` is seconds since 1970."""
-        return f"{int(now)}.{self._digest(int(now), address)}"
+    def make(self, address: Address, now: float, question: str) -> str:
+        """Return a stamp for the address's range and that question; `now` is Unix seconds.
 
-    def holds(self, stamp: str, address: Address, now: float) -> bool:
-        """Whether it was made for that range, a while ago at most."""
-        made, _, digest = stamp.partition(".")
-        if not (made.isascii() and made.isdigit() and len(made) < 12 and digest.isascii()):
+        Args:
+            address: of the reader.
+            now: the moment.
+            question: `question_of` the form; empty: any.
+        """
+        made, nonce = int(now), secrets.token_hex(8)
+        return f"{made}.{nonce}.{self._digest(made, nonce, address, question)}"
+
+    def take(self, stamp: str, address: Address, now: float, question: str) -> bool:
+        """Return whether the stamp answers that question, and see that it answers no other one.
+
+        Args:
+            stamp: as it was sent.
+            address: of the reader.
+            now: the moment.
+            question: as `make` had it; empty: only a stamp for any.
+        """
+        made, _, rest = stamp.partition(".")
+        nonce, _, digest = rest.partition(".")
+        is_plain = made.isascii() and made.isdigit() and len(made) < 12 and rest.isascii()
+        if not is_plain or not 0 <= now - int(made) <= STAMP_S:
             return False
-        is_fresh = 0 <= now - int(made) <= STAMP_S
-        return hmac.compare_digest(digest, self._digest(int(made), address)) and is_fresh
+        right = self._digest(int(made), nonce, address, question)
+        if not hmac.compare_digest(digest, right):
+            return False
+        with self._lock:
+            if stamp in self._used:
+                return False
+            self._used[stamp] = None
+            if len(self._used) > self._most_used:
+                self._used.popitem(last=False)
+        return True
 
-    def _digest(self, made: int, address: Address) -> str:
-        text = f"link form {made} {neighbourhood(address)}"
-        return hmac.new(self.secret, text.encode(), sha256).hexdigest()[:32]
+    def _digest(self, made: int, nonce: str, address: Address, question: str) -> str:
+        parts = (str(made), nonce, neighbourhood(address), question)
+        return self._reporters.digest("link form", "\n".join(parts)).hex()
 
 
-def read_form(given: QueryParams, stamp: str) -> Form:
+def question_of(form: Form) -> str:
+    """Return what a stamp of the form is bound to: its URL or its pattern; empty for an empty form.
+
+    >>> question_of(Form(url=" https://a.example/ ")), question_of(Form(dbname="dewiki"))
+    ('url https://a.example/', '')
+    """
+    if form.url.strip():
+        return f"url {form.url.strip()}"
+    return f"pattern {form.pattern.strip()}" if form.pattern.strip() else ""
+
+
+def read_form(given: QueryParams) -> Form:
     """What the address fills in; names of the programs' addresses are taken, too."""
 
     def text(*names: str) -> str:
@@ -90,7 +140,6 @@ def read_form(given: QueryParams, stamp: str) -> Form:
         status=text("status"),
         scope=text("scope") or Scope.PROBLEMS.value,
         farm=text("farm") not in ("", "0"),
-        stamp=stamp,
     )
 
 
@@ -108,26 +157,38 @@ def parse_url(text: str) -> str:
 
 
 def parse_pattern(text: str) -> LinkPattern:
-    """What was typed as a pattern.
+    """Return what was typed as a pattern.
 
     Raises:
-        InputError: it means nothing; the text says why, in English.
+        InputError: it means nothing; the text, for `translate`, says what to write, in English also why.
     """
-    return parse_link_pattern(text)
+    try:
+        return parse_link_pattern(text)
+    except InputError as error:
+        if spoken.get().language == "en":
+            raise
+        raise InputError(_BAD_PATTERN) from error
 
 
-def parse_namespace(text: str) -> tuple[int, ...]:
-    """The namespaces that are asked for; none: all.
+def parse_namespaces(text: str) -> tuple[int, ...] | None:
+    """Return the namespaces that are asked for (W03); none: all; None: those that the wiki observes.
 
     Raises:
-        InputError: it is no number.
+        InputError: it names none.
+
+    >>> parse_namespaces("0, 4|14"), parse_namespaces(""), parse_namespaces("content")
+    ((0, 4, 14), (), None)
     """
-    text = text.strip()
-    if not text:
-        return ()
-    if not text.removeprefix("-").isdecimal() or len(text) > 6 or not text.isascii():
-        raise InputError(noop("A namespace is a number, like 0 for articles."))
-    return (int(text),)
+    if text.strip().lower() == "content":
+        return None
+    found = []
+    for each in re.split(r"[|,\s]+", text.strip()) if text.strip() else ():
+        if not each.removeprefix("-").isdecimal() or len(each) > 6 or not each.isascii():
+            raise InputError(
+                noop("Namespaces are numbers, like 0 for articles, or content for those observed.")
+            )
+        found.append(int(each))
+    return tuple(dict.fromkeys(found[:50]))
 
 
 def parse_filter(text: str) -> frozenset[Group]:

@@ -5,12 +5,18 @@ are rare among those without findings, so no more than some are looked through f
 part says so when that was not enough.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 from sqlalchemy import Connection, Select, func, select
 
+from core.errors import InputError
+from core.url_patterns import Form, parse_pattern
 from links.books.wikis import WikiName
+from links.observed import matching
+from links.spam_hits import is_present
 from links.store.schema import pages, refs, spam_hits, urls
+from playback.front.languages import noop
 from playback.front.registry.answers import (
     GROUPS,
     Listed,
@@ -22,21 +28,41 @@ from playback.front.registry.reading import Reading, address_of
 
 LIST_SIZE = 50
 LOOKED_AT = 2_000  # pages at a time …
+MOST_BELOW = 2_000  # URLs of a domain and path that a list is made of
 ROUNDS = 5  # … so often for one part
 
 
 def listed(
-    connection: Connection, wiki: WikiName, kind: ListKind, *, day: int, after: int = 0
+    connection: Connection,
+    reading: Reading,
+    wiki: WikiName,
+    kind: ListKind,
+    *,
+    after: int = 0,
+    domain: str = "",
 ) -> Listed | None:
-    """A part of the list, behind the page of number `after`; None when nobody knows the wiki."""
-    row = Reading(connection, day).wiki(wiki)
+    """Return a part of the list, behind the page of number `after`; None when nobody knows the wiki.
+
+    Args:
+        connection: of one moment.
+        reading: who asks.
+        wiki: whose list.
+        kind: which list.
+        after: the last page of the part before.
+        domain: only links to that domain and all below it, with the beginning of a path (W05).
+
+    Raises:
+        InputError: that is no domain, or it has too many watched URLs.
+    """
+    row = reading.wiki(wiki)
     if row is None:
         return None
+    only = _below(connection, domain) if domain and kind is not ListKind.SPAM else None
     found: list[ListedPage] = []
     name = row.name
     for _ in range(ROUNDS):
         last = connection.scalar(last_of_round(row.id, after))
-        query = counted(kind, row.id, after, last).limit(LIST_SIZE + 1 - len(found))
+        query = counted(kind, row.id, after, last, only).limit(LIST_SIZE + 1 - len(found))
         found += [
             ListedPage(
                 PageRef(
@@ -65,11 +91,27 @@ def last_of_round(wiki_id: int, after: int) -> Select[Any]:
     )
 
 
-def counted(kind: ListKind, wiki_id: int, after: int, last: int | None) -> Select[Any]:
-    """Pages with what puts them on the list, and how many of those."""
+def _below(connection: Connection, domain: str) -> list[int]:
+    """Return the numbers of the watched URLs that begin so."""
+    try:
+        pattern = parse_pattern(domain)
+    except InputError:
+        pattern = None
+    if pattern is None or pattern.form is Form.REGEX:
+        raise InputError(noop("Name a site and the beginning of a path: example.org/path."))
+    found = matching(connection, pattern, limit=MOST_BELOW + 1)
+    if len(found) > MOST_BELOW:
+        raise InputError(noop("That means too many links: name more of the path."))
+    return [each.id for each in found]
+
+
+def counted(
+    kind: ListKind, wiki_id: int, after: int, last: int | None, only: Sequence[int] | None = None
+) -> Select[Any]:
+    """Pages with what puts them on the list, and how many of those; `only` of these URLs."""
     query = select(pages.c.page_id, pages.c.title, pages.c.namespace, func.count().label("links"))
     if kind is ListKind.SPAM:
-        query = query.join(spam_hits, spam_hits.c.page == pages.c.id)
+        query = query.join(spam_hits, spam_hits.c.page == pages.c.id).where(is_present())
     else:
         states = [state for state, group in GROUPS.items() if group == kind.value]
         query = (
@@ -77,6 +119,8 @@ def counted(kind: ListKind, wiki_id: int, after: int, last: int | None) -> Selec
             .join(urls, urls.c.id == refs.c.url_id)
             .where(refs.c.gone_day.is_(None), urls.c.state.in_(states))
         )
+        if only is not None:
+            query = query.where(urls.c.id.in_(only))
     query = query.where(pages.c.wiki_id == wiki_id, pages.c.page_id > after)
     if last is not None:
         query = query.where(pages.c.page_id <= last)

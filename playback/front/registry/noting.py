@@ -1,45 +1,72 @@
-"""The one thing that a request changes: the day a page was last asked for (W22, W34).
+"""What a request changes: the day a page was last asked for, and what the feeder is handed (W22, W34).
 
 It is written once a day for each page. A ping also marks the page, so that the feeder reads its links
-again. Nothing is made: a page that nobody observes stays unknown (W10, W12).
+again; so does a question that names another revision of the page than the one that was read (W08). A page that is not observed is handed to the feeder of its wiki, which applies the wiki's criteria;
+asking makes no page and no URL (W10, W12).
 """
 
-from sqlalchemy import ColumnElement, Select, and_, false, or_, select, update
+from collections.abc import Sequence
 
-from links.store.schema import pages
+from links.books import asked_pages
+from links.books.additions import revisions_of
+from links.books.pages import PageRow, ask_for, find_pages, find_titled, mark_stale
+from links.store.statements import Reader
 from links.store.store import Store
 from playback.front.registry.asking import PageQuestion
-from playback.front.registry.reading import Reading, spellings
+from playback.front.registry.reading import Reading, capital
 
 
 def note_request(store: Store, question: PageQuestion, day: int) -> None:
-    """Note that the pages were asked for today, those of them that are observed.
+    """Note that the pages were asked for today.
 
     The registry is written to only when there is news, so that who asks for a page again and again
     keeps no writer waiting.
+
+    Args:
+        store: the registry.
+        question: the pages; of a wiki that the asker is told of.
+        day: today.
 
     Raises:
         TransientError: the registry does not answer; nothing was noted.
     """
     with store.reading() as connection:
-        wiki = Reading(connection, day).wiki(question.wiki)
+        wiki = Reading(connection, day, is_internal=True).wiki(question.wiki)
         if wiki is None:
             return
-        new = list(connection.execute(unnoted(question, wiki.id, day)).scalars())
-    if new:
-        stale = {"is_stale": True} if question.is_ping else {}
-        with store.writing() as connection:
-            connection.execute(
-                update(pages).where(pages.c.id.in_(sorted(new))).values(asked_day=day, **stale)
-            )
+        known = find_pages(connection, wiki.id, question.page_ids)
+        titled = {title: [title, capital(title)] for title in question.titles}
+        rows = find_titled(connection, wiki.id, [each for two in titled.values() for each in two])
+        there = {row.title for row in rows}
+        news = {
+            row.page_id
+            for row in (*known.values(), *rows)
+            if row.asked_day is None
+            or row.asked_day < day
+            or (question.is_ping and not row.is_stale)
+        }
+        late = _outdated(connection, question, [*known.values(), *rows])
+        news |= late
+        ids = [each for each in question.page_ids if each not in known]
+        titles = [title for title, two in titled.items() if there.isdisjoint(two)]
+        is_noted = asked_pages.is_noted(connection, wiki.id, ids, titles, day=day)
+    if not news and is_noted:
+        return
+    with store.writing() as connection:
+        ask_for(connection, wiki.id, news, day=day)
+        if question.is_ping:
+            late |= news
+        if late:
+            mark_stale(connection, wiki.id, late)
+        if not is_noted:
+            asked_pages.put_asked(connection, wiki.id, ids, titles, day=day)
 
 
-def unnoted(question: PageQuestion, wiki_id: int, day: int) -> Select[tuple[int]]:
-    """The rows of those pages that something is to be noted of."""
-    named: ColumnElement[bool] = or_(
-        pages.c.page_id.in_(question.page_ids), pages.c.title.in_(spellings(question.titles))
-    )
-    news = or_(pages.c.asked_day.is_(None), pages.c.asked_day < day)
-    if question.is_ping:
-        news = or_(news, pages.c.is_stale == false())
-    return select(pages.c.id).where(pages.c.wiki_id == wiki_id, and_(named, news))
+def _outdated(reader: Reader, question: PageQuestion, rows: Sequence[PageRow]) -> set[int]:
+    """Return the page, by the wiki's number, when its links were read from another revision."""
+    if not question.revision:
+        return set()
+    read = revisions_of(reader, [row.id for row in rows if not row.is_stale])
+    return {
+        row.page_id for row in rows if not row.is_stale and read.get(row.id) != question.revision
+    }

@@ -2,9 +2,10 @@
 
 from typing import Any
 
+from links.books.asked_pages import RequestState
 from links.states import State
 from playback.front.registry.answers import Group, Hint, ListKind, Scope
-from playback.front.registry.asking import MOST_PAGES
+from playback.front.registry.asking import LINK_FIELDS, MOST_PAGES
 from playback.front.registry.cached.describing import CACHED, CACHED_SCHEMAS, cached_path
 
 _Schema = dict[str, Any]
@@ -48,6 +49,11 @@ def _choice(values: list[str]) -> _Schema:
     return _one_of([*values, ""])
 
 
+_ANSWERED: dict[str, _Schema] = {
+    "http": _or_null({"type": "integer", "description": "The status that the server gave."}),
+    "status_byte": {"type": "integer", "minimum": 0, "maximum": 255},
+    "reason": _or_null({**_TEXT, "description": "The byte's name, e.g. `dns-unknown`."}),
+}
 _ID = "[1-9][0-9]{0,17}"
 _SCHEMAS: dict[str, _Schema] = {
     "Time": _object(
@@ -56,8 +62,7 @@ _SCHEMAS: dict[str, _Schema] = {
     ),
     "Run": _object(
         {
-            "code": {"type": "integer", "minimum": 0, "maximum": 255},
-            "http": _or_null({"type": "integer"}),
+            **_ANSWERED,
             "first": _DATE,
             "last": _DATE,
         },
@@ -66,11 +71,21 @@ _SCHEMAS: dict[str, _Schema] = {
     "Link": _object(
         {
             "url": {**_TEXT, "description": "Its normal form; of what is no URL, the text."},
+            "spelling": {
+                **_TEXT,
+                "description": "As the page has it: what a browser makes of its address, without the"
+                " fragment. Without a page the normal form.",
+            },
             "state": _one_of([state.name.lower() for state in State]),
             "group": _one_of([group.value for group in Group]),
             "words": {**_TEXT, "description": "State and time, e.g. “Dead for six months”."},
-            "code": {"type": "integer", "minimum": 0, "maximum": 255},
-            "http": _or_null({"type": "integer"}),
+            **_ANSWERED,
+            "mapped_http": _or_null(
+                {
+                    "type": "integer",
+                    "description": "A status that stands for the answer, also where none came (W55).",
+                }
+            ),
             "since": _or_null(_ref("Time")),
             "checked": _or_null(_ref("Time")),
             "failures": _COUNT,
@@ -112,6 +127,20 @@ _SCHEMAS: dict[str, _Schema] = {
             "namespace": _or_null({"type": "integer"}),
             "address": _or_null(_TEXT),
             "is_observed": {"type": "boolean"},
+            "request": _or_null(
+                {
+                    **_one_of([state.value for state in RequestState]),
+                    "description": "Of a page that is not observed: what becomes of the request to"
+                    " read it.",
+                }
+            ),
+            "note": _or_null({**_TEXT, "description": "The same for people."}),
+            "revision": _or_null(
+                {"type": "integer", "description": "Of the page, that the links were read from."}
+            ),
+            "is_current": _or_null(
+                {"type": "boolean", "description": "Whether that is the one that `revid` names."}
+            ),
             "links_read": _or_null(_ref("Time")),
             "links_total": _COUNT,
             "links": _list(_ref("Link")),
@@ -127,22 +156,26 @@ _SCHEMAS: dict[str, _Schema] = {
             "pages": _list(_ref("Page")),
         }
     ),
-    "Problems": _object(
+    "Problems": _object({"wiki": _TEXT, "problems": _list(_ref("Link"))}),
+    "Links": _object(
         {
             "wiki": _TEXT,
-            "problems": _list(
-                _object(
-                    {
-                        "url": _TEXT,
-                        "state": _one_of([state.name.lower() for state in State]),
-                        "http": _or_null({"type": "integer"}),
-                        "words": _TEXT,
-                        "cause": _or_null(_TEXT),
-                        "copies": _list(_TEXT),
-                        "replacement": _or_null(_TEXT),
-                    }
-                )
-            ),
+            "as_of": _DATE,
+            "links": _list(_ref("LinkOfPage")),
+            "after": _or_null(_TEXT),
+        }
+    ),
+    "Normal": _object(
+        {"urls": _list(_object({"given": _TEXT, "url": _or_null(_TEXT), "fault": _or_null(_TEXT)}))}
+    ),
+    "Excluded": _object(
+        {
+            "wiki": _TEXT,
+            "pattern": _TEXT,
+            "excluded": {"type": "boolean"},
+            "entry": _or_null(_TEXT),
+            "entries": _list(_TEXT),
+            "reason": _or_null(_TEXT),
         }
     ),
     "List": _object(
@@ -171,6 +204,25 @@ _SCHEMAS: dict[str, _Schema] = {
     ),
 }
 
+_SCHEMAS["Link"]["required"] = ["url"]  # `fields` leaves out the rest
+_SCHEMAS["LinkOfPage"] = {
+    **_object(
+        {
+            "page": _object(
+                {
+                    "page_id": {"type": "integer"},
+                    "title": _TEXT,
+                    "namespace": {"type": "integer"},
+                    "address": _or_null(_TEXT),
+                }
+            ),
+            "page_has_it_since": _DATE,
+            **_SCHEMAS["Link"]["properties"],
+        }
+    ),
+    "required": ["page", "page_has_it_since", "url"],
+}
+
 _DBNAME = {
     "name": "dbname",
     "in": "query",
@@ -194,6 +246,20 @@ def _parameter(name: str, schema: _Schema, description: str, *, needed: bool = F
     }
 
 
+_LANGUAGE = _parameter(
+    "lang",
+    {"type": "string", "pattern": "^([A-Za-z]{2,3}([_\\-][A-Za-z0-9]{2,8}){0,3})?$"},
+    "Language of the words; without, what Accept-Language asks for.",
+)
+_STATE = f"({'|'.join([*(s.name.lower() for s in State), *(g.value for g in Group)])})"
+_FIELD = f"({'|'.join(sorted(LINK_FIELDS))})"
+_FIELDS = _parameter(
+    "fields",
+    {"type": "string", "pattern": f"^({_FIELD}(,{_FIELD}){{0,30}})?$"},
+    "What is told of each link, with commas between; everything by default.",
+)
+
+
 def _pages(*names: str) -> list[_Schema]:
     """The parameters that name pages, and those that all answers about pages have."""
     ids = "Numbers of pages, with | or commas between them, or the parameter several times."
@@ -207,10 +273,13 @@ def _pages(*names: str) -> list[_Schema]:
             "scope", _choice([scope.value for scope in Scope]), "Links with findings, or all."
         ),
         _parameter(
-            "lang",
-            {"type": "string", "pattern": "^([A-Za-z]{2,3}([_\\-][A-Za-z0-9]{2,8}){0,3})?$"},
-            "Language of the words; without, what Accept-Language asks for.",
+            "revid",
+            {"type": "string", "pattern": f"^({_ID})?$"},
+            "Where one page is asked for, its present revision: `is_current` tells whether its"
+            " links were read from that, and if they were not, the page is read again soon.",
         ),
+        _LANGUAGE,
+        _FIELDS,
     ]
 
 
@@ -222,7 +291,7 @@ _ERRORS = {
     status: {"description": text, "content": _content("application/problem+json", _ref("Problem"))}
     for status, text in (
         ("400", "The question cannot be understood."),
-        ("404", "There is no link registry."),
+        ("404", "There is no link registry, or it does not know the wiki."),
         ("429", "Too many questions; Retry-After says how long to wait."),
         ("503", "The registry cannot be read at the moment."),
     )
@@ -277,6 +346,15 @@ def description(origin: str) -> dict[str, Any]:
                 {"type": "string", "pattern": f"^(0|{_ID})?$"},
                 "What the part before gave as `after`.",
             ),
+            _parameter(
+                "domain",
+                {
+                    "type": "string",
+                    "pattern": "^([a-z]{2,20}[.][a-z]{2,10}(/[a-z0-9/]{0,20})?)?$",
+                    "example": "example.org/path",
+                },
+                "Only links to that domain and all below it, from the beginning of a path on.",
+            ),
             _parameter("format", _choice(["json", "xml"]), "json by default."),
         ],
         {**_content("application/json", _ref("List")), **_content("application/xml")},
@@ -299,6 +377,65 @@ def description(origin: str) -> dict[str, Any]:
         [*_pages("pageid"), _parameter("fragment", _choice(["0", "1"]), "1: the lists alone.")],
         _content("text/html"),
     )
+    links = _get(
+        "links",
+        "A wiki's links by state, each with a page that has it, or those that changed since a day",
+        [
+            _DBNAME,
+            _parameter(
+                "state",
+                {"type": "string", "pattern": f"^({_STATE}(,{_STATE}){{0,20}})?$"},
+                "States or groups, with commas between; all by default.",
+            ),
+            _parameter(
+                "since",
+                {"type": "string", "pattern": "^(20[2-9][0-9]-0[1-9]-[01][1-9])?$"},
+                "Only links whose state is so since that day or later, or which the page has since then.",
+            ),
+            _parameter(
+                "after",
+                {"type": "string", "pattern": "^([0-9]{1,18}-[0-9]{1,18})?$"},
+                "What the part before gave as `after`.",
+            ),
+            _FIELDS,
+            _LANGUAGE,
+        ],
+        _content("application/json", _ref("Links")),
+    )
+    normal = _get(
+        "normalise",
+        "The normal form of URLs",
+        [
+            {
+                **_parameter("url", _list({**_TEXT, "minLength": 1}), "Up to 50.", needed=True),
+                "schema": {**_list({**_TEXT, "minLength": 1}), "minItems": 1, "maxItems": 50},
+            }
+        ],
+        _content("application/json", _ref("Normal")),
+    )
+    excluded = _get(
+        "excluded",
+        "Whether a wiki keeps links that a pattern means out of its link search, and why",
+        [
+            _DBNAME,
+            _parameter(
+                "pattern",
+                {"type": "string", "pattern": "^([*][.])?[a-z]{2,20}[.][a-z]{2,10}(/[a-z]{0,9})?$"},
+                "As for link search.",
+                needed=True,
+            ),
+        ],
+        _content("application/json", _ref("Excluded")),
+    )
+    source = _get(
+        "source",
+        "The source of the module that makes the gadget's script, in exactly this version",
+        [],
+        _content("text/plain"),
+    )
+    source["get"]["responses"] = {
+        status: source["get"]["responses"][status] for status in ("200", "429")
+    }
     made: dict[str, Any] = {
         "openapi": "3.1.0",
         "info": {
@@ -312,6 +449,10 @@ def description(origin: str) -> dict[str, Any]:
         "paths": {
             "/links/api/page": page,
             "/links/api/list": listed,
+            "/links/api/links": links,
+            "/links/api/normalise": normal,
+            "/links/api/excluded": excluded,
+            "/links/api/source": source,
             "/externalLinkProblem": problem,
             "/externalLinkInfo": info,
         },

@@ -19,7 +19,7 @@ from starlette.routing import BaseRoute, Route
 
 from core.errors import InputError, TransientError
 from links.books.wikis import WikiName
-from playback.front.languages import here, spoken, translate
+from playback.front.languages import here, languages, speak, spoken, translate
 from playback.front.registry import words
 from playback.front.registry.access import Door
 from playback.front.registry.answers import (
@@ -45,11 +45,13 @@ from playback.front.registry.forms import (
     Form,
     Stamps,
     parse_filter,
-    parse_namespace,
+    parse_namespaces,
     parse_pattern,
     parse_url,
+    question_of,
     read_form,
 )
+from playback.front.registry.reading import UnknownWikiError
 from playback.front.registry.searching import PatternQuestion
 from playback.front.views import Means
 
@@ -78,7 +80,10 @@ class People:
 
     def form(self, request: Request) -> Response:
         """The form, and the answer to what it asks."""
-        form = read_form(request.query_params, self._stamp(request))
+        language = request.query_params.get("lang", "")
+        if language in languages():
+            speak(language)
+        form = self._stamped(request, read_form(request.query_params))
         asks = {
             "url": (form.url, self._url_told),
             "pattern": (form.pattern, self._pattern_told),
@@ -95,7 +100,7 @@ class People:
 
     def lists(self, request: Request) -> Response:
         """A part of a wiki's list (W05)."""
-        form = read_form(request.query_params, self._stamp(request))
+        form = self._stamped(request, read_form(request.query_params))
         return self._told(request, form, self._list_told, "list")
 
     def page_told(self, request: Request, question: PageQuestion, answer: Answer) -> Response:
@@ -105,8 +110,8 @@ class People:
             curid=str(question.page_ids[0]) if question.page_ids else "",
             title=question.titles[0] if question.titles else "",
             scope=question.scope.value,
-            stamp=self._stamp(request),
         )
+        form = self._stamped(request, form)
         address = without_language(spoken.get().path)
         return self._rendered(form, answer=answer, address=address)
 
@@ -130,7 +135,7 @@ class People:
             (parse_title(form.title),) if form.title.strip() else (),
             Scope.ALL if wanted else parse_scope(form.scope),
         )
-        answer = self._desk.answer(question)
+        answer = self._desk.answer(question, is_internal=self._door.is_internal(request))
         if wanted:
             answer = replace(answer, pages=tuple(_only(each, wanted) for each in answer.pages))
         response = self._rendered(form, answer=answer)
@@ -139,16 +144,19 @@ class People:
 
     def _url_told(self, request: Request, form: Form) -> Response:
         identity = parse_url(form.url)
-        if not self._is_asked_by_form(request):
+        if not self._is_asked_by_form(request, form):
             return self._rendered(form, is_prefilled=True)
         self._count(request)
-        found = self._desk.link(identity)
+        is_internal = self._door.is_internal(request)
+        found = self._desk.link(identity, is_internal=is_internal)
         wiki = parse_wiki(form.dbname.strip()) if form.dbname.strip() else None
         uses = None
         if found is not None and wiki is not None:
-            uses = self._desk.uses(found[0], wiki, farm_wide=form.farm)
+            uses = self._desk.uses(found[0], wiki, farm_wide=form.farm, is_internal=is_internal)
         link = found[1] if found else None
-        spam = self._desk.spam(identity, wiki) if link is None and wiki is not None else None
+        spam = None
+        if link is None and wiki is not None:
+            spam = self._desk.spam(identity, wiki, is_internal=is_internal)
         if spam is not None:
             link, uses = spam
         return self._rendered(form, normal=identity, link=link, uses=uses, wiki=wiki)
@@ -157,34 +165,44 @@ class People:
         question = PatternQuestion(
             parse_pattern(form.pattern),
             parse_wiki(form.dbname.strip()) if form.dbname.strip() else None,
-            parse_namespace(form.namespace),
+            parse_namespaces(form.namespace),
             parse_filter(form.status),
             request.query_params.get("after", ""),
         )
-        if not self._is_asked_by_form(request):
+        if not self._is_asked_by_form(request, form):
             return self._rendered(form, is_prefilled=True)
         self._count(request)
-        found = self._desk.search(question)
+        is_internal = self._door.is_internal(request)
+        found = self._desk.search(question, is_internal=is_internal)
         further = {**_filled(form), "stamp": form.stamp, "after": found.after}
         return self._rendered(
             form,
             found=found,
-            warnings=self._desk.kept_out(question),
+            warnings=self._desk.kept_out(question, is_internal=is_internal) or [],
             more=_address(FORM_PATH, further) if found.after else "",
         )
 
     def _list_told(self, request: Request, form: Form) -> Response:
         given = request.query_params
         wiki, kind = parse_wiki(form.dbname.strip()), parse_list(given.get("with", ""))
-        after = parse_after(given.get("after", ""))
+        after, domain = parse_after(given.get("after", "")), given.get("domain", "").strip()
         self._count(request, is_form=False)
-        listed = self._desk.listed(wiki, kind, after)
+        listed = self._desk.listed(
+            wiki, kind, after, domain=domain, is_internal=self._door.is_internal(request)
+        )
         more = ""
         if listed is not None and listed.after is not None:
             further = {"dbname": form.dbname, "with": kind.value, "after": str(listed.after)}
+            further |= {"domain": domain} if domain else {}
             more = _address(LIST_PATH, further)
         return self._rendered(
-            form, listed=listed, wiki=wiki, kind=kind, more=more, is_first=not after
+            form,
+            listed=listed,
+            wiki=wiki,
+            kind=kind,
+            more=more,
+            is_first=not after,
+            domain=domain,
         )
 
     def _told(
@@ -197,7 +215,8 @@ class People:
                 raise HTTPException(404)
             return tell(request, form)
         except InputError as error:
-            return self._rendered(form, 400, error=translate(str(error)))
+            status = 404 if isinstance(error, UnknownWikiError) else 400
+            return self._rendered(form, status, error=translate(str(error)))
         except BusyError as error:
             headers = {"Retry-After": str(error.seconds)}
             return self._rendered(form, 429, headers, wait_s=error.seconds)
@@ -217,7 +236,7 @@ class People:
         nothing: dict[str, object] = {
             "answer": None, "error": "", "wait_s": 0, "is_away": False, "is_prefilled": False,
             "normal": "", "link": None, "uses": None, "wiki": None, "found": None, "warnings": (), "more": "",
-            "listed": None, "kind": None, "is_first": True,
+            "listed": None, "kind": None, "is_first": True, "domain": "",
         }  # fmt: skip
         values = {**nothing, **self._helpers(), **values}
         told = ("answer", "normal", "found", "kind")
@@ -243,17 +262,21 @@ class People:
             "url_address": functools.partial(_url_address, here(FORM_PATH)),
         }
 
-    def _stamp(self, request: Request) -> str:
-        address = self._door.address_of(request)
-        return self._stamps.make(address, self._means.clock.now().timestamp())
+    def _stamped(self, request: Request, form: Form) -> Form:
+        """Return the form with the stamp that its next question carries."""
+        address, now = self._door.address_of(request), self._means.clock.now().timestamp()
+        return replace(form, stamp=self._stamps.make(address, now, question_of(form)))
 
-    def _is_asked_by_form(self, request: Request) -> bool:
-        """Whether a person pressed the form's button (W20): it carries a stamp, and is navigated to."""
-        if request.headers.get("sec-fetch-mode", "navigate") != "navigate":
+    def _is_asked_by_form(self, request: Request, form: Form) -> bool:
+        """Return whether a person pressed the form's button (W20); see `forms` for what tells."""
+        mode = request.headers.get("sec-fetch-mode", "")
+        if mode not in ("", "navigate"):
             return False
-        now = self._means.clock.now().timestamp()
+        address, now = self._door.address_of(request), self._means.clock.now().timestamp()
         stamp = request.query_params.get("stamp", "")
-        return self._stamps.holds(stamp, self._door.address_of(request), now)
+        if self._stamps.take(stamp, address, now, question_of(form)):
+            return True
+        return mode == "navigate" and self._stamps.take(stamp, address, now, "")
 
     def _count(self, request: Request, *, is_form: bool = True) -> None:
         now = self._means.clock.monotonic()

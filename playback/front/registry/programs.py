@@ -7,8 +7,8 @@ public. Errors are ``application/problem+json`` (RFC 9457), whatever the format.
 import functools
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from http import HTTPStatus
+from pathlib import Path
 
 from starlette.background import BackgroundTask
 from starlette.requests import Request
@@ -16,40 +16,57 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from core.errors import InputError, TransientError
-from playback.front.languages import spoken, translate
+from playback.front.languages import noop, speak, spoken, translate
+from playback.front.registry import formats
 from playback.front.registry.access import Door
 from playback.front.registry.answers import Answer
 from playback.front.registry.asking import (
+    MOST_PAGES,
     Format,
     PageQuestion,
     parse_after,
     parse_flag,
     parse_format,
+    parse_language,
     parse_list,
     parse_page_question,
     parse_wiki,
 )
 from playback.front.registry.desk import Desk, NoRegistryError
 from playback.front.registry.formats import (
+    SOURCE_PATH,
     as_javascript,
     as_json,
     as_xml,
     data_of,
+    links_data,
     list_data,
     problems_of,
 )
+from playback.front.registry.forms import parse_pattern, parse_url
 from playback.front.registry.openapi import description
 from playback.front.registry.people import People
+from playback.front.registry.reading import UnknownWikiError
+from playback.front.registry.searching import PatternQuestion
+from playback.front.registry.wiki_links import parse_wiki_question
 from playback.front.views import Means
 
 PAGE_PATH = "/links/api/page"
 LIST_PATH = "/links/api/list"
+LINKS_PATH = "/links/api/links"
+NORMAL_PATH = "/links/api/normalise"
+EXCLUDED_PATH = "/links/api/excluded"
 OPENAPI_PATH = "/links/api/openapi.json"
 PROBLEM_PATH = "/externalLinkProblem"  # W67
 INFO_PATH = "/externalLinkInfo"  # W68
 
 _PAGES_A_TOKEN = 5  # a question for fifty pages costs as much as ten for one
 _FRESH_S = 60
+_TOO_OFTEN = noop("Too many questions: wait, and ask less often.")
+_NO_REGISTRY = noop("This archive has no link registry.")
+_AWAY = noop("The link registry cannot be read at the moment.")
+_SOURCE = Path(formats.__file__)
+KEPT_OUT = noop("The wiki keeps links to %(entries)s out of its link search on purpose.")
 OPEN = {
     "Access-Control-Allow-Origin": "*",
     "Access-Control-Expose-Headers": "Retry-After",
@@ -87,6 +104,10 @@ class Programs:
             (LIST_PATH, self.list),
             (PROBLEM_PATH, self.problem),
             (INFO_PATH, self.info),
+            (LINKS_PATH, self.links),
+            (NORMAL_PATH, self.normal),
+            (EXCLUDED_PATH, self.excluded),
+            (SOURCE_PATH, self.source),
             (OPENAPI_PATH, self.openapi),
         )
         return [
@@ -101,10 +122,10 @@ class Programs:
         formats = (Format.JSON, Format.XML, Format.HTML)
         wanted = parse_format(request.query_params.get("format", ""), formats)
         if question.is_ping:
-            self._desk.ping(question)
+            self._desk.ping(question, is_internal=self._door.is_internal(request))
             return Response(status_code=204, headers={"Cache-Control": "no-store"})
         speak(question.language)
-        return self._written(question, self._desk.answer(question), wanted)
+        return self._written(question, self._answer(request, question), wanted)
 
     def problem(self, request: Request) -> Response:
         """The presumably unreachable URLs, as a gadget loads them (W67)."""
@@ -113,10 +134,15 @@ class Programs:
         wanted = parse_format(request.query_params.get("format", ""), formats)
         self._count_pages(request, question)
         speak(question.language)
-        answer = self._desk.answer(question)
+        answer = self._answer(request, question)
         if wanted is Format.JAVASCRIPT:
-            return self._sent(question, as_javascript(answer), wanted)
-        data = {"wiki": str(answer.wiki), "problems": problems_of(answer)}
+            return self._sent(
+                question, as_javascript(answer, self._means.origin, question.fields), wanted
+            )
+        data = {
+            "wiki": str(answer.wiki),
+            "problems": problems_of(answer, self._means.origin, question.fields),
+        }
         return self._sent(question, as_json(data), wanted)
 
     def info(self, request: Request) -> Response:
@@ -124,7 +150,7 @@ class Programs:
         question = parse_page_question(request.query_params)
         self._count_pages(request, question)
         speak(question.language)
-        answer = self._desk.answer(question)
+        answer = self._answer(request, question)
         if parse_flag(request.query_params.get("fragment", "")):
             return self._written(question, answer, Format.HTML)
         response = self._people.page_told(request, question, answer)
@@ -137,13 +163,60 @@ class Programs:
         wiki, kind = parse_wiki(given.get("dbname", "")), parse_list(given.get("with", ""))
         after = parse_after(given.get("after", ""))
         wanted = parse_format(given.get("format", ""), (Format.JSON, Format.XML))
-        data = list_data(wiki, kind, self._desk.listed(wiki, kind, after))
+        is_internal = self._door.is_internal(request)
+        domain = given.get("domain", "")
+        listed = self._desk.listed(wiki, kind, after, domain=domain, is_internal=is_internal)
+        if listed is None:
+            raise UnknownWikiError
+        data = list_data(wiki, kind, listed)
         body = as_json(data) if wanted is Format.JSON else as_xml("list", data)
         return Response(body, media_type=_TYPES[wanted])
+
+    def links(self, request: Request) -> Response:
+        """Return a part of a wiki's links by state, or of those that changed since a day."""
+        question = parse_wiki_question(request.query_params)
+        speak(parse_language(request.query_params.get("lang", "")))
+        found = self._desk.links(question, is_internal=self._door.is_internal(request))
+        data = links_data(question, found, self._means.origin)
+        return Response(as_json(data), media_type=_TYPES[Format.JSON])
+
+    def normal(self, request: Request) -> Response:
+        """Return the normal form of URLs (W51); nothing is told of them, known or not."""
+        asked = [each for each in request.query_params.getlist("url") if each]
+        if not asked or len(asked) > MOST_PAGES:
+            raise InputError(noop("Name 1 to 50 URLs: url=https://example.org/."))
+        urls = [_normal(each) for each in asked]
+        return Response(as_json({"urls": urls}), media_type=_TYPES[Format.JSON])
+
+    def excluded(self, request: Request) -> Response:
+        """Return whether a wiki keeps links that a pattern means out of its link search (X06)."""
+        given = request.query_params
+        wiki = parse_wiki(given.get("dbname", ""))
+        question = PatternQuestion(parse_pattern(given.get("pattern", "")), wiki, (), frozenset())
+        is_internal = self._door.is_internal(request)
+        entries = self._desk.kept_out(question, is_internal=is_internal)
+        if entries is None:
+            raise UnknownWikiError
+        data = {
+            "wiki": str(wiki),
+            "pattern": given.get("pattern", ""),
+            "excluded": bool(entries),
+            "entry": entries[0] if entries else None,
+            "entries": entries,
+            "reason": translate(KEPT_OUT, entries=", ".join(entries)) if entries else None,
+        }
+        return Response(as_json(data), media_type=_TYPES[Format.JSON])
+
+    def source(self, _request: Request) -> Response:
+        """Return the source of what makes the gadget's script, in exactly this version."""
+        return Response(_SOURCE.read_bytes(), media_type="text/plain; charset=utf-8")
 
     def openapi(self, _request: Request) -> Response:
         """What this is, for programs that make programs."""
         return Response(as_json(description(self._means.origin)), media_type="application/json")
+
+    def _answer(self, request: Request, question: PageQuestion) -> Answer:
+        return self._desk.answer(question, is_internal=self._door.is_internal(request))
 
     def _answered(self, answer: _Endpoint, request: Request) -> Response:
         """The answer, or what went wrong as a problem; with the headers that all have."""
@@ -155,15 +228,16 @@ class Programs:
                 response = answer(request)
             except _WaitError as error:
                 retry = {"Retry-After": str(error.seconds)}
-                response = problem(429, "Too many questions: wait, and ask less often.", retry)
+                response = problem(429, translate(_TOO_OFTEN), retry)
             except InputError as error:
-                response = problem(400, translate(str(error)))
+                status = 404 if isinstance(error, UnknownWikiError) else 400
+                response = problem(status, translate(str(error)))
             except NoRegistryError:
-                response = problem(404, "This archive has no link registry.")
+                response = problem(404, translate(_NO_REGISTRY))
             except TransientError as error:
                 _LOG.warning("front.registry_unavailable: %s", error)
                 retry = {"Retry-After": "30"}
-                response = problem(503, "The link registry cannot be read at the moment.", retry)
+                response = problem(503, translate(_AWAY), retry)
         for name, value in OPEN.items():
             response.headers[name] = value
         return response
@@ -183,7 +257,7 @@ class Programs:
             response: Response = self._people.fragment(answer)
             response.background = BackgroundTask(self._desk.note, question)
             return response
-        data = data_of(answer, self._means.origin)
+        data = data_of(answer, self._means.origin, question.fields)
         body = as_json(data) if wanted is Format.JSON else as_xml("answer", data)
         return self._sent(question, body, wanted)
 
@@ -195,6 +269,13 @@ class Programs:
         }
         noting = BackgroundTask(self._desk.note, question)
         return Response(body, headers=headers, media_type=_TYPES[wanted], background=noting)
+
+
+def _normal(text: str) -> dict[str, str | None]:
+    try:
+        return {"given": text, "url": parse_url(text), "fault": None}
+    except InputError as error:
+        return {"given": text, "url": None, "fault": translate(str(error))}
 
 
 class _WaitError(Exception):
@@ -210,10 +291,3 @@ def problem(status: int, detail: str, headers: Mapping[str, str] | None = None) 
     title = HTTPStatus(status).phrase
     body = as_json({"type": "about:blank", "title": title, "status": status, "detail": detail})
     return Response(body, status, headers, media_type="application/problem+json")
-
-
-def speak(language: str) -> None:
-    """Answer in the language that a question names, if it names one."""
-    said = spoken.get()
-    if language:
-        spoken.set(replace(said, language=language, prefix=f"/{language}"))

@@ -11,7 +11,11 @@ from urllib.parse import quote
 
 from sqlalchemy import Integer, func, select
 
+from core.errors import InputError
+from links.books.additions import revisions_of
+from links.books.asked_pages import find_asked
 from links.books.looking import (
+    InvalidLink,
     PageFacts,
     Quirk,
     UrlFacts,
@@ -20,18 +24,21 @@ from links.books.looking import (
     url_facts,
     uses_of_url,
 )
-from links.books.pages import PageRow
-from links.books.wikis import ALL_FARMS, FIND_WIKI, WIKI_BY_ID, Farm, Wiki, WikiName
+from links.books.pages import PageRow, find_pages, plain_title
+from links.books.standings import known_by_key, wikis_having
+from links.books.wikis import ALL_FARMS, ALL_WIKIS, FIND_WIKI, WIKI_BY_ID, Farm, Wiki, WikiName
 from links.history import unpack
 from links.locator import key_of
-from links.quirks import HostQuirk, UrlQuirk, is_over, is_url_quirk_over
-from links.sorting import Warned, sort_link
-from links.stages import Stage
+from links.quirks import HostQuirk, UrlQuirk, is_consolidated, is_url_quirk_over
+from links.replacements import shown_replacement
+from links.sorting import FTP, MISSING_TARGET, Warned, sort_link
+from links.spam_hits import is_present
 from links.states import State
 from links.status import Code, outward
 from links.store.schema import observations, pages, spam_hits, urls
 from links.store.statements import Reader, Statement, batches, many, one
 from playback.addresses import is_web_url
+from playback.front.languages import noop
 from playback.front.registry.answers import (
     GROUPS,
     Copy,
@@ -72,11 +79,19 @@ _WARNINGS = {
 }
 _Kind = TypeVar("_Kind", bound=IntEnum)
 
+
+class UnknownWikiError(InputError):
+    """Nobody knows the wiki that is asked about, or the asker is not told of it."""
+
+    def __init__(self) -> None:
+        super().__init__(noop("Nothing is known of that wiki. Is its name right (dewiki@WMF)?"))
+
+
 URL_BY_KEY = Statement(select(urls.c.id).where(urls.c.key == one("key")))
 SPAM_BY_KEY = Statement(
     select(*(spam_hits.c.list, spam_hits.c.line, pages.c.page_id, pages.c.title, pages.c.namespace))
     .join(pages, pages.c.id == spam_hits.c.page)
-    .where(spam_hits.c.key == one("key"), spam_hits.c.wiki_id == one("wiki"))
+    .where(spam_hits.c.key == one("key"), spam_hits.c.wiki_id == one("wiki"), is_present())
     .order_by(spam_hits.c.page)
     .limit(one("most", Integer()))
 )
@@ -96,11 +111,22 @@ LAST_SEEN = Statement(
 
 
 class Reading:
-    """Questions at one moment of the registry, and one day."""
+    """Questions at one moment of the registry, and one day.
 
-    def __init__(self, reader: Reader, day: int) -> None:
+    To others than internal callers a wiki that is not public is not there, nor are URLs that only such
+    wikis have.
+    """
+
+    def __init__(self, reader: Reader, day: int, *, is_internal: bool = False) -> None:
         self._reader = reader
         self._day = day
+        self._is_internal = is_internal
+        self._hidden: frozenset[int] | None = None
+
+    @property
+    def day(self) -> int:
+        """Today."""
+        return self._day
 
     @property
     def reader(self) -> Reader:
@@ -108,24 +134,44 @@ class Reading:
         return self._reader
 
     def pages(self, question: PageQuestion) -> tuple[PageAnswer, ...]:
-        """The pages that were asked for, in that order, with all their links; each is answered (W10)."""
+        """Return the pages that were asked for, in that order, with all their links; each is answered (W10).
+
+        Raises:
+            UnknownWikiError: nobody knows the wiki, or it is not told of.
+        """
         wiki = self.wiki(question.wiki)
         if wiki is None:
-            unknown = [PageAnswer(page_id, None) for page_id in question.page_ids]
-            return (*unknown, *(PageAnswer(None, title) for title in question.titles))
+            raise UnknownWikiError
         titled = pages_by_title(self._reader, wiki.id, spellings(question.titles))
         named = {
             title: titled.get(title) or titled.get(capital(title)) for title in question.titles
         }
         wanted = {*question.page_ids, *(row.page_id for row in named.values() if row)}
         facts = page_facts(self._reader, wiki.id, wanted, day=self._day)
-        known = self._told(wiki, facts)
-        by_id = [known.get(each) or PageAnswer(each, None) for each in question.page_ids]
+        known = self._told(wiki, facts, question.revision)
+        asked = self._asked(
+            wiki,
+            [each for each in question.page_ids if each not in known],
+            [title for title, row in named.items() if row is None or row.page_id not in known],
+        )
+        by_id = [known.get(each) or asked[each] for each in question.page_ids]
         by_title = [
-            known.get(row.page_id, PageAnswer(None, title)) if row else PageAnswer(None, title)
+            known[row.page_id] if row and row.page_id in known else asked[title]
             for title, row in named.items()
         ]
         return (*by_id, *by_title)
+
+    def page(self, wiki: Wiki, page_id: int) -> PageAnswer:
+        """Return what is known of a page; its links only where it is not observed (W10)."""
+        row = find_pages(self._reader, wiki.id, [page_id]).get(page_id)
+        if row is None:
+            return self._asked(wiki, [page_id], [])[page_id]
+        return PageAnswer(
+            *(page_id, row.title, row.namespace),
+            is_observed=True,
+            listed_day=row.listed_day,
+            revision=revisions_of(self._reader, [row.id]).get(row.id),
+        )
 
     def link(self, identity: str) -> tuple[int, Link] | None:
         """A URL with its row's number; None when no page has it, or none had it lately."""
@@ -133,7 +179,7 @@ class Reading:
         if not rows:
             return None
         number = rows[0][0]
-        found = self.links([number]).get(number)
+        found = self.links(self.told([number])).get(number)
         return (number, found) if found is not None and found.url == identity else None
 
     def spam(self, identity: str, name: WikiName) -> tuple[Link, Uses] | None:
@@ -169,12 +215,39 @@ class Reading:
         if wiki is None:
             return None
         found = uses_of_url(self._reader, url_id, wiki, limit=MOST_USES + 1, in_farm=farm_wide)
+        hidden = self.hidden()
+        found = [each for each in found if each.page.wiki_id not in hidden]
         wikis = self._wikis({each.page.wiki_id for each in found} | {wiki.id})
         refs = tuple(ref_of(wikis[each.page.wiki_id], each.page) for each in found[:MOST_USES])
         return Uses(refs, len(found) > MOST_USES, farm_wide)
 
     def wiki(self, name: WikiName) -> Wiki | None:
-        """The wiki; None when the registry does not know it. The case of a farm's letters is ours."""
+        """Return the wiki; None when the registry does not know it, or it is not told of.
+
+        The case of a farm's letters is ours.
+        """
+        found = self._found_wiki(name)
+        return found if found is None or self._is_internal or found.is_public else None
+
+    def hidden(self) -> frozenset[int]:
+        """Return the numbers of wikis that the asker is not told of."""
+        if self._hidden is None:
+            rows = [] if self._is_internal else ALL_WIKIS.rows(self._reader, {})
+            self._hidden = frozenset(row[0] for row in rows if not _wiki(row).is_public)
+        return self._hidden
+
+    def told(self, ids: Sequence[int]) -> list[int]:
+        """Return those of the URLs, by their numbers, that a page of a wiki has which is told of.
+
+        Where no wiki is hidden that is all of them, and costs nothing.
+        """
+        hidden = self.hidden()
+        if not hidden:
+            return list(ids)
+        public = {number for number, wiki in wikis_having(self._reader, ids) if wiki not in hidden}
+        return [each for each in ids if each in public]
+
+    def _found_wiki(self, name: WikiName) -> Wiki | None:
         found = self._wiki_of(name.dbname, name.farm)
         if found is not None:
             return found
@@ -191,14 +264,46 @@ class Reading:
         rows = [row for each in ids for row in WIKI_BY_ID.rows(self._reader, {"id": each})]
         return {row[0]: _wiki(row) for row in rows}
 
-    def _told(self, wiki: Wiki, facts: dict[int, PageFacts]) -> dict[int, PageAnswer]:
-        """The pages' answers by their numbers."""
+    def _told(
+        self, wiki: Wiki, facts: dict[int, PageFacts], revision: int
+    ) -> dict[int, PageAnswer]:
+        """The pages' answers by their numbers; `revision` is the one that the asker has."""
         own = {each.facts.row.id: each.facts for page in facts.values() for each in page.links}
         links = self._links(own)
-        return {
-            page_id: _page(wiki, page, [links[each.facts.row.id] for each in page.links])
-            for page_id, page in facts.items()
-        }
+        read = revisions_of(self._reader, [page.page.id for page in facts.values()])
+        told = {}
+        for page_id, page in facts.items():
+            its = [replace(links[each.facts.row.id], spelling=each.spelling) for each in page.links]
+            seen = read.get(page.page.id)
+            is_current = seen == revision if revision else None
+            told[page_id] = replace(_page(wiki, page, its), revision=seen, is_current=is_current)
+        return told
+
+    def _asked(
+        self, wiki: Wiki, page_ids: Sequence[int], titles: Sequence[str]
+    ) -> dict[int | str, PageAnswer]:
+        """Answers about pages that are not observed, by their numbers and titles (W10).
+
+        Told are those of their links that a page of the farm has.
+        """
+        told: dict[int | str, PageAnswer] = {each: PageAnswer(each, None) for each in page_ids}
+        told |= {title: PageAnswer(None, title) for title in titles}
+        if not told:
+            return told
+        for page, facts in find_asked(self._reader, wiki.id, page_ids, titles).items():
+            rows = known_by_key(self._reader, wiki, facts.keys)
+            links = self.links(self.told([row.id for row in rows.values()]))
+            its = sorted(links.values(), key=lambda link: order_of(link.url))
+            names = (page.page_id,) if page.page_id else _named(page.title, titles)
+            for name in names:
+                told[name] = replace(
+                    told[name],
+                    listed_day=facts.read_day,
+                    total=len(its),
+                    links=tuple(its),
+                    request=facts.state,
+                )
+        return told
 
     def _links(self, facts: dict[int, UrlFacts]) -> dict[int, Link]:
         seen = {
@@ -217,7 +322,6 @@ class Reading:
             for run in unpack(row.history)
         )
         proposed = facts.replacement
-        works = proposed is not None and proposed.state == Stage.WORKS
         return Link(
             url=row.url,
             state=row.state,
@@ -234,7 +338,9 @@ class Reading:
             notes=tuple(self._notes(facts)),
             copies=tuple(Copy(each.service, each.address, each.timestamp) for each in facts.copies),
             reports=facts.reports,
-            replacement=proposed.address if proposed is not None and works else "",
+            replacement=shown_replacement(proposed.address, proposed.state, row.state)
+            if proposed is not None
+            else "",
         )
 
     def _notes(self, facts: UrlFacts) -> Iterable[Note]:
@@ -247,7 +353,7 @@ class Reading:
             of_host = _known(HostQuirk, quirk)
             if of_host not in _HOST_HINTS or (of_host in _TROUBLE and is_working):
                 continue
-            if not is_over(of_host, quirk.first_day, quirk.last_day, self._day):
+            if is_consolidated(of_host, quirk.first_day, self._day):
                 yield Note(_HOST_HINTS[of_host])
         for warned in sort_link(facts.row.url).warnings:
             if warned in _WARNINGS:
@@ -293,16 +399,13 @@ def _wiki(row: Sequence[object]) -> Wiki:
 
 def _page(wiki: Wiki, facts: PageFacts, links: list[Link]) -> PageAnswer:
     """With what nobody can ask for (W48) and what spam lists name, which is not looked at (W52)."""
+    page = facts.page
     spam = {hit.url: (SpamHit(hit.list, hit.line),) for hit in facts.spam}
     told = [_with_spam(link, spam.get(link.url, ())) for link in links]
-    told += [
-        Link(_shown(each.text), State.INVALID, code=Code.INVALID, evidence=each.reason)
-        for each in facts.invalid
-    ]
+    told += [_refused(each, page.listed_day) for each in facts.invalid]
     have = {link.url for link in told}
     told += [Link(url, State.EXCLUDED, spam=hits) for url, hits in spam.items() if url not in have]
     told.sort(key=lambda link: order_of(link.url))
-    page = facts.page
     return PageAnswer(
         page_id=page.page_id,
         title=page.title,
@@ -315,6 +418,27 @@ def _page(wiki: Wiki, facts: PageFacts, links: list[Link]) -> PageAnswer:
     )
 
 
+def _refused(link: InvalidLink, listed_day: int | None) -> Link:
+    """Return what is told of a link that is not watched, with the reason."""
+    text = _shown(link.text)
+    if link.reason == MISSING_TARGET:
+        return missing_target(text, link.first_day, listed_day)
+    if link.reason == FTP:
+        return Link(text, State.EXCLUDED, evidence=FTP, notes=(Note(Hint.FTP),))
+    return Link(text, State.INVALID, code=Code.INVALID, evidence=link.reason)
+
+
+def missing_target(url: str, first_day: int, listed_day: int | None) -> Link:
+    """Return what is told of a link to a page of the farm that was not there when the page was read (W50)."""
+    return Link(
+        *(url, State.DEAD, Code.NOT_FOUND, outward(Code.NOT_FOUND)),
+        since_day=first_day,
+        checked_day=listed_day,
+        evidence=MISSING_TARGET,
+        notes=(Note(Hint.MISSING_TARGET),),
+    )
+
+
 def _with_spam(link: Link, spam: tuple[SpamHit, ...]) -> Link:
     return replace(link, spam=spam) if spam else link
 
@@ -322,6 +446,11 @@ def _with_spam(link: Link, spam: tuple[SpamHit, ...]) -> Link:
 def _shown(text: str) -> str:
     """A text of a page without what no answer can hold."""
     return text.encode("utf-8", "replace").decode()
+
+
+def _named(title: str, titles: Iterable[str]) -> list[str]:
+    """Return those of the titles that are kept as that one."""
+    return [each for each in titles if plain_title(each) == title]
 
 
 def _known(kinds: type[_Kind], quirk: Quirk) -> _Kind | None:

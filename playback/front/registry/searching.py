@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection
 
-from links.books.wikis import WikiName
+from links.books.wikis import WikiName, all_wikis, observed_namespaces
 from links.exclusion import exclusions_of
 from links.link_patterns import LinkPattern
 from links.link_search import STATES, FoundLink, Wanted, search_links
@@ -23,14 +23,14 @@ class PatternQuestion:
     Attributes:
         pattern: what their URLs are like.
         wiki: on whose pages; None: any link that is watched, and no pages are told (W24).
-        namespaces: of these pages; none: all.
+        namespaces: of these pages; none: all; None: those that the wiki observes.
         groups: in these states; none: all.
         after: the place that the part before gave.
     """
 
     pattern: LinkPattern
     wiki: WikiName | None
-    namespaces: tuple[int, ...]
+    namespaces: tuple[int, ...] | None
     groups: frozenset[Group]
     after: str = ""
 
@@ -59,23 +59,25 @@ class PatternFound:
     is_wiki_known: bool = True
 
 
-def find(connection: Connection, question: PatternQuestion, *, day: int) -> PatternFound:
+def find(connection: Connection, reading: Reading, question: PatternQuestion) -> PatternFound:
     """The next links that the pattern means.
 
     Raises:
         InputError: `after` is no place that a part gave.
     """
-    reading = Reading(connection, day)
-    wiki_id = None
+    wiki_id, namespaces = None, question.namespaces
     if question.wiki is not None:
         row = reading.wiki(question.wiki)
         if row is None:
             return PatternFound((), is_wiki_known=False)
         wiki_id = row.id
+        if namespaces is None:
+            namespaces = observed_namespaces(row)
     states = frozenset(state for group in question.groups for state in STATES[group])
-    wanted = Wanted(wiki_id, question.namespaces if wiki_id is not None else (), states)
+    wanted = Wanted(wiki_id, namespaces or () if wiki_id is not None else (), states)
     found = search_links(connection, question.pattern, wanted, limit=LIMIT, after=question.after)
-    links = reading.links([each.url_id for each in found.links])
+    ids = [each.url_id for each in found.links]
+    links = reading.links(ids if wiki_id is not None else reading.told(ids))
     uses = tuple(
         _use(links[each.url_id], each, is_told=wiki_id is not None)
         for each in found.links
@@ -84,13 +86,25 @@ def find(connection: Connection, question: PatternQuestion, *, day: int) -> Patt
     return PatternFound(uses, found.after)
 
 
-def kept_out(connection: Connection, question: PatternQuestion, *, day: int) -> list[str]:
-    """Entries of the wiki's exclusion list that keep links out of the answer (X06, X10)."""
-    wiki = Reading(connection, day).wiki(question.wiki) if question.wiki is not None else None
-    if wiki is None:
-        return []
-    exclusions = exclusions_of(json.loads(wiki.settings or "{}"))
-    return [entry.text for entry in exclusions.meeting(question.pattern)]
+def kept_out(reading: Reading, question: PatternQuestion) -> list[str] | None:
+    """Return entries of exclusion lists that keep links out of the answer (X06, X10).
+
+    Without a wiki in the question those of all wikis: what one of them keeps out may be missing. None
+    when nobody knows the wiki, or it is not told of.
+    """
+    if question.wiki is None:
+        wikis = [each for each in all_wikis(reading.reader) if each.id not in reading.hidden()]
+    else:
+        wiki = reading.wiki(question.wiki)
+        if wiki is None:
+            return None
+        wikis = [wiki]
+    found = [
+        entry.text
+        for each in wikis
+        for entry in exclusions_of(json.loads(each.settings or "{}")).meeting(question.pattern)
+    ]
+    return list(dict.fromkeys(found))
 
 
 def _use(link: Link, found: FoundLink, *, is_told: bool) -> FoundUse:

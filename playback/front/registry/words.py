@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from core.urls import UrlFault
 from links.archives.services import SERVICES
+from links.books.asked_pages import RequestState
 from links.states import State
 from links.status import Code
 from playback.front.languages import noop, number, translate
@@ -43,9 +44,24 @@ _HINTS = {
     Hint.SERVER_ERROR: noop("The whole site has been failing."),
     Hint.UNVERIFIABLE: noop("Programs are refused there; only a person can tell."),
     Hint.PRESUMED_REACHABLE: noop("Readers reach most of what is cited from this site."),
+    Hint.MISSING_TARGET: noop("It leads to a wiki of the same farm, which has no such page."),
+    Hint.FTP: noop(
+        "FTP is not checked: browsers have dropped it. A program for it may find the file."
+    ),
     Hint.BIDI: noop("It holds characters that turn the direction of writing."),
     Hint.HIDDEN: noop("It holds characters that nobody sees."),
     Hint.MIXED: noop("The name of its site mixes scripts; letters may look like others."),
+}
+_REQUESTS = {
+    RequestState.QUEUED: noop(
+        "This page is not observed. The feeder of its wiki was asked to read it; ask again later."
+    ),
+    RequestState.DONE: noop(
+        "This page is not observed. It was read on request; told is what other pages know of its links."
+    ),
+    RequestState.REFUSED: noop(
+        "This page is not observed, and too many others wait to be read. Ask again tomorrow."
+    ),
 }
 _SERVER_FAULT = noop("The server has a fault of its own, which may pass.")
 _NO_ANSWER_BEHIND = noop("A server behind the site does not answer, which may pass.")
@@ -139,6 +155,11 @@ FAULTS = {
     UrlFault.PORT: noop("Its port is no number from 1 to 65535."),
     UrlFault.UNPARSABLE: noop("No browser can read it."),
 }
+
+
+def request_words(state: RequestState | None) -> str:
+    """Return what becomes of the request to read a page that is not observed; empty for one that is."""
+    return translate(_REQUESTS[state]) if state is not None else ""
 
 
 def name_of(state: State) -> str:

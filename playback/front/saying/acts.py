@@ -13,13 +13,14 @@ from enum import StrEnum
 from sqlalchemy import Connection
 
 from core.clock import Clock
-from core.errors import TransientError
+from core.errors import InputError, TransientError
+from core.url_patterns import Form, parse_pattern
 from core.urls import fetch_key, identity_key
 from links.days import day_of
 from links.limits import forget_acts
 from links.locator import split
 from links.marks import LiveMarks
-from links.observed import Observed, find_observed
+from links.observed import Observed, find_observed, matcher
 from links.replacements import (
     Replacement,
     Surroundings,
@@ -54,6 +55,7 @@ class Reach(StrEnum):
     URL = "url"
     PATH = "path"  # what begins with the URL's folder
     HOST = "host"  # its host, and all below
+    PREFIX = "prefix"  # what begins as the reader typed
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +137,7 @@ class Acts:
             url: about what.
             addresses: the range of addresses that asks.
             reach: of REPORT and WITHDRAW: how far that goes.
-            address: of REPLACE: what is proposed.
+            address: of REPLACE: what is proposed; of a report that reaches as far as a PREFIX, that.
 
         Raises:
             InputError: something is wrong with what was said; its class tells what.
@@ -145,7 +147,10 @@ class Acts:
         reporter = self.reporters.of_range(addresses)
         now, limits = self._clock.now(), self._voice.limits
         store = self._store()
-        named = [reaching(url, reach) if reach is not Reach.URL else url]
+        if reach is Reach.PREFIX:
+            named = [_prefix_of(url, address)]
+        else:
+            named = [reaching(url, reach) if reach is not Reach.URL else url]
         is_pattern = reach is not Reach.URL
         # What is decided by other tables is read before the writer's turn is taken.
         around = self._surroundings(store) if act is Act.REPLACE else None
@@ -192,6 +197,18 @@ class Acts:
         if store is None:
             raise NoRegistryError
         return store
+
+
+def _prefix_of(url: str, prefix: str) -> str:
+    """Return the domain with a path that a reader typed, when the URL begins so.
+
+    Raises:
+        InputError: it is none, or names something else.
+    """
+    pattern = parse_pattern(prefix.strip())
+    if pattern.form is Form.REGEX or not matcher(pattern)(identity_key(fetch_key(url))):
+        raise InputError("The URL does not begin with what was typed.")
+    return prefix.strip()
 
 
 def reaching(url: str, reach: Reach) -> str:

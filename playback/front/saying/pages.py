@@ -60,7 +60,9 @@ _NEEDLESS = {
 _TAKEN = noop("Another replacement is there already. If it is wrong, remove it first.")
 _LOCKED = noop("That page changes all the time, so no copy of it is chosen by hand.")
 _BAD_URL = noop("That is no address that can be opened.")
-_BAD_INPUT = noop("That is not possible: it means too much at once. Choose less.")
+_BAD_INPUT = noop(
+    "That is not possible: it means too much at once, or something else. Choose less."
+)
 _OTHER_SITE = noop("This came from a page of another site, so nothing was done.")
 _STALE = noop("The form was open for too long, or comes from elsewhere. Press the button again.")
 _EVERYBODYS = noop("So much was said today that no more is taken until midnight (UTC).")
@@ -251,7 +253,7 @@ def _wanted(act: str, given: Mapping[str, str]) -> _Wanted:
         _act(act),
         given.get("url", "")[:_LONGEST].strip(),
         Reach(reach) if reach in set(Reach) else Reach.URL,
-        given.get("address", "")[: _LONGEST + 1].strip(),
+        given.get("prefix" if reach == Reach.PREFIX else "address", "")[: _LONGEST + 1].strip(),
         given.get("token", ""),
     )
 

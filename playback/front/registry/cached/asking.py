@@ -43,11 +43,13 @@ class AskedUrl:
         text: as it was sent.
         spelled: what it is looked up by; None when nobody archives it, or it is a copy already.
         fragment: with its ``#``, for an address that leads to the same place in a copy; or empty.
+        is_copy: it is a copy already, or a page of this archive.
     """
 
     text: str
     spelled: Spelled | None = None
     fragment: str = ""
+    is_copy: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,12 +59,14 @@ class CachedQuestion:
     Attributes:
         wiki: whose page it is; None when nobody said: then of no link it is told how it is doing.
         urls: in the order of the question.
+        page_id: the page that has them, by the wiki's number; 0 when nobody said (W20).
         language: of the words; empty: what the request asks for.
     """
 
     wiki: WikiName | None
     urls: tuple[AskedUrl, ...]
     language: str = ""
+    page_id: int = 0
 
     @property
     def size(self) -> int:
@@ -86,12 +90,13 @@ def parse_cached(body: bytes, *, own: tuple[str, ...] = ()) -> CachedQuestion:
         raise InputError(noop('Name the URLs: {"urls": ["https://example.org/"]}.'))
     if len(urls) > MOST_URLS:
         raise InputError(noop("Ask for 1000 URLs at a time at most."))
-    _check_page_id(given.get("page_id"))
+    page_id = _page_id_of(given.get("page_id"))
     wiki, language = _text(given, "wiki"), _text(given, "lang")
     return CachedQuestion(
         parse_wiki(wiki) if wiki else None,
         tuple(asked_url(each, own) for each in urls),
         _language_of(language),
+        page_id,
     )
 
 
@@ -111,7 +116,7 @@ def asked_url(text: str, own: tuple[str, ...] = ()) -> AskedUrl:
     except BadUrlError:
         return AskedUrl(text)
     if is_copy(spelled.fetch, own):
-        return AskedUrl(text)
+        return AskedUrl(text, is_copy=True)
     fragment = "" if "#" in spelled.fetch else _fragment_of(stripped)
     return AskedUrl(text, spelled, fragment)
 
@@ -174,13 +179,19 @@ def _language_of(code: str) -> str:
     return base if base in languages() else ""
 
 
-def _check_page_id(value: object) -> None:
-    """The number is not used yet; what is none is refused, lest somebody relies on it."""
+def _page_id_of(value: object) -> int:
+    """Return the page's number; 0 without one, as for a page that was not saved yet.
+
+    Raises:
+        InputError: it is no number of a page.
+    """
     if isinstance(value, float) and value.is_integer():
         value = int(value)  # JSON knows one sort of numbers
-    is_number = isinstance(value, int) and not isinstance(value, bool)
-    if value is not None and not (is_number and 0 <= value < _MOST_PAGE_ID):  # type: ignore[operator]
+    if value is None:
+        return 0
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < _MOST_PAGE_ID:
         raise InputError(noop("The number of a page is a whole number above 0, like 9301140."))
+    return value
 
 
 def _fragment_of(url: str) -> str:

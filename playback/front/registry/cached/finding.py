@@ -6,29 +6,36 @@ whole. Nothing is written, and nobody is asked about a URL because somebody look
 """
 
 import logging
+import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, time
 
 from core.clock import Clock
-from core.errors import TransientError
+from core.errors import BadUrlError, TransientError
+from core.urls import identity_key
 from links.books.standings import (
     Elsewhere,
     copies_elsewhere,
     known_in_farm,
+    missing_targets_on,
+    on_page,
     wanted_since,
 )
 from links.books.urls import UrlRow
-from links.books.wikis import WikiName
+from links.books.wikis import Wiki
 from links.days import date_of, day_of
 from links.history import unpack
 from links.link_search import STATES
+from links.rulebook import RuleBook
+from links.sorting import MISSING_TARGET, Sort, sort_link
 from links.states import State
 from playback.front.offering import Offer, Offering
-from playback.front.registry.answers import Group, Link
+from playback.front.registry.answers import Group, Link, PageAnswer
 from playback.front.registry.cached.asking import AskedUrl, CachedQuestion
 from playback.front.registry.cached.saying import Facts, is_to_offer
-from playback.front.registry.reading import Reading
+from playback.front.registry.reading import Reading, missing_target
 from playback.front.registry.source import Source
 from playback.front.standing import QueueStanding, Status
 
@@ -43,11 +50,13 @@ class Found:
         facts: one for each URL, in the order of the question.
         is_watched: the registry knows the wiki.
         is_whole: False when a store could not be read.
+        page: what is known of the page that was named; None: none was, or nobody knows the wiki.
     """
 
     facts: tuple[Facts, ...]
     is_watched: bool = False
     is_whole: bool = True
+    page: PageAnswer | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +64,12 @@ class _Known:
     """What the registry says.
 
     Attributes:
-        links: URLs that a page of the farm has, by identity key.
+        links: URLs whose liveness the asker is told, by identity key.
         elsewhere: copies in other archives, by the same.
         wanted: since when they wait for the archive.
         until_ms: from which moment on their captures are another's.
+        wiki_id: the asker's; None: the registry does not know it.
+        page: that was named.
     """
 
     links: Mapping[str, Link]
@@ -66,6 +77,8 @@ class _Known:
     wanted: Mapping[str, datetime]
     until_ms: Mapping[str, int]
     is_watched: bool = False
+    wiki_id: int | None = None
+    page: PageAnswer | None = None
 
 
 _NOTHING = _Known({}, {}, {}, {})
@@ -81,15 +94,22 @@ class Finder:
         self._offering = offering
         self._status = status
         self._clock = clock
+        self._rules = RuleBook()
 
     @property
     def day(self) -> int:
         """Today."""
         return day_of(self._clock.now())
 
-    def find(self, question: CachedQuestion) -> Found:
-        """What is known of each URL."""
-        known, has_registry = self._known(question)
+    def find(self, question: CachedQuestion, *, is_internal: bool = False) -> Found:
+        """Return what is known of each URL.
+
+        Args:
+            question: what is asked.
+            is_internal: the caller is trusted, and is told how every URL of the farm is doing; others
+                only of URLs that the page they name has (W20).
+        """
+        known, has_registry = self._known(question, is_internal=is_internal)
         offers, has_index = self._offers(question.urls, known.until_ms)
         copied = {place for place, offer in offers.items() if offer.page is not None}
         standings, has_books = self._standings(question.urls, copied)
@@ -97,7 +117,32 @@ class Finder:
             self._facts(each, offers.get(place), known, standings)
             for place, each in enumerate(question.urls)
         ]
-        return Found(tuple(facts), known.is_watched, has_index and has_registry and has_books)
+        facts = self._with_reasons(facts, known)
+        is_whole = has_index and has_registry and has_books
+        return Found(tuple(facts), known.is_watched, is_whole, known.page)
+
+    def _with_reasons(self, facts: list[Facts], known: _Known) -> list[Facts]:
+        """Return the facts, with why nobody asks for those URLs of which nothing is known."""
+        unknown = [each for each in facts if _is_unknown(each)]
+        if not unknown or known.wiki_id is None:
+            return facts
+        try:
+            store = self._source.store()
+            if store is None:
+                return facts
+            with store.reading() as connection:
+                rules = self._rules.rules_of(connection, known.wiki_id)
+        except TransientError as error:
+            _LOG.warning("front.registry_unavailable: %s", error)
+            return facts
+        sorted_links = {each.asked.text: sort_link(each.asked.text, rules) for each in unknown}
+        never = {text: link.sort for text, link in sorted_links.items() if not link.is_watched}
+        return [
+            replace(each, never=never[each.asked.text])
+            if _is_unknown(each) and each.asked.text in never
+            else each
+            for each in facts
+        ]
 
     @staticmethod
     def _facts(
@@ -109,13 +154,15 @@ class Finder:
         if asked.spelled is None:
             return Facts(asked)
         identity = asked.spelled.identity
+        link = known.links.get(identity)
         return Facts(
             asked,
             offer,
-            known.links.get(identity),
+            link,
             known.elsewhere.get(identity),
             known.wanted.get(identity),
             standings.get(asked.spelled.fetch) or standings.get(identity),
+            Sort.MISSING if link is not None and link.evidence == MISSING_TARGET else None,
         )
 
     def _offers(
@@ -131,7 +178,7 @@ class Finder:
         pairs = zip(asked, found, strict=True)
         return {place: offer for (place, _), offer in pairs if offer is not None}, True
 
-    def _known(self, question: CachedQuestion) -> tuple[_Known, bool]:
+    def _known(self, question: CachedQuestion, *, is_internal: bool) -> tuple[_Known, bool]:
         """What the registry says, and whether it could be read; without one there is nothing to say."""
         if question.wiki is None:
             return _NOTHING, True
@@ -141,7 +188,8 @@ class Finder:
             if store is None:
                 return _NOTHING, True
             with store.snapshot() as reader:
-                return _read(Reading(reader, self.day), question.wiki, identities), True
+                reading = Reading(reader, self.day, is_internal=is_internal)
+                return _read(reading, question, identities, is_internal=is_internal), True
         except TransientError as error:
             _LOG.warning("front.registry_unavailable: %s", error)
             return _NOTHING, False
@@ -165,19 +213,30 @@ class Finder:
             return {}, False
 
 
-def _read(reading: Reading, name: WikiName, identities: Iterable[str]) -> _Known:
-    """What a snapshot of the registry says of URLs."""
-    wiki = reading.wiki(name)
+def _read(
+    reading: Reading, question: CachedQuestion, identities: Iterable[str], *, is_internal: bool
+) -> _Known:
+    """Return what a snapshot of the registry says of URLs."""
+    wiki = reading.wiki(question.wiki) if question.wiki is not None else None
     if wiki is None:
         return _NOTHING
     rows = known_in_farm(reading.reader, wiki, identities)
-    links = {identity: link_of(row) for identity, row in rows.items()}
     numbers = {row.id: identity for identity, row in rows.items()}
-    dead = [number for number, identity in numbers.items() if links[identity].is_unreachable]
+    page = reading.page(wiki, question.page_id) if question.page_id else None
+    shown = _of_page(reading, wiki, page, rows)
+    if is_internal:
+        shown = {**dict.fromkeys(numbers, ""), **shown}
+    links = {
+        identity: replace(link_of(row), spelling=shown[row.id])
+        for identity, row in rows.items()
+        if row.id in shown
+    }
+    missing = _missing(reading, wiki, page)
+    dead = [number for number in shown if links[numbers[number]].is_unreachable]
     elsewhere = copies_elsewhere(reading.reader, dead)
     wanted = wanted_since(reading.reader, numbers)
     return _Known(
-        links,
+        {**missing, **links},
         {
             numbers[number]: best
             for number, copies in elsewhere.items()
@@ -190,7 +249,46 @@ def _read(reading: Reading, name: WikiName, identities: Iterable[str]) -> _Known
             if (day := other_since(row)) is not None
         },
         is_watched=True,
+        wiki_id=wiki.id,
+        page=page,
     )
+
+
+def _missing(reading: Reading, wiki: Wiki, page: PageAnswer | None) -> dict[str, Link]:
+    """Return the page's links to pages of the farm that are not there, by their identity keys (W50)."""
+    if page is None or page.page_id is None or not page.is_observed:
+        return {}
+    found = missing_targets_on(reading.reader, wiki.id, page.page_id)
+    links: dict[str, Link] = {}
+    for url, day in found.items():
+        with suppress(BadUrlError):
+            links[identity_key(url)] = missing_target(url, day, page.listed_day)
+    return links
+
+
+def _of_page(
+    reading: Reading, wiki: Wiki, page: PageAnswer | None, rows: Mapping[str, UrlRow]
+) -> dict[int, str]:
+    """Return those of the URLs that the page has, by their numbers, and how it spells them.
+
+    Of a page that is not observed those that it had when it was read because somebody asked (W10).
+    """
+    if page is None or page.page_id is None:
+        return {}
+    if page.is_observed:
+        return on_page(reading.reader, wiki.id, page.page_id, [row.id for row in rows.values()])
+    has = {link.url for link in page.links}
+    return {row.id: "" for identity, row in rows.items() if identity in has}
+
+
+_ADDRESS = re.compile(r"\s*(?:[a-z][a-z0-9+.-]*:|[/\\]{2})", re.IGNORECASE)
+
+
+def _is_unknown(facts: Facts) -> bool:
+    """Return whether nothing is known of what looks like an address and is none of a copy."""
+    if facts.asked.spelled is None:
+        return _ADDRESS.match(facts.asked.text) is not None and not facts.asked.is_copy
+    return not (facts.offer or facts.link or facts.elsewhere or facts.wanted_at or facts.standing)
 
 
 def other_since(row: UrlRow) -> int | None:
@@ -216,7 +314,14 @@ def link_of(row: UrlRow) -> Link:
     if since is None and row.state in _SINCE_ANSWER:
         runs = unpack(row.history)
         since = runs[-1].first if runs else None
-    return Link(row.url, row.state, row.code, since_day=since, fails=row.fails)
+    return Link(
+        *(row.url, row.state, row.code),
+        since_day=since,
+        checked_day=row.checked_day,
+        fails=row.fails,
+        mime=row.mime or "",
+        kib=row.kib,
+    )
 
 
 # `reading.since_day` for those states whose time is told beside a link.

@@ -6,8 +6,8 @@
  * On any page:
  *   <script src="https://archive.example/links/gadget.js" data-wiki="handbook" defer></script>
  *
- * What it takes, as data-NAME, in the query, or in mw.config 'wgWeboid': wiki, show (always, dead,
- * never), selector (of links), content (of what is looked through), lang.
+ * What it takes, as data-NAME, in the query, or in mw.config 'wgWeboid': wiki, page (its number), show
+ * (always, dead, never), selector (of links), content (of what is looked through), lang.
  *
  * One question for all links of a page, without credentials. What is answered is only ever text and
  * checked addresses; a front that does not answer changes nothing and is left alone for a minute.
@@ -29,8 +29,8 @@
 	const MOST_URLS = 1000;
 	const MOST_CHARACTERS = 90000; // of three bytes each at most
 	const MOST_WORDS = 300;
-	const QUEUED_LOOKS = 5; // after the first, while something is queued
-	const NEW_LOOKS = 2; // while nobody has queued it yet
+	const QUEUED_LOOKS = 15; // after the first, while something is queued
+	const NEW_LOOKS = 5; // while nobody has queued it yet
 	const AWAY_KEY = 'weboid-away';
 	const LABELS = { copy: 'cached', queued: 'queued', refused: 'not archived', failed: 'not archived' };
 	const GROUPS = [ 'working', 'doubtful', 'unreachable', 'unknown' ];
@@ -97,8 +97,8 @@
 		const controller = new AbortController();
 		const timeout = setTimeout( () => controller.abort(), TIMEOUT_MS );
 		const question = { wiki: wiki, urls: urls, lang: languageCode() };
-		const page = mw && mw.config.get( 'wgArticleId' );
-		if ( page > 0 ) {
+		const page = Number( setting( 'page', mw && mw.config.get( 'wgArticleId' ) ) );
+		if ( Number.isSafeInteger( page ) && page > 0 ) {
 			question.page_id = page;
 		}
 		try {
@@ -163,7 +163,7 @@
 			}
 		} );
 		const seconds = Number( told.fresh_s );
-		return seconds >= 5 && seconds <= 600 ? seconds : 60;
+		return seconds >= 1 && seconds <= 600 ? seconds : 60;
 	}
 
 	/* What is shown: docs/embedding.md says it for all who show it. */
@@ -260,7 +260,8 @@
 		const most = answers.includes( 'queued' ) ? QUEUED_LOOKS : NEW_LOOKS;
 		clearTimeout( timer );
 		if ( seconds < 60 && looks < most ) {
-			timer = setTimeout( onceVisible, seconds * 1000, () => {
+			// Longer each time: what takes long is seldom ready within the next second.
+			timer = setTimeout( onceVisible, Math.min( Math.max( seconds, 1.3 ** looks ), 30 ) * 1000, () => {
 				looks++;
 				look( everywhere(), ( told ) => !told || told.answer === 'queued' || told.answer === 'none' );
 			} );

@@ -1,8 +1,9 @@
 """What is told of each link: whether there is a copy, where a reader is led, how the link is doing. Pure.
 
 Told is always one of five answers. What this archive holds itself goes before what is known of it, and a
-copy in another archive is offered for a dead link alone. The liveness of a URL is told where a page of the
-asker's farm has it; `Facts.link` is None elsewhere (W20, W24).
+copy in another archive is offered for a dead link alone. The liveness of a URL is told where the page that
+is asked about has it, and to internal callers where a page of the farm has it; `Facts.link` is None
+elsewhere (W20, W24).
 """
 
 from dataclasses import dataclass, replace
@@ -14,15 +15,19 @@ from typing import Any
 from core.errors import InputError
 from core.timestamps import parse_timestamp14
 from links.books.standings import Elsewhere
+from links.days import date_of
+from links.sorting import Sort
 from playback.addresses import Memento, Modifier, escape_url, is_web_url, memento_path, page_path
 from playback.front.languages import day as day_words
-from playback.front.languages import moment_of, noop, spoken, translate
+from playback.front.languages import moment_of, noop, number, spoken, translate
 from playback.front.offering import Bar, Offer
 from playback.front.pages import Page
 from playback.front.registry.answers import Group, Link
 from playback.front.registry.cached.asking import AskedUrl
 from playback.front.registry.words import service_name, standing_of
 from playback.front.standing import QueueStanding, Standing
+
+Day = date  # which a field below hides
 
 
 class Told(StrEnum):
@@ -42,10 +47,11 @@ class Facts:
     Attributes:
         asked: the URL.
         offer: what the captures index says; None: nothing was ever captured.
-        link: what the registry says; None where no page of the farm has the URL.
+        link: what the registry says; None where that is not told to the asker.
         elsewhere: a copy in another archive; None without one, or where it is not to be offered.
         wanted_at: since when it waits for its way to the archive; None: it does not.
         standing: what the frontier's books say; None: nothing.
+        never: why nobody will ever ask for the URL; None: somebody may.
     """
 
     asked: AskedUrl
@@ -54,6 +60,7 @@ class Facts:
     elsewhere: Elsewhere | None = None
     wanted_at: datetime | None = None
     standing: QueueStanding | None = None
+    never: Sort | None = None
 
     @property
     def is_dead(self) -> bool:
@@ -73,9 +80,14 @@ class CachedLink:
     state: str | None = None
     group: str = Group.UNKNOWN.value
     is_dead: bool = False
+    mime: str | None = None  # an unusual type's short name
+    kib: int | None = None  # that file's length
     words: str = ""
     service: str | None = None
     is_new: bool = False  # it may soon be on its way
+    next_at: datetime | None = None  # queued: no attempt before
+    checked: Day | None = None  # when the link was last looked at
+    spelling: str | None = None  # how the page has it, as far as the registry knows
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,8 +110,8 @@ class Leading:
         return f"{self.front}{path}{fragment}"
 
     def memento(self, page: Page, fragment: str) -> str:
-        """The copy itself (URI-M)."""
-        path = memento_path(Memento(page.timestamp, Modifier.PAGE, page.url))
+        """The copy itself (URI-M), at the level that holds for the wiki's readers."""
+        path = memento_path(Memento(page.timestamp, Modifier.PAGE, page.url, wiki=self.wiki))
         return f"{self.replay}{path}{fragment}"
 
     def newest(self, url: str) -> str:
@@ -112,7 +124,7 @@ def tell(facts: Facts, leading: Leading, today: int) -> CachedLink:
     """What is told of the link, in the language of the request; `today` by `links.days`."""
     spelled = facts.asked.spelled
     if spelled is None:
-        return CachedLink(facts.asked.text, Told.NONE)
+        return CachedLink(facts.asked.text, Told.NONE, words=_capital(_never_words(facts.never)))
     offer = facts.offer
     if offer is not None and offer.page is not None:
         return _copied(facts, offer.page, leading, today)
@@ -125,19 +137,37 @@ def tell(facts: Facts, leading: Leading, today: int) -> CachedLink:
         href=None if answer is Told.NONE else leading.newest(spelled.fetch),
         **_liveness(facts),
         words=_words(facts, words, today),
-        is_new=answer is Told.NONE and (offer is None or offer.bar is None),
+        is_new=answer is Told.NONE and facts.never is None and (offer is None or offer.bar is None),
+        next_at=_next_at(facts) if answer is Told.QUEUED else None,
     )
 
 
-def fresh_s(links: list[CachedLink], *, is_watched: bool) -> int:
-    """When to ask again: soon while something is on its way, or may be.
+_SETTLED_S = 60
+_NEW_S = 2
+_UNDER_WAY_S = 1
+
+
+def fresh_s(links: list[CachedLink], now: datetime, *, is_watched: bool) -> int:
+    """Return when to ask again: at once while something is on its way, soon where it may be.
 
     Args:
         links: the answers.
+        now: this moment.
         is_watched: the registry knows the wiki, so that its links are archived.
     """
-    soon = any(link.answer is Told.QUEUED or (is_watched and link.is_new) for link in links)
-    return 10 if soon else 60
+    soonest = _SETTLED_S
+    for link in links:
+        if link.answer is Told.QUEUED:
+            wait_s = (link.next_at - now).total_seconds() if link.next_at is not None else 0
+            soonest = min(soonest, max(_UNDER_WAY_S, int(wait_s)))
+        elif is_watched and link.is_new:
+            soonest = min(soonest, _NEW_S)
+    return soonest
+
+
+def _next_at(facts: Facts) -> datetime | None:
+    standing = facts.standing
+    return standing.until if standing is not None and standing.attempts else None
 
 
 def _copied(facts: Facts, page: Page, leading: Leading, today: int) -> CachedLink:
@@ -189,6 +219,10 @@ def _liveness(facts: Facts) -> dict[str, Any]:
         "state": facts.link.state.name.lower(),
         "group": facts.link.group.value,
         "is_dead": facts.is_dead,
+        "checked": None if (day := facts.link.checked_day) is None else date_of(day),
+        "mime": facts.link.mime or None,
+        "kib": facts.link.kib,
+        "spelling": facts.link.spelling or facts.link.url,
     }
 
 
@@ -203,7 +237,7 @@ def _without_copy(facts: Facts) -> tuple[Told, str]:
     if facts.wanted_at is not None:
         return Told.QUEUED, _queued_words(facts.wanted_at)
     if offer is None:
-        return Told.NONE, ""
+        return Told.NONE, _never_words(facts.never)
     if offer.bar is Bar.REFUSED:
         return Told.REFUSED, _reason_words(offer.reason)
     return Told.FAILED, _failed_words()
@@ -239,14 +273,31 @@ def _copy_words(_language: str, day: date) -> str:
 
 def _standing_words(standing: QueueStanding) -> str:
     match standing.standing:
+        case Standing.QUEUED if standing.is_waiting:
+            return _waiting_words(standing.until)
         case Standing.QUEUED:
             return _queued_words(standing.since)
         case Standing.VISITING:
             return translate("being archived at this moment")
         case Standing.REFUSED:
             return _reason_words(standing.reason)
+        case _ if standing.attempts:
+            return _given_up_words(standing.attempts[-1].at)
         case _:
-            return _failed_words()
+            return translate("given up: no visit brought a copy")
+
+
+def _waiting_words(until: datetime | None) -> str:
+    if until is None:
+        return translate("waiting for the site")
+    return translate(
+        "waiting for the site, which gave no page; next attempt on %(moment)s",
+        moment=moment_of(until),
+    )
+
+
+def _given_up_words(at: datetime) -> str:
+    return translate("given up: every attempt failed, the last on %(moment)s", moment=moment_of(at))
 
 
 def _queued_words(since: datetime) -> str:
@@ -263,18 +314,50 @@ def _reason_words(reason: str) -> str:
     return translate(text) if text else translate("not archived")
 
 
+_NEVER = {
+    Sort.PASSED_OVER: noop("never archived: this is no http address"),
+    Sort.NOT_CHECKED: noop("never archived: this is no http address"),
+    Sort.INVALID: noop("never archived: no server can have this address"),
+    Sort.EXAMPLE: noop("never archived: the name is kept free for examples"),
+    Sort.INTERNAL: noop("never archived: the link leads to the wiki itself"),
+    Sort.MISSING: noop("never archived: the wiki that it leads to has no such page"),
+    Sort.SPAM: noop("never archived: the address is on a spam list"),
+}
+
+
+def _never_words(sort: Sort | None) -> str:
+    text = _NEVER.get(sort) if sort is not None else None
+    return translate(text) if text else ""
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
 def _failed_words() -> str:
     return translate("no visit brought a copy")
 
 
 def _words(facts: Facts, what: str, today: int) -> str:
-    """How the link is doing, where that is worth a word, and what there is of it."""
+    """Return how the link is doing, where that is worth a word, what there is of it, and an unusual type."""
     link = facts.link
-    tells = link is not None and (link.group in _TOLD_GROUPS or link.is_unreachable)
-    if link is None or not tells:
-        return what[:1].upper() + what[1:]
-    how = _standing(spoken.get().language, replace(link, url="", fails=0), today)
-    return translate("%(how)s; %(what)s", how=how, what=what) if what else how
+    if link is None:
+        return _capital(what)
+    parts = [what] if what else []
+    if link.mime:
+        parts.append(_type_words(link.mime, link.kib))
+    if link.group in _TOLD_GROUPS or link.is_unreachable:
+        known = replace(link, url="", spelling="", fails=0, checked_day=None, mime="", kib=None)
+        how = _standing(spoken.get().language, known, today)
+        return translate("%(how)s; %(what)s", how=how, what="; ".join(parts)) if parts else how
+    return _capital("; ".join(parts))
+
+
+def _type_words(mime: str, kib: int | None) -> str:
+    if kib is None:
+        return translate("the link leads to a file (%(type)s)", type=mime)
+    size = number(kib)
+    return translate("the link leads to a file (%(type)s, %(kib)s KiB)", type=mime, kib=size)
 
 
 @lru_cache(maxsize=1_000)

@@ -5,7 +5,9 @@ since browsers send that to other sites without asking first; ``application/json
 """
 
 import asyncio
+from collections.abc import Callable
 
+from starlette.background import BackgroundTask
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
@@ -13,14 +15,18 @@ from starlette.routing import BaseRoute, Route
 
 from core.errors import InputError, TransientError
 from links.books.wikis import WikiName
+from links.days import date_of
 from playback.decisions.levels import check_wiki
-from playback.front.languages import spoken, translate
+from playback.front.languages import speak, spoken, translate
 from playback.front.registry.access import Door
+from playback.front.registry.answers import PageAnswer
+from playback.front.registry.asking import PageQuestion
 from playback.front.registry.cached.asking import parse_cached
 from playback.front.registry.cached.finding import Finder
 from playback.front.registry.cached.saying import CachedLink, Leading, fresh_s, label_of, tell
 from playback.front.registry.formats import Data, as_json
-from playback.front.registry.programs import OPEN, problem, speak
+from playback.front.registry.programs import OPEN, problem
+from playback.front.registry.words import request_words
 from playback.front.views import Means
 
 CACHED_PATH = "/links/api/cached"
@@ -52,8 +58,12 @@ class _RefusedError(Exception):
 class CachedLinks:
     """Answers what stands beside the links of a page."""
 
-    def __init__(self, finder: Finder, door: Door, means: Means) -> None:
+    def __init__(
+        self, finder: Finder, door: Door, means: Means, note: Callable[[PageQuestion], None]
+    ) -> None:
+        """Take what gathers facts, and what hands a page that is not observed to the feeder (W10)."""
         self._finder = finder
+        self._note = note
         self._door = door
         self._means = means
 
@@ -92,7 +102,7 @@ class CachedLinks:
         more = (question.size - 1) / _URLS_A_TOKEN  # one was counted when the question came in
         self._door.charge(request, self._means.clock.monotonic(), more)
         speak(question.language)
-        found = self._finder.find(question)
+        found = self._finder.find(question, is_internal=self._door.is_internal(request))
         leading = Leading(
             front + spoken.get().prefix,
             self._means.replay_origin,
@@ -102,12 +112,19 @@ class CachedLinks:
         links = [tell(facts, leading, today) for facts in found.facts]
         data: Data = {
             "wiki": str(question.wiki) if question.wiki else None,
-            "fresh_s": fresh_s(links, is_watched=found.is_watched),
+            "fresh_s": fresh_s(links, self._means.clock.now(), is_watched=found.is_watched),
             "is_whole": found.is_whole,
+            "page": _page_of(found.page),
             "links": [data_of(link) for link in links],
         }
         headers = {"Content-Language": spoken.get().language}
-        return Response(as_json(data), headers=headers, media_type="application/json")
+        noting = None
+        if found.page is not None and not found.page.is_observed and question.wiki is not None:
+            asked = PageQuestion(question.wiki, (question.page_id,), ())
+            noting = BackgroundTask(self._note, asked)
+        return Response(
+            as_json(data), headers=headers, media_type="application/json", background=noting
+        )
 
     def _in_addresses(self, wiki: WikiName | None) -> str:
         """The wiki as it stands in addresses; empty unless levels were decided for its readers."""
@@ -144,10 +161,24 @@ async def read_body(request: Request) -> bytes:
     return bytes(body)
 
 
+def _page_of(page: PageAnswer | None) -> Data | None:
+    """What is told of the page that the question names."""
+    if page is None:
+        return None
+    return {
+        "is_observed": page.is_observed,
+        "links_read": date_of(page.listed_day).isoformat() if page.listed_day is not None else None,
+        "revision": page.revision,
+        "request": page.request.value if page.request else None,
+        "note": request_words(page.request) or None,
+    }
+
+
 def data_of(link: CachedLink) -> Data:
     """What is told of a link, as programs get it."""
     return {
         "url": link.url,
+        "spelling": link.spelling,
         "answer": link.answer.value,
         "href": link.href,
         "copy": link.copy,
@@ -156,6 +187,11 @@ def data_of(link: CachedLink) -> Data:
         "state": link.state,
         "group": link.group,
         "is_dead": link.is_dead,
+        "mime": link.mime,
+        "kib": link.kib,
         "words": link.words,
         "label": label_of(link.answer),
+        "is_new": link.is_new,
+        "next_at": f"{link.next_at:%Y-%m-%dT%H:%M:%SZ}" if link.next_at else None,
+        "checked": link.checked.isoformat() if link.checked else None,
     }
