@@ -1,8 +1,9 @@
 """Archiving a list: its URLs into the frontier, and each of them visited."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from datetime import timedelta
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from itertools import islice
 from pathlib import Path
 
 from core.clock import Clock
@@ -13,6 +14,10 @@ from crawler.events import Event
 from crawler.frontier.base import AddResult, Frontier, NewItem
 from crawler.logins import NO_LOGINS, Logins
 from crawler.running import Account, Run, perform
+from crawler.stored_levels import StoredLevelOf
+from crawler.turns import Turns
+
+BATCH = 5_000  # URLs of a commit: lists are read as streams
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,9 +33,10 @@ class Order:
         endless: when nothing is left, wait for what others put into the collection's frontier.
         logins: opened.
         companion: works beside the crew; None: nobody does.
+        stored_level_of: knows what was decided on how much is recorded.
     """
 
-    urls: Sequence[str]
+    urls: Iterable[str]
     root: Path
     settings: Settings
     workers: int
@@ -38,6 +44,22 @@ class Order:
     endless: bool = False
     logins: Logins = NO_LOGINS
     companion: Companion | None = None
+    stored_level_of: StoredLevelOf = field(kw_only=True)
+
+
+async def add_all(
+    frontier: Frontier,
+    turns: Turns,
+    items: Iterable[NewItem],
+    *,
+    now: Callable[[], datetime],
+    again: timedelta | None,
+) -> AddResult:
+    """Add any number of items, a batch at a time; return what became of them."""
+    iterator, result = iter(items), AddResult()
+    while batch := list(islice(iterator, BATCH)):
+        result += frontier.add(await turns.assign(batch), now=now(), again=again)
+    return result
 
 
 async def archive(
@@ -51,8 +73,9 @@ async def archive(
     """Archive the URLs; arguments and errors are those of `crawler.running.perform`."""
 
     async def prepare(frontier: Frontier) -> AddResult:
-        items = await turns_for(order.settings).assign(NewItem(url) for url in order.urls)
-        return frontier.add(items, now=clock.now(), again=order.again)
+        turns = turns_for(order.settings)
+        items = map(NewItem, order.urls)
+        return await add_all(frontier, turns, items, now=clock.now, again=order.again)
 
     run = Run(
         order.root,
@@ -61,6 +84,7 @@ async def archive(
         endless=order.endless,
         logins=order.logins,
         companion=order.companion,
+        stored_level_of=order.stored_level_of,
     )
     return await perform(
         run, prepare, clock=clock, started=started, report=report, stopping=stopping

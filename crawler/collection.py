@@ -11,7 +11,7 @@ import os
 import secrets
 import tomllib
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,6 +28,7 @@ from core.timestamps import warc_date
 LOCK_WAIT_S = 10.0  # proxies of a killed run may still be writing their last records
 LOCK_POLL_S = 0.1
 _NEW = ".new"
+_OURS = ("archive", "ca", "cache", "db", "logins", "reports")
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +73,7 @@ async def open_collection(
     """
     layout = Layout(root)
     try:
-        _make(layout, clock)
+        make_collection(layout, clock)
         lock_fd = os.open(layout.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
         raise _told(root, error) from error
@@ -113,7 +114,13 @@ def _used_by(lock_fd: int, layout: Layout) -> str:
     )
 
 
-def _make(layout: Layout, clock: Clock) -> None:
+def make_collection(layout: Layout, clock: Clock) -> None:
+    """Make the folders and the marker of a collection, where they are missing.
+
+    Raises:
+        UnavailableError: the folder holds something else.
+        OSError: it cannot be written.
+    """
     if not layout.marker.exists():
         foreign = layout.root.exists() and any(map(_is_foreign, layout.root.iterdir()))
         if foreign and not layout.marker.exists():  # another proxy may have made it meanwhile
@@ -122,6 +129,8 @@ def _make(layout: Layout, clock: Clock) -> None:
                 "name an empty or new folder with --collection."
             )
         layout.root.mkdir(parents=True, exist_ok=True)
+        with suppress(PermissionError):  # another's folder that we may write
+            layout.root.chmod(0o700)  # captures with a login, take-downs and keys are in it
         made = warc_date(clock.now())
         text = f'version = {COLLECTION_VERSION}\nname = "{_name(layout)}"\nmade = "{made}"\n'
         partial = layout.marker.with_suffix(f".{secrets.token_hex(4)}{_NEW}")
@@ -129,11 +138,22 @@ def _make(layout: Layout, clock: Clock) -> None:
         partial.rename(layout.marker)  # of two that start together either may be the one that stays
     for folder in (layout.archive, layout.databases, layout.reports):
         folder.mkdir(exist_ok=True)
+    # Containers that must not see these two mount empty folders over them, and need a place to do so.
+    for folder in (layout.ca, layout.logins):
+        folder.mkdir(mode=0o700, exist_ok=True)
+    layout.quality_pictures.mkdir(parents=True, exist_ok=True)
+    layout.url_lists.mkdir(exist_ok=True)
 
 
 def _is_foreign(path: Path) -> bool:
-    """Whether it is nothing that another proxy of ours, or a new file system, brings along."""
-    return not (path.name in (".lock", "lost+found") or path.name.endswith(_NEW))
+    """True for what neither another proxy of ours, a new file system, nor our image brings along.
+
+    A new volume of Docker begins with the folders that the image has at its place, all of them empty.
+    """
+    if path.name in (".lock", "lost+found") or path.name.endswith(_NEW):
+        return False
+    ours = path.name in _OURS and path.is_dir() and not path.is_symlink()
+    return not ours or any(not each.is_dir() for each in path.rglob("*"))
 
 
 def _name(layout: Layout) -> str:

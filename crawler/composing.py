@@ -30,6 +30,7 @@ from crawler.room import Room
 from crawler.rules import Rule
 from crawler.sitemap_rule import SitemapRule
 from crawler.space import Space
+from crawler.stored_levels import StoredLevelOf, StoredLevels, everything_stored
 from crawler.supervisor import Supervisor
 from crawler.turns import Turns
 from proxy import cuts
@@ -47,9 +48,10 @@ class Stores:
     Attributes:
         disk: the collection's; None when proxies elsewhere look after theirs.
         name: of this process, for the books.
-        reports: the folder for what was decided on links; None where there is no collection.
+        reports: the folder for what was decided on links; None: it is not kept.
         ca: the certificate authority of the proxies, for what is fetched without a browser.
         logins: opened.
+        stored_level_of: knows what was decided on how much is recorded.
     """
 
     frontier: Frontier
@@ -60,6 +62,7 @@ class Stores:
     reports: Path | None = None
     ca: Path | None = None
     logins: Logins = NO_LOGINS
+    stored_level_of: StoredLevelOf = everything_stored
 
 
 def compose(
@@ -146,6 +149,7 @@ def compose(
         patience=patience,
         clock=clock,
         report=report,
+        stored_levels=StoredLevels(frontier, stores.stored_level_of),
         logins=stores.logins,
     )
 

@@ -21,9 +21,10 @@ from core.clock import Clock
 from core.errors import DiskFullError, UnavailableError
 from core.pages import Outcome
 from core.timestamps import timestamp14, warc_date
-from crawler.events import Event, PageDone, PageSkipped, PageTriedAgain
+from crawler.events import Event, PageDone, PageSkipped, PageTriedAgain, SnapshotMade
 
 LIMIT_BYTES = 256 << 20
+_LINE_LIMIT_BYTES = 1 << 20
 RETRY = "retry"  # beside the outcomes: it did not work and will be tried again
 
 
@@ -51,6 +52,9 @@ class CrawlLog:
         Raises:
             DiskFullError, UnavailableError: it cannot be written.
         """
+        if isinstance(event, SnapshotMade):
+            rotate_older(self._path, event.at)
+            return
         line = line_of(event, now=self._clock.now())
         if line is None:
             return
@@ -111,6 +115,35 @@ def rotate(path: Path, *, now: datetime, only: int | None = None) -> Path | None
             return target
     except OSError as error:
         raise UnavailableError(f"{path} cannot be rotated: {error.strerror or error}.") from error
+
+
+def rotate_older(path: Path, moment: datetime) -> Path | None:
+    """Rotate a log that was begun before the moment; the new path, None when there is none.
+
+    Workers that share a folder are all told of a snapshot, and the first of them rotates.
+
+    Raises:
+        UnavailableError: it cannot be read or renamed.
+    """
+    try:
+        with _locked(path.parent):
+            if not path.exists() or _began_at(path) >= warc_date(moment):
+                return None
+            target = _free_name(path, moment)
+            path.rename(target)
+            return target
+    except OSError as error:
+        raise UnavailableError(f"{path} cannot be rotated: {error.strerror or error}.") from error
+
+
+def _began_at(path: Path) -> str:
+    """Return the moment of the log's first line; empty when that cannot be read."""
+    with path.open("rb") as file:
+        line = file.readline(_LINE_LIMIT_BYTES)
+    try:
+        return str(json.loads(line)["time"])
+    except (ValueError, KeyError, TypeError):
+        return ""
 
 
 @contextlib.contextmanager

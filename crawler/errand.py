@@ -10,6 +10,7 @@ claimed again and either visited again, which adds no link twice, or found finis
 The manifest is written only while the claim is ours, so that a page is captured once.
 """
 
+import asyncio
 import logging
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -24,12 +25,15 @@ from core.errors import (
     DedupUnavailableError,
     DiskFullError,
     IndexUnavailableError,
+    InvariantError,
     LimitReachedError,
     ProxyUnavailableError,
+    UnavailableError,
     WeboidError,
 )
 from core.pages import Outcome, PageInfo
 from core.settings import Settings
+from core.urls import identity_key
 from crawler.events import Event, LinksAdded, PageDone, PagePutOff, PageSkipped, PageTriedAgain
 from crawler.frontier.base import Frontier, FrontierItem, ItemState, NewItem
 from crawler.logins import NO_LOGINS, Logins
@@ -37,10 +41,12 @@ from crawler.network import Network, NetworkAwayError
 from crawler.patience import Patience
 from crawler.plain import PlainVisits, is_rendered
 from crawler.policy.rule import PolicyRule
+from crawler.politeness import retry_at
 from crawler.recrawl import RecrawlRule
 from crawler.room import Room
 from crawler.rules import VISIT, Action, Aftermath, BackOff, Rule, Verdict
 from crawler.space import Space
+from crawler.stored_levels import StoredLevels
 from crawler.supervisor import Supervisor
 from crawler.turns import Turns
 from crawler.visiting import Captured, Wanted, capture
@@ -48,14 +54,18 @@ from proxy.index.protocol import CaptureIndex
 
 log = logging.getLogger(__name__)
 
+INTERNAL_ERRORS = 20  # pages in a row that end a run: then no page is at fault
 DEATHS = 5  # browsers or proxies that a page may see die before it counts as an attempt
 WORTH_TELLING = timedelta(seconds=10)  # a shorter wait is nobody's concern
+_SAID_CHARS = 300  # of an error, in the books
 NO_REST = timedelta(0)  # the host was not asked
 NOT_THE_PAGES_FAULT = (
     DiskFullError,
     LimitReachedError,
     DedupUnavailableError,
 )
+HOST_DOWN = "host down:"  # how the reason of an item begins that ended unvisited
+ONE_ATTEMPT = "one-attempt"  # the kind of the notes on URLs, by identity key, that are visited once
 LINKS_AT_ONCE = 1_000  # a store is not kept from others for longer
 
 _T = TypeVar("_T")
@@ -79,8 +89,10 @@ class Means:
         room: this machine's memory.
         plain: fetches pages that are not rendered; None: all are.
         network: tells a dead host from a dead network.
+        stored_levels: says how much of a page is recorded.
         logins: what pages of some hosts are visited with.
         report: told what happens, as it happens.
+        broken: URLs of the last pages, when each ended with an error of ours.
     """
 
     frontier: Frontier
@@ -98,8 +110,10 @@ class Means:
     plain: PlainVisits | None
     clock: Clock
     report: Callable[[Event], None]
+    stored_levels: StoredLevels
     logins: Logins = NO_LOGINS
     deaths: Counter[str] = field(default_factory=Counter)
+    broken: set[str] = field(default_factory=set)
 
 
 class Errand:
@@ -108,23 +122,44 @@ class Errand:
     def __init__(self, item: FrontierItem, means: Means) -> None:
         self._item = item
         self._means = means
-        self._settings = means.settings_for(item)
         self._aftermath = Aftermath()
+        self._is_only_attempt = False
 
     async def run(self) -> None:
         """Do what is to be done with the item, and end its claim.
+
+        An error that nobody foresaw costs the page an attempt, and no other page anything.
 
         Raises:
             DiskFullError, LimitReachedError, DedupUnavailableError: no page
                 can be kept at the moment; the item was given back.
             ClaimLostError: another worker has it.
+            InvariantError: page after page ended with an error of ours.
         """
+        try:
+            await self._run()
+        except (ClaimLostError, *NOT_THE_PAGES_FAULT):
+            raise
+        except asyncio.CancelledError as error:
+            if _is_being_cancelled():
+                raise
+            await self._note_internal_error(error)  # it escaped from something that was awaited
+        except Exception as error:  # noqa: BLE001 whatever a page brings about is that page's
+            await self._note_internal_error(error)
+        else:
+            self._means.broken.clear()
+
+    async def _run(self) -> None:
         item = self._item
         if item.host_down:
-            await self._fail(f"host down: {item.host_down}", delay=NO_REST)
+            await self._leave_to_its_host()
             return
-        if await self._was_finished():
-            return
+        if not await self._was_finished():
+            await self._do()
+
+    async def _do(self) -> None:
+        """Visit the item, or do what the rules say instead."""
+        item = self._item
         try:
             verdict = await self._judge()
             if verdict.action is Action.VISIT:
@@ -142,9 +177,38 @@ class Errand:
             raise
         except (NetworkAwayError, IndexUnavailableError) as error:
             await self._give_back(str(error))
+        except InvariantError:
+            raise
         except WeboidError as error:
             log.warning("visit.failed url=%s error=%s", item.url, error)
             await self._retry(str(error))
+
+    async def _leave_to_its_host(self) -> None:
+        """End or put off an item whose host is known to be down, unvisited.
+
+        What waits for its site is tried again when the host is no longer left alone, and not earlier
+        than its own turn: so that one outage costs it one attempt, however long.
+        """
+        item, frontier = self._item, self._means.frontier
+        reason = f"{HOST_DOWN} {item.host_down}"
+        settings = self._means.settings_for(self._item).frontier
+        if not settings.wait_for_sites or await self._take_only_attempt():
+            await self._fail(reason, delay=NO_REST)
+            return
+        now = self._now()
+        seen = await self._ask(lambda: frontier.host(item.host, now=now))
+        over = seen.down_until if seen is not None else None
+        own_turn = retry_at(now, item.attempts, settings)
+        await self._retry(reason, not_before=max(over or own_turn, own_turn), delay=NO_REST)
+
+    async def _take_only_attempt(self) -> bool:
+        """Return whether the item was queued for one attempt alone; ask once, the note is used up."""
+        frontier, key = self._means.frontier, identity_key(self._item.url)
+        note = await self._ask(lambda: frontier.note(ONE_ATTEMPT, key, now=self._now()))
+        if note is not None:
+            await self._ask(lambda: frontier.erase_note(ONE_ATTEMPT, key))
+            self._is_only_attempt = True
+        return self._is_only_attempt
 
     async def _was_finished(self) -> bool:
         """Complete an item whose visit was over before its worker could say so."""
@@ -189,8 +253,11 @@ class Errand:
 
     async def _visit(self) -> None:
         item, means = self._item, self._means
-        last_attempt = item.attempts >= self._settings.frontier.attempts
-        rendered = not item.hops or is_rendered(item.url, self._settings.visit.rendered_share)
+        settings = means.settings_for(item)
+        only_attempt = await self._take_only_attempt()
+        last_attempt = only_attempt or item.attempts >= settings.frontier.attempts
+        stored = await self._ask(lambda: means.stored_levels.of(item, settings))
+        rendered = not item.hops or is_rendered(item.url, settings.visit.rendered_share)
         captured = await capture(
             Wanted(
                 item.url,
@@ -198,9 +265,11 @@ class Errand:
                 last_attempt,
                 None if rendered else means.plain,
                 means.logins.of(item.url),
+                first_attempt=item.attempts <= 1,
+                stored=stored,
             ),
             supervisor=means.supervisor,
-            settings=self._settings,
+            settings=settings,
             clock=means.clock,
             before_manifest=self._follow,
             forbids=means.policy.forbids(item),
@@ -321,15 +390,27 @@ class Errand:
         if skipped:
             self._means.report(PageSkipped(item.url, reason))
 
-    async def _retry(self, reason: str, page: PageInfo | None = None) -> None:
+    async def _retry(
+        self,
+        reason: str,
+        page: PageInfo | None = None,
+        *,
+        not_before: datetime | None = None,
+        delay: timedelta | None = None,
+    ) -> None:
         item, frontier = self._item, self._means.frontier
+        delay = self._aftermath.delay if delay is None else delay
+        if self._is_only_attempt:
+            await self._fail(reason, page=page, delay=delay)
+            return
         state = await self._ask(
             lambda: frontier.retry(
                 item,
                 now=self._now(),
                 reason=reason,
+                not_before=not_before,
                 duration=_duration(page),
-                delay=self._aftermath.delay,
+                delay=delay,
             )
         )
         if state is ItemState.DEAD:
@@ -351,6 +432,28 @@ class Errand:
         log.warning("visit.interrupted url=%s reason=%s", item.url, error)
         await self._give_back(str(error))
 
+    async def _note_internal_error(self, error: BaseException) -> None:
+        """Count an attempt of the page; end the run when page after page fails so.
+
+        When not even that can be noted the claim's lease runs out, which counts, too.
+        """
+        item, broken = self._item, self._means.broken
+        said = " ".join(f"{type(error).__name__}: {error}".split())[:_SAID_CHARS]
+        log.error("visit.internal_error url=%s error=%s", item.url, said, exc_info=error)
+        broken.add(item.url)
+        try:
+            await self._retry(f"internal error: {said}")
+        except UnavailableError:
+            raise  # without a frontier nothing goes on
+        except Exception:
+            log.exception("visit.unnoted url=%s", item.url)
+        if len(broken) >= INTERNAL_ERRORS:
+            raise InvariantError(
+                f"{len(broken)} pages in a row ended with an internal error of Weboid, the last "
+                f"with {said}. The log has each with its traceback: please report it. Nothing that "
+                "was archived is lost, and the same command goes on with the rest."
+            )
+
     async def _give_back(self, reason: str) -> None:
         item, means = self._item, self._means
         await self._ask(lambda: give_back(item, means, reason))
@@ -368,6 +471,11 @@ def give_back(item: FrontierItem, means: Means, reason: str) -> None:
     rest = timedelta(seconds=means.settings_for(item).politeness.min_delay_s)
     means.frontier.rest({item.host: now + rest}, now=now)
     means.frontier.release(item, now=now, reason=reason)
+
+
+def _is_being_cancelled() -> bool:
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
 
 
 def _refused_how(page: PageInfo) -> str:

@@ -120,6 +120,20 @@ class Standing:
     paused: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class IndexRestored:
+    """Closed WARCs that the captures index did not cover are being indexed again; `text` says which."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotMade:
+    """The frontier that machines share was copied at that moment: crawl logs begin anew."""
+
+    at: datetime
+
+
 Event = (
     PageDone
     | PageSkipped
@@ -134,4 +148,6 @@ Event = (
     | Waiting
     | GoingOn
     | FileRecovered
+    | IndexRestored
+    | SnapshotMade
 )

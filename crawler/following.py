@@ -9,7 +9,8 @@ check for robots leads nowhere, and a wall is not where a seed moved. ``rel=nofo
 nothing to an archive and is ignored.
 
 What is found is in the page's manifest; what was decided is counted by reason, for the job in the
-frontier's notes (kind "links") and for each page in ``reports/links-JOB.jsonl``.
+frontier's notes (kind "links") and for each page in ``reports/links-JOB.jsonl``; link by link in
+``reports/decisions-JOB.jsonl`` where ``[scope] link_decisions`` says so.
 """
 
 import asyncio
@@ -107,7 +108,13 @@ class ScopeRule:
         key, value = f"{item.job} {self._name}", json.dumps(counts, sort_keys=True)
         await self._patience.ask(lambda: self._frontier.put_note(LINKS_NOTE, key, value, now=now))
         if self._record is not None:
-            self._record.write(PageLinks.of(item, found.decisions, now))
+            await asyncio.to_thread(self._keep, self._record, item, found, now)
+
+    def _keep(self, record: LinkLog, item: FrontierItem, found: Found, now: datetime) -> None:
+        page = PageLinks.of(item, found.decisions, now)
+        record.write(page)
+        if self._jobs.settings_for(item.url, item.job).scope.link_decisions:
+            record.write_decisions(page, found.decisions)
 
 
 def decide_links(jobs: Jobs, item: FrontierItem, page: PageInfo) -> Found:

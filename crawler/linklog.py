@@ -1,14 +1,16 @@
 """The record of links: for each page of a crawl, how many links it has and what was decided on them.
 
-One JSON object a line in ``reports/links-JOB.jsonl``. A line is bounded, whatever the page; a file that
+One JSON object a line in ``reports/links-JOB.jsonl``; with ``[scope] link_decisions`` also one a link in
+``reports/decisions-JOB.jsonl``. A line is bounded, whatever the page; a file that
 has grown to its limit is set aside as ``….1.jsonl``, older ones move up, and the oldest is dropped: the
 links themselves are in the pages' manifests for good. Several processes may write the same file.
 """
 
 import json
 import logging
+import threading
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from pathlib import Path
@@ -24,6 +26,7 @@ FILES_KEPT = 9  # set aside, for each job
 EXAMPLES_KEPT = 2  # of the links that were not followed, for each reason
 REASONS_KEPT = 50
 SHOWN_CHARS = 300
+URL_CHARS = 2_000  # of a link, in the log of decisions
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,23 +82,42 @@ class PageLinks:
 
 
 class LinkLog:
-    """Appends to the files; holds none open."""
+    """Appends to the files; holds none open. Thread-safe."""
 
     def __init__(self, folder: Path, *, limit_bytes: int = FILE_LIMIT_BYTES) -> None:
         """Keep the files in the folder, each up to so many bytes."""
         self._folder = folder
         self._limit_bytes = limit_bytes
+        self._lock = threading.Lock()
 
     def write(self, page: PageLinks) -> None:
         """Add a line. A disk that takes none costs the record, not the crawl."""
-        path = self._folder / f"links-{page.job}.jsonl"
-        line = json.dumps(asdict(page), ensure_ascii=False) + "\n"
+        self._append(self._folder / f"links-{page.job}.jsonl", [asdict(page)])
+
+    def write_decisions(self, page: PageLinks, decisions: Sequence[tuple[str, Decision]]) -> None:
+        """Add a line for each link, followed or not, with the reason; as `write`."""
+        whose = {"page_id": page.page_id, "page": page.page, "at": page.at}
+        lines = [
+            {
+                **whose,
+                "url": url[:URL_CHARS],
+                "followed": decision.followed,
+                "reason": decision.reason[:SHOWN_CHARS],
+            }
+            for url, decision in decisions
+        ]
+        self._append(self._folder / f"decisions-{page.job}.jsonl", lines)
+
+    def _append(self, path: Path, objects: Sequence[Mapping[str, object]]) -> None:
+        text = "".join(json.dumps(each, ensure_ascii=False) + "\n" for each in objects)
         try:
-            with path.open("ab", buffering=0) as file:
-                file.write(line.encode(errors="replace"))
-                full = file.tell() >= self._limit_bytes
-            if full:
-                self._set_aside(path)
+            with self._lock:
+                with path.open("ab") as file:
+                    file.write(text.encode(errors="replace"))
+                    file.flush()
+                    is_full = file.tell() >= self._limit_bytes
+                if is_full:
+                    self._set_aside(path)
         except OSError as error:
             log.warning("links.unrecorded path=%s error=%s", path, error)
 

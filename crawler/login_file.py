@@ -33,6 +33,7 @@ KEY_BYTES = 32
 _SALT_BYTES, _NONCE_BYTES = 16, 12
 _SCRYPT = {"n": 1 << 15, "r": 8, "p": 1}
 _PURPOSE = b"weboid login 1"
+_UNVERIFIED = "unverified_tls"
 _HEAD = ("version", "name", "hosts", "made_at", "expires_at", "cookies", "key", "salt", "nonce")
 
 
@@ -71,6 +72,7 @@ class Login:
         expires_at: when the last of its cookies with a date expires; None when none has a date.
         cookies: how many it has.
         key: what it is sealed with, ``passphrase`` or ``file``.
+        unverified_tls: whether the session may go to servers whose certificate does not verify.
         session: empty as long as it is sealed.
     """
 
@@ -80,6 +82,7 @@ class Login:
     expires_at: datetime | None = None
     cookies: int = 0
     key: str = ""
+    unverified_tls: bool = False
     session: Session = field(default_factory=Session)
 
 
@@ -145,6 +148,8 @@ def seal(login: Login, key: Key, *, random: Callable[[int], bytes] = os.urandom)
         "salt": _text(salt),
         "nonce": _text(nonce),
     }
+    if login.unverified_tls:
+        head[_UNVERIFIED] = True
     session = {
         "cookies": list(login.session.cookies),
         "storage": {origin: dict(items) for origin, items in login.session.storage.items()},
@@ -244,6 +249,8 @@ def _parsed(data: bytes) -> tuple[Login, dict[str, Any], bytes]:
         if document["version"] != VERSION:
             raise InputError(f"A login of version {document['version']!r}: make it anew.")
         head = {key: document[key] for key in _HEAD}
+        if _UNVERIFIED in document:  # what is in the head is sealed with the rest
+            head[_UNVERIFIED] = document[_UNVERIFIED]
         expires = head["expires_at"]
         login = Login(
             name=check_login_name(head["name"]),
@@ -252,6 +259,7 @@ def _parsed(data: bytes) -> tuple[Login, dict[str, Any], bytes]:
             expires_at=None if expires is None else parse_warc_date(expires),
             cookies=int(head["cookies"]),
             key=str(head["key"]),
+            unverified_tls=head.get(_UNVERIFIED) is True,
         )
         check_hosts(login.hosts)
         return login, head, _bytes(document["sealed"])

@@ -31,7 +31,8 @@ def page_info(
 ) -> PageInfo:
     """The manifest of a visit.
 
-    `gaps` is what was lacking before the seal; `ledger` has what was asked again for it.
+    `gaps` is what was lacking before the seal; `ledger` has what was asked again for it. What the
+    visit's stored level left out is counted, and is not missing.
 
     The outcome is the visit's, but a visit that the browser finished is PARTIAL when the page's own
     document was cut short, when something that the browser loaded is not in the archive, or when a
@@ -88,6 +89,7 @@ def page_info(
         **_document_facts(visit, main),
         tried=visit.tried,
         screen=visit.screen,
+        left_out=sum(entry.kept is Kept.LEFT_OUT for entry in ledger),
     )
 
 

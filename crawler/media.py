@@ -22,7 +22,7 @@ from typing import Any
 from urllib.parse import quote, urlsplit
 
 from core.clock import Clock
-from core.errors import BadUrlError
+from core.errors import BadUrlError, BrowserUnavailableError
 from core.hosts import HostPatterns
 from core.pages import Played
 from core.settings import MediaSettings
@@ -30,6 +30,7 @@ from core.urls import host_of
 from proxy.client import Credentials
 from proxy.scratch import Scratch, scratch_folder
 from render.network import RequestLog
+from render.process import NOBODY, privilege_prefix
 from render.visit import Visit
 
 MODULE = "yt_dlp"
@@ -45,15 +46,44 @@ _PLAYLIST_TYPES = frozenset(
     )
 )
 _MEMORY_BYTES = 2_000_000_000
-# The kernel's limits are set by the process itself, before it is yt-dlp.
-_BOOTSTRAP = (
-    "import resource, runpy, sys;"
-    "resource.setrlimit(resource.RLIMIT_FSIZE, ({size}, {size}));"
-    "resource.setrlimit(resource.RLIMIT_AS, ({memory}, {memory}));"
-    "resource.setrlimit(resource.RLIMIT_CORE, (0, 0));"
-    "sys.argv[0] = {module!r};"
-    "runpy.run_module({module!r}, run_name='__main__', alter_sys=True)"
-)
+# What runs before yt-dlp does, in its process: limits that the kernel keeps, and an audit hook, which
+# nothing can take away again, that lets no socket reach anything but the visit's proxy. yt-dlp picks a
+# handler by scheme, and those for ftp: and ws: would go there themselves.
+_BOOTSTRAP = """
+import resource, runpy, socket, sys
+for limit, value in (("FSIZE", {size}), ("AS", {memory}), ("CORE", 0)):
+    resource.setrlimit(getattr(resource, "RLIMIT_" + limit), (value, value))
+host, port = {host!r}, {port}
+way = {{each[4][0] for each in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)}}
+closed = frozenset((
+    "socket.gethostbyname", "socket.gethostbyaddr", "socket.getnameinfo", "socket.bind",
+    "socket.sendto", "socket.sendmsg", "subprocess.Popen", "os.system", "os.exec", "os.fork",
+    "os.forkpty", "os.posix_spawn",
+))
+def guard(event, arguments):
+    if event == "socket.connect":
+        address = arguments[1]
+        if isinstance(address, tuple) and address[0] in way and address[1] == port:
+            return
+    elif event == "socket.getaddrinfo":
+        if arguments[0] == host or arguments[0] in way:
+            return
+    elif event not in closed:
+        return
+    raise PermissionError("There is no way but the proxy (" + event + ").")
+sys.addaudithook(guard)
+sys.modules["websockets"] = sys.modules["curl_cffi"] = None
+sys.argv[0] = {module!r}
+runpy.run_module({module!r}, run_name="__main__", alter_sys=True)
+"""
+_PROXIED = (
+    "http",
+    "https",
+    "ftp",
+    "ws",
+    "wss",
+    "all",
+)  # schemes, as environment variables name them
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,15 +156,27 @@ async def fetch_media(
         return Played(reason="not-installed: pip install 'weboid[media]'")
     began = clock.monotonic()
     with scratch_folder(Scratch.MEDIA) as folder:
-        authority = folder / "authority.pem"
+        authority, work = folder / "authority.pem", folder / "work"
         authority.write_text(through.authority)
+        root = os.geteuid() == 0
+        try:
+            prefix = privilege_prefix(root=root, executable=Path(python))
+        except BrowserUnavailableError:
+            return Played(reason="not-installed: setpriv, without which root starts no player")
+        work.mkdir(mode=0o700)
+        if root:
+            # The folder stays ours, so that whoever sweeps knows it.
+            folder.chmod(0o711)
+            authority.chmod(0o644)
+            os.chown(work, NOBODY, NOBODY)
         process = await asyncio.create_subprocess_exec(
-            *_command(python, player, folder, media),
+            *prefix,
+            *_command(python, player, work, media, through.credentials),
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
-            cwd=folder,
-            env=_environment(through.credentials, folder, authority),
+            cwd=work,
+            env=_environment(through.credentials, work, authority),
             start_new_session=True,
         )
         try:
@@ -148,13 +190,25 @@ async def fetch_media(
     return _played(said, reason, seconds=round(clock.monotonic() - began, 3))
 
 
-def _command(python: str, player: Player, folder: Path, media: MediaSettings) -> list[str]:
-    bootstrap = _BOOTSTRAP.format(size=media.limit_bytes, memory=_MEMORY_BYTES, module=MODULE)
+def bootstrap(media: MediaSettings, proxy: Credentials, *, module: str = MODULE) -> str:
+    """Return the program that shuts its process in, with the proxy as the only way, and runs a module."""
+    return _BOOTSTRAP.format(
+        size=media.limit_bytes,
+        memory=_MEMORY_BYTES,
+        host=proxy.host,
+        port=proxy.port,
+        module=module,
+    )
+
+
+def _command(
+    python: str, player: Player, folder: Path, media: MediaSettings, proxy: Credentials
+) -> list[str]:
     height = media.max_height
     # Streams are kept as they come: to join sound and picture would take another program.
     wanted = f"b[height<={height}]/(bv*[height<={height}],ba)/b/w"
     return [
-        *(python, "-I", "-c", bootstrap),
+        *(python, "-I", "-c", bootstrap(media, proxy)),
         *("--ignore-config", "--no-config-locations", "--no-plugin-dirs", "--no-cache-dir"),
         *("--no-cookies", "--no-cookies-from-browser", "--no-remote-components"),
         *("--no-js-runtimes", "--no-exec", "--downloader", "native", "--fixup", "never"),
@@ -178,7 +232,10 @@ def _environment(given: Credentials, folder: Path, authority: Path) -> dict[str,
         "PATH": str(folder / "none"),
         "LANG": "C.UTF-8",
         "SSL_CERT_FILE": str(authority),
-        **dict.fromkeys(("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"), proxy),
+        **dict.fromkeys((f"{scheme}_proxy" for scheme in _PROXIED), proxy),
+        **dict.fromkeys((f"{scheme.upper()}_PROXY" for scheme in _PROXIED), proxy),
+        "no_proxy": "",
+        "NO_PROXY": "",
     }
 
 

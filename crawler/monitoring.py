@@ -12,26 +12,25 @@ import ipaddress
 import json
 import logging
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from contextlib import asynccontextmanager
 from importlib.metadata import version
 from urllib.parse import urlsplit
 
-import uvicorn
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from core.errors import ConfigError, InvariantError, UnavailableError, WeboidError
+from core.errors import ConfigError, WeboidError
 from crawler.metrics import CONTENT_TYPE, exposition
 from crawler.reporting import Status, StatusReader
+from proxy.http_server import ConnectionLimits, HttpServer, open_listener, running
 
 _LOG = logging.getLogger(__name__)
 DEFAULT_LISTEN = "127.0.0.1:9464"
-START_LIMIT_S = 10.0
-CONNECTIONS_LIMIT = 64
+_LIMITS = ConnectionLimits(64, head_s=10)
 _HEADERS = {
     "Cache-Control": "no-store",
     "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
@@ -144,15 +143,6 @@ class _Guard:
         return False
 
 
-class _Server(uvicorn.Server):
-    """Uvicorn that leaves signals to whoever runs it."""
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        """Leave them alone."""
-        yield
-
-
 @asynccontextmanager
 async def serve_metrics(
     reader: StatusReader, listen: str, *, names: Collection[str] = ()
@@ -171,48 +161,12 @@ async def serve_metrics(
         ConfigError: `listen` names no host and port.
         UnavailableError: nothing can listen there.
     """
-    listener = _listener(*parse_listen(listen))
-    config = uvicorn.Config(
-        create_app(lambda: asyncio.to_thread(reader.status), names=names),
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        lifespan="off",
-        limit_concurrency=CONNECTIONS_LIMIT,
-        timeout_graceful_shutdown=1,
-    )
-    server = _Server(config)
-    try:
-        serving = asyncio.create_task(server.serve(sockets=[listener]))
-        await _started(server, serving)
+    listener = open_listener(*parse_listen(listen))
+    app = create_app(lambda: asyncio.to_thread(reader.status), names=names)
+    async with running(HttpServer(app, _LIMITS, timeout_graceful_shutdown=1), listener):
         yield _address(listener)
-    finally:
-        server.should_exit = True
-        with contextlib.suppress(asyncio.CancelledError):
-            await serving
-        listener.close()
-
-
-async def _started(server: uvicorn.Server, serving: "asyncio.Task[None]") -> None:
-    async with asyncio.timeout(START_LIMIT_S):
-        while not server.started:
-            if serving.done():
-                serving.result()
-                raise InvariantError("The monitor's server ended before it began.")
-            await asyncio.sleep(0.01)
 
 
 def _address(listener: socket.socket) -> str:
     host, port = listener.getsockname()[:2]
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
-
-
-def _listener(host: str, port: int) -> socket.socket:
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    try:
-        return socket.create_server((host, port), family=family, backlog=64)
-    except OSError as error:
-        shown = host or "every address"
-        raise UnavailableError(
-            f"Nothing can listen on {shown}, port {port}: {error.strerror or error}."
-        ) from error

@@ -6,6 +6,8 @@ from core.settings import FrontierSettings, PolitenessSettings
 
 # A delay that doubles must not outgrow what a calendar can hold; nobody waits longer for a URL.
 LONGEST_RETRY = timedelta(days=7)
+# RFC 9110 10.2.3; a site cannot send us away for longer.
+RETRY_AFTER_LIMIT = timedelta(hours=24)
 _DOUBLINGS = 40
 
 
@@ -26,11 +28,15 @@ def longest_rest(settings: PolitenessSettings) -> timedelta:
     )
 
 
-def next_allowed(
-    finished_at: datetime, duration: timedelta, settings: PolitenessSettings
-) -> datetime:
-    """When a host may be asked again after a visit of that duration that ended at that moment."""
-    return finished_at + host_delay(duration, settings)
+def longest_back_off(settings: PolitenessSettings) -> timedelta:
+    """Return how long a host that refused us or cannot be reached is left alone at most."""
+    configured = max(settings.host_retry_limit_s, settings.host_down_s)
+    return max(timedelta(seconds=configured), RETRY_AFTER_LIMIT)
+
+
+def longest_wait(settings: PolitenessSettings) -> timedelta:
+    """Return how long a queued URL waits for its next attempt at most."""
+    return max(LONGEST_RETRY, longest_back_off(settings))
 
 
 def retry_at(now: datetime, failures: int, settings: FrontierSettings) -> datetime:

@@ -3,6 +3,10 @@
 A note is a JSON object under the process's name, renewed every `BEAT_S` and gone `LIFE_S` after the
 last one. Whoever asks for the notes of a kind gets those that live. An outage of the store silences
 everyone for a while and hurts nobody: what works together goes on.
+
+A proxy's note names the authority that browsers are to trust, so it is signed with the cluster's secret:
+whoever can write into the store alone leads no browser anywhere. An old note that is put there again
+names a proxy that was one, and which must prove itself before each visit (`proxy.handshake`).
 """
 
 import json
@@ -19,6 +23,7 @@ from core.clock import Clock
 from core.errors import WeboidError
 from core.hostport import split_host_port
 from crawler.frontier.base import Frontier
+from proxy.handshake import Secret
 
 log = logging.getLogger(__name__)
 
@@ -26,6 +31,8 @@ PROXY, WORKER = "proxy", "worker"  # kinds of notes
 KINDS = (PROXY, WORKER)
 BEAT_S = 5.0
 LIFE = timedelta(seconds=15)
+_SIGNATURE = "signature"
+_IGNORED_LIMIT = 1_000
 
 
 def process_name() -> str:
@@ -67,10 +74,13 @@ class AnnouncedProxy:
         return self.free_bytes >= self.reserve_bytes
 
     @classmethod
-    def parse(cls, name: str, text: str) -> Self | None:
-        """What the note says; None when it is of another version, or of nobody we know."""
+    def parse(cls, name: str, text: str, secret: Secret) -> Self | None:
+        """Return what the note says; None when it is of another version, or not signed by one of us."""
         try:
             said = json.loads(text)
+            signature = str(said.pop(_SIGNATURE))
+            if not secret.has_signed(_message(PROXY, name, said), signature):
+                return None
             return cls(
                 name=name,
                 control=split_host_port(said["address"]),
@@ -83,19 +93,39 @@ class AnnouncedProxy:
                 beat=int(said["beat"]),
                 started=str(said["started"]),
             )
-        except (ValueError, KeyError, TypeError, WeboidError):
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError, WeboidError):
             return None
 
 
-def living_proxies(frontier: Frontier, clock: Clock) -> list[AnnouncedProxy]:
-    """The proxies that say they live, by name.
+def living_proxies(
+    frontier: Frontier, clock: Clock, secret: Secret, ignored: set[str] | None = None
+) -> list[AnnouncedProxy]:
+    """Return the proxies that say they live, by name.
+
+    Args:
+        frontier: where.
+        clock: the time.
+        secret: what they sign with.
+        ignored: names whose notes were passed over; of each new one the log is told once.
 
     Raises:
         TransientError: the store does not answer.
     """
-    notes = frontier.notes(PROXY, now=clock.now())
-    found = (AnnouncedProxy.parse(name, text) for name, text in sorted(notes.items()))
-    return [each for each in found if each is not None]
+    ignored = set() if ignored is None else ignored
+    found = []
+    for name, text in sorted(frontier.notes(PROXY, now=clock.now()).items()):
+        proxy = AnnouncedProxy.parse(name, text, secret)
+        if proxy is not None:
+            found.append(proxy)
+        elif name not in ignored and len(ignored) < _IGNORED_LIMIT:
+            ignored.add(name)
+            log.warning("registry.ignored name=%.200r reason=not signed with our secret", name)
+    return found
+
+
+def _message(kind: str, name: str, said: dict[str, Any]) -> bytes:
+    """Return what a note's signature is of, in the one form that everybody makes of it."""
+    return json.dumps([kind, name, said], sort_keys=True, separators=(",", ":")).encode()
 
 
 def lives_here(frontier: Frontier, kind: str, host: str, clock: Clock) -> bool:
@@ -123,6 +153,7 @@ class Announcer:
         name: str,
         describe: Callable[[], dict[str, Any]],
         clock: Clock,
+        secret: Secret | None = None,
     ) -> None:
         """Say it for the first time, and from now on in a thread.
 
@@ -132,7 +163,9 @@ class Announcer:
             name: of this process, as no other has.
             describe: what is to be said, from any thread.
             clock: the time.
+            secret: what the note is signed with; None: it is not.
         """
+        self._secret = secret
         self._frontier = frontier
         self._kind = kind
         self._name = name
@@ -163,6 +196,9 @@ class Announcer:
     def _say(self) -> None:
         self._beats += 1
         said = {**self._describe(), "beat": self._beats}
+        if self._secret is not None:
+            message = _message(self._kind, self._name, said)
+            said[_SIGNATURE] = self._secret.signature(message)
         now = self._clock.now()
         try:
             self._frontier.put_note(

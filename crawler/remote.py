@@ -82,6 +82,7 @@ class RemoteProxies:
         self._authority = authority
         self._report = report
         self._found: dict[str, AnnouncedProxy] = {}
+        self._ignored: set[str] = set()
         self._hosts: dict[str, str] = {}
         self._visits: Counter[str] = Counter()
         self._before: dict[str, int] = {}  # our own visits when a note was read
@@ -205,7 +206,9 @@ class RemoteProxies:
             await asyncio.sleep(LOOK_S)
 
     async def _refresh(self) -> None:
-        proxies = await asyncio.to_thread(living_proxies, self._frontier, self._clock)
+        proxies = await asyncio.to_thread(
+            living_proxies, self._frontier, self._clock, self._secret, self._ignored
+        )
         hosts = await asyncio.to_thread(_resolved, proxies)
         for each in proxies:
             known = self._found.get(each.name)

@@ -15,10 +15,11 @@ from typing import Any, Generic, TypeVar
 from core.clock import Clock
 from core.errors import UnavailableError
 from core.layout import OPEN_SUFFIX, Layout
+from core.pages import Outcome
 from core.settings import Settings
 from crawler.frontier.base import Frontier
 from crawler.overview import Overview, overview, plain
-from proxy.index.opening import open_index
+from proxy.index.opening import open_index, unindexed
 
 KEPT_S = 0.5  # who asks twice within so long is told the same
 COUNTING_SHARE = 20
@@ -39,6 +40,7 @@ class Holdings:
         free_bytes: on the disk that holds them.
         reserve_bytes: no page begins when less is free.
         classes: pages by class (`core.classes`); what was not judged has the empty name.
+        unindexed: closed WARCs that the collection's own index does not wholly cover.
     """
 
     root: str
@@ -47,11 +49,19 @@ class Holdings:
     responses: int
     revisits: int
     artifacts: int
+
     warcs: int
     warc_bytes: int
     free_bytes: int
     reserve_bytes: int
     classes: dict[str, int] = field(default_factory=dict)
+    unindexed: int = 0
+
+    @property
+    def bytes_per_page(self) -> int | None:
+        """Stored bytes by page, parts that pages share counted once; None without a page."""
+        pages = sum(self.outcomes.get(each, 0) for each in (Outcome.COMPLETE, Outcome.PARTIAL))
+        return round(self.warc_bytes / pages) if pages else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +104,7 @@ class Status:
         found: dict[str, Any] = {"at": self.at.isoformat()}
         if self.holdings is not None:
             found |= asdict(self.holdings)
+            found["bytes_per_page"] = self.holdings.bytes_per_page
         stats = self.frontier.stats if self.frontier is not None else None
         for name in ("queued", "claimed", "done", "skipped", "dead"):
             found[name] = getattr(stats, name) if stats is not None else 0
@@ -215,6 +226,7 @@ def holdings(layout: Layout, settings: Settings) -> Holdings:
         in_use=in_use(layout),
         outcomes=outcomes,
         classes=classes,
+        unindexed=0 if settings.index.url else len(unindexed(layout)),
         responses=counts.get("captures.response", 0),
         revisits=counts.get("captures.revisit", 0),
         artifacts=counts.get("captures.resource", 0),

@@ -5,12 +5,15 @@ With a frontier that machines share (`frontier.url`) a run ends there: workers a
 """
 
 import asyncio
+import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable
-from contextlib import closing, suppress
+from contextlib import closing
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 
+from core.backoff import Backoff
 from core.clock import Clock
 from core.errors import TransientError
 from core.layout import Layout
@@ -21,8 +24,10 @@ from crawler.collection import Collection, open_collection
 from crawler.companion import Beside, Companion
 from crawler.composing import Stores, compose
 from crawler.crawllog import CrawlLog
+from crawler.errand import WORTH_TELLING
 from crawler.events import (
     Event,
+    IndexRestored,
     LinksAdded,
     PageChecked,
     PageDone,
@@ -37,14 +42,20 @@ from crawler.logins import NO_LOGINS, Logins
 from crawler.overview import rate
 from crawler.registry import process_name
 from crawler.stopping import Stop, first_of
+from crawler.stored_levels import StoredLevelOf
 from crawler.supervisor import FileRecovered, running
-from crawler.worker import STOP_ORDER, Crew
+from crawler.waiting import GoingOn, Waiting
+from crawler.worker import LONGEST_PAUSE_S, STOP_ORDER, Crew
 from proxy.checksums import complete, lacking
 from proxy.disk import Disk
 from proxy.index.opening import open_index
+from proxy.rebuilding import restore
 from proxy.recovery import interrupted, put_in_order
 
+log = logging.getLogger(__name__)
+
 TELL_S = 2.0
+LOOKED_AT = 100  # queued items; when there are more, these speak for all
 FAILED_KEPT = 10_000  # of a run of months the rest is in the frontier's dead letters
 
 # Adds to the frontier, and says what became of it.
@@ -126,6 +137,7 @@ class Run:
         logins: opened.
         companion: works beside the crew; None: nobody does.
         eager: begin although nothing is left: the companion has something to do.
+        stored_level_of: knows what was decided on how much is recorded.
     """
 
     root: Path
@@ -135,6 +147,7 @@ class Run:
     logins: Logins = NO_LOGINS
     companion: Companion | None = None
     eager: bool = False
+    stored_level_of: StoredLevelOf = field(kw_only=True)
 
 
 async def perform(
@@ -229,12 +242,21 @@ async def _perform_here(  # noqa: PLR0913, PLR0917 each is a hand of its own
 
 
 async def _tell(frontier: Frontier, clock: Clock, report: Callable[[Event], None]) -> None:
-    """Say how the frontier stands, until cancelled."""
+    """Say how the frontier stands, and for which host it waits, until cancelled."""
+    waiting, since, pause_s = "", 0.0, TELL_S
+    backoff = Backoff(2 * TELL_S, LONGEST_PAUSE_S)
     while True:
-        await asyncio.sleep(TELL_S)
-        with suppress(TransientError):
+        await asyncio.sleep(pause_s)
+        try:
             now = clock.now()
             stats, minutes = frontier.stats(now), frontier.minutes(now)
+            text = "" if stats.claimed or not stats.queued else host_wait(frontier, now)
+            if text and text != waiting:
+                since = since if waiting else clock.monotonic()
+                report(Waiting("host", text))
+            elif waiting and stats.claimed:
+                report(GoingOn("host", clock.monotonic() - since))
+            waiting = text if text or stats.claimed else waiting
             per_minute = round(rate(minutes, 1, now=now), 1)
             report(
                 Standing(
@@ -247,6 +269,31 @@ async def _tell(frontier: Frontier, clock: Clock, report: Callable[[Event], None
                     stats.paused,
                 )
             )
+        except TransientError:
+            continue
+        except Exception:
+            log.exception("standing.untold")
+            pause_s = backoff.next_s()
+        else:
+            backoff.reset()
+            pause_s = TELL_S
+
+
+def host_wait(frontier: Frontier, now: datetime) -> str:
+    """Return for whom all that is queued waits, and until when; empty when that is soon."""
+    wakeup = frontier.next_wakeup(now)
+    if wakeup is None:
+        return ""
+    blocks = {each.host: each for each in frontier.blocks(now=now, limit=LOOKED_AT)}
+    queued = frontier.ls(ItemState.QUEUED, limit=LOOKED_AT)
+    why = ", when the next attempt is due"
+    if queued and all(record.item.host in blocks for record in queued):
+        first = min((blocks[record.item.host] for record in queued), key=lambda each: each.until)
+        wakeup = max(wakeup, first.until)
+        why = f": {first.host} is left alone ({first.reason})"
+    if wakeup - now < WORTH_TELLING:
+        return ""
+    return f"Nothing can be visited until {wakeup:%Y-%m-%d %H:%M:%S} UTC{why}."
 
 
 async def _work(
@@ -259,6 +306,13 @@ async def _work(
 ) -> None:
     """Start what is needed and let the crew work; nothing is started when there is nothing to do."""
     layout, settings = collection.layout, run.settings
+    await asyncio.to_thread(
+        restore,
+        layout,
+        settings.proxy,
+        index=settings.index,
+        told=lambda text: note(IndexRestored(text)),
+    )
     if not (run.endless or run.eager) and not frontier.unfinished(clock.now()):
         if interrupted(layout) or lacking(layout):
             await asyncio.to_thread(_put_in_order, collection, settings, clock, note)
@@ -276,6 +330,7 @@ async def _work(
                 reports=layout.reports,
                 ca=layout.ca / CA_FILE,
                 logins=run.logins,
+                stored_level_of=run.stored_level_of,
             )
             crew = Crew(
                 compose(stores, settings, clock=clock, report=note),

@@ -11,11 +11,11 @@ import re
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
+from datetime import datetime
 from xml.parsers import expat
 
 from core.errors import BadUrlError
+from core.http_dates import parse_web_date
 from crawler.scope import URL_LIMIT_CHARS, link_key
 
 BYTES_LIMIT = 50 * 1024 * 1024  # of one file, unpacked: sitemaps.org
@@ -43,6 +43,7 @@ _PLACES = {
 _ENTRIES = {("urlset", "url"), ("rss", "channel", "item"), ("RDF", "item"), ("feed", "entry")}
 _ATOM_LINK = ("feed", "entry", "link")
 _ROOTS = {place[0] for place in _PLACES}
+_YEAR_OR_MONTH = re.compile(r"(\d{4})(?:-(\d\d))?", re.ASCII)  # W3C-DTF, of no day
 _ROBOTS_LINE = re.compile(rb"^[ \t]*sitemap[ \t]*:[ \t]*(\S+)", re.IGNORECASE | re.MULTILINE)
 _ROBOTS_BYTES = 500 * 1024  # what a robots.txt is read to (RFC 9309, 2.5)
 _ROBOTS_NAMED = 100  # sitemaps that one robots.txt may name
@@ -116,22 +117,10 @@ def parse_moment(text: str) -> datetime | None:
     >>> parse_moment("2004-12-23T18:00:15+00:00").isoformat(), parse_moment("2005-01").isoformat()
     ('2004-12-23T18:00:15+00:00', '2005-01-01T00:00:00+00:00')
     """
-    text = text.strip()[:64]
-    for parse in (datetime.fromisoformat, _year, _year_and_month, parsedate_to_datetime):
-        try:
-            moment = parse(text)
-            return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
-        except (ValueError, OverflowError, TypeError, IndexError):
-            continue
-    return None
-
-
-def _year(text: str) -> datetime:
-    return datetime.strptime(text, "%Y").replace(tzinfo=UTC)
-
-
-def _year_and_month(text: str) -> datetime:
-    return datetime.strptime(text, "%Y-%m").replace(tzinfo=UTC)
+    text = text.strip()
+    if partial := _YEAR_OR_MONTH.fullmatch(text):
+        text = f"{partial[1]}-{partial[2] or '01'}-01"
+    return parse_web_date(text)
 
 
 def _unpacked(body: bytes) -> Iterator[bytes]:

@@ -16,7 +16,11 @@ from pathlib import Path
 
 from core.errors import DiskFullError, InputError, UnavailableError
 from core.layout import Layout
+from core.sqlite_uri import read_only_uri
+from core.timestamps import warc_date
 from crawler.crawllog import rotate
+from crawler.frontier.redis import RedisFrontier
+from crawler.worker import SNAPSHOT_ORDER
 
 _MARGIN = 1.1
 
@@ -36,6 +40,23 @@ class Snapshot:
     log: Path | None
 
 
+def take_shared(frontier: RedisFrontier, *, now: datetime) -> str:
+    """Let Redis copy a frontier that machines share, and have its workers rotate their crawl logs.
+
+    Each worker does so within a second, or when it is back; its new log begins after the copy.
+
+    Returns:
+        The copy's file on the server; empty when the server does not tell.
+
+    Raises:
+        UnavailableError: the user may not, or Redis could not write the copy.
+        TransientError: the server does not answer.
+    """
+    file = frontier.save()
+    frontier.give_order(SNAPSHOT_ORDER, "", warc_date(now))
+    return file
+
+
 def take(layout: Layout, folder: Path, *, now: datetime) -> Snapshot:
     """Copy the frontier of the collection into a new folder, and rotate its crawl log.
 
@@ -51,7 +72,7 @@ def take(layout: Layout, folder: Path, *, now: datetime) -> Snapshot:
         copy.databases.mkdir(parents=True, exist_ok=True)
         _require_room(layout.frontier_db, folder)
         partial = copy.frontier_db.with_suffix(".partial")
-        _copy(layout.frontier_db, partial)
+        copy_database(layout.frontier_db, partial)
         log = rotate(layout.crawl_log, now=now)
         _force(partial)
         partial.rename(copy.frontier_db)
@@ -69,18 +90,19 @@ def take(layout: Layout, folder: Path, *, now: datetime) -> Snapshot:
     return Snapshot(folder, copy.frontier_db.stat().st_size, log)
 
 
-def _copy(source: Path, target: Path) -> None:
+def copy_database(source: Path, target: Path) -> None:
+    """Copy an SQLite database that others may be writing; a target that is there is replaced.
+
+    Raises:
+        sqlite3.Error: one of them cannot be read, or written.
+    """
     target.unlink(missing_ok=True)
     with (
-        closing(sqlite3.connect(f"file:{_quoted(source)}?mode=ro", uri=True)) as opened,
+        closing(sqlite3.connect(read_only_uri(source), uri=True, timeout=60)) as opened,
         closing(sqlite3.connect(target)) as made,
     ):
         # All pages in one step: the copy of a file that is written to begins anew with each write.
         opened.backup(made, pages=-1)
-
-
-def _quoted(path: Path) -> str:
-    return str(path.resolve()).replace("%", "%25").replace("?", "%3f").replace("#", "%23")
 
 
 def _require_room(source: Path, folder: Path) -> None:

@@ -37,6 +37,7 @@ from crawler.stopping import Stop
 from crawler.waiting import GoingOn, Waiting
 from proxy.handshake import Secret
 from proxy.presence import join
+from proxy.rebuilding import restore
 from proxy.recovery import abandoned, put_in_order
 from proxy.running import Running, TcpControl, running, tune
 from proxy.server import Listen
@@ -126,6 +127,7 @@ def _started(order: Stand, layout: Layout, stack: ExitStack) -> Running:
         TransientError: a store does not answer, so what was left cannot be put in order.
     """
     try:
+        restore(layout, order.settings.proxy, index=order.settings.index, told=log.warning)
         return stack.enter_context(
             running(
                 layout,
@@ -156,7 +158,8 @@ class _Service:
 
     def check(self) -> None:
         """See that it is among its own kind; errors are those of `check_family`."""
-        check_family(self.frontier, self.started.proxy.ca.spki, self.name, self.clock)
+        spki, secret = self.started.proxy.ca.spki, self.order.secret
+        check_family(self.frontier, spki, self.name, self.clock, secret)
 
     async def serve(self, stop: Stop, ready: Callable[[dict[str, Any]], None]) -> None:
         """Serve until told to stop, and finish the visits under way."""
@@ -164,7 +167,7 @@ class _Service:
             self.report(FileRecovered.of(each.to_dict()))
         proxy = self.started.proxy
         about = Describer(self.started, self.name, self.clock)
-        announcer = Announcer(self.frontier, PROXY, self.name, about, self.clock)
+        announcer = Announcer(self.frontier, PROXY, self.name, about, self.clock, self.order.secret)
         looking = asyncio.create_task(self._look())
         try:
             with stop.cut_short():
@@ -204,14 +207,14 @@ class _Service:
             self.report(FileRecovered.of(each.to_dict()))
 
 
-def check_family(frontier: Frontier, spki: str, name: str, clock: Clock) -> None:
+def check_family(frontier: Frontier, spki: str, name: str, clock: Clock, secret: Secret) -> None:
     """See that the proxies which live on this frontier write the same collection.
 
     Raises:
         ConfigError: they have another authority, so their folder is another one.
         TransientError: the store does not answer.
     """
-    for each in living_proxies(frontier, clock):
+    for each in living_proxies(frontier, clock, secret):
         if each.spki != spki and each.name != name:
             raise ConfigError(
                 f"The proxy {each.name} works on this frontier for another collection: give all "

@@ -1,11 +1,19 @@
-"""Reading a list of URLs: one a line, faults named by their line, the rest goes on."""
+"""Reading a list of URLs: one a line, faults named by their line, the rest goes on.
+
+`read_list` holds the list in memory, each URL once; `ListFile` reads lists of any length as a stream.
+"""
 
 import codecs
 import contextlib
+import io
+import shutil
 import sys
-from collections.abc import Iterable, Iterator
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
+from typing import IO
 
 from core.errors import BadUrlError, InputError
 from core.urls import fetch_key, identity_key
@@ -53,21 +61,29 @@ def parse_lines(lines: Iterable[str], *, source: str) -> UrlList:
     urls: dict[str, str] = {}
     problems = []
     duplicates = 0
+    for each in _parsed(lines, source):
+        if isinstance(each, LineProblem):
+            problems.append(each)
+        elif (identity := identity_key(each)) in urls:
+            duplicates += 1
+        else:
+            urls[identity] = each
+    return UrlList(tuple(urls.values()), tuple(problems), duplicates)
+
+
+def _parsed(lines: Iterable[str], source: str) -> Iterator[str | LineProblem]:
+    """Yield a fetch key or a problem for each line that is neither blank nor a comment."""
     for number, line in enumerate(lines, start=1):
         text = line.strip().removeprefix("\ufeff").strip()
         if not text or text.startswith("#"):
             continue
         try:
             url = fetch_key(text)
-            identity = identity_key(url)
+            identity_key(url)
         except BadUrlError as error:
-            problems.append(LineProblem(source, number, text[:TEXT_SHOWN_CHARS], str(error)))
-            continue
-        if identity in urls:
-            duplicates += 1
+            yield LineProblem(source, number, text[:TEXT_SHOWN_CHARS], str(error))
         else:
-            urls[identity] = url
-    return UrlList(tuple(urls.values()), tuple(problems), duplicates)
+            yield url
 
 
 def read_list(name: str) -> UrlList:
@@ -79,23 +95,71 @@ def read_list(name: str) -> UrlList:
     Raises:
         InputError: the file cannot be read, or holds no line with anything on it.
     """
-    source = "standard input" if name == "-" else name
-    try:
-        data = sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
-    except OSError as error:
-        raise InputError(f"{name} cannot be read: {error.strerror or error}.") from error
-    found = parse_lines(_lines(data), source=source)
-    if not found.urls and not found.problems:
-        raise InputError(f"{source} is empty: it holds no line with a URL.")
-    return found
+    with ListFile(name) as file:
+        found = parse_lines(file.lines(), source=file.source)
+        if not found.urls and not found.problems:
+            raise file.empty()
+        return found
 
 
-def _lines(data: bytes) -> Iterator[str]:
-    """The lines of a list in UTF-8, in UTF-16 with its mark, or in both UTF-8 and old encodings."""
-    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        data = data.decode("utf-16", "replace").encode()
-    # Bytes are split at line ends alone; text would be at U+2028 and other hidden characters too.
-    return map(_decoded, data.removeprefix(codecs.BOM_UTF8).splitlines())
+class ListFile:
+    """A list in a file, or on standard input when its name is ``-``; iterate it as often as wanted.
+
+    Yields fetch keys and problems in the list's order, duplicates included. Takes memory for a line,
+    not for the list; standard input is copied to a temporary file first. A context manager.
+
+    Raises:
+        InputError: the file cannot be read.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.source = "standard input" if name == "-" else name
+        self._file: IO[bytes]
+        try:
+            if name == "-":
+                self._file = tempfile.TemporaryFile()  # noqa: SIM115 closed by __exit__
+                shutil.copyfileobj(sys.stdin.buffer, self._file)
+            else:
+                self._file = Path(name).open("rb")  # noqa: SIM115 closed by __exit__
+        except OSError as error:
+            raise InputError(f"{name} cannot be read: {error.strerror or error}.") from error
+
+    def __enter__(self) -> "ListFile":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+    def __iter__(self) -> Iterator[str | LineProblem]:
+        return _parsed(self.lines(), self.source)
+
+    def empty(self) -> InputError:
+        """Return the error that says that no line holds anything."""
+        return InputError(f"{self.source} is empty: it holds no line with a URL.")
+
+    def lines(self) -> Iterator[str]:
+        """Yield the lines of a list in UTF-8, in UTF-16 with its mark, or in UTF-8 and old encodings."""
+        try:
+            self._file.seek(0)
+            start = self._file.read(len(codecs.BOM_UTF8))
+            if start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+                self._file.seek(0)
+                text = io.TextIOWrapper(self._file, "utf-16", "replace", newline=None)
+                try:
+                    yield from text
+                finally:
+                    text.detach()
+                return
+            self._file.seek(len(codecs.BOM_UTF8) if start == codecs.BOM_UTF8 else 0)
+            # Bytes are split at line ends alone; text would be at U+2028 and other hidden characters.
+            for piece in self._file:
+                yield from map(_decoded, piece.splitlines())
+        except OSError as error:
+            raise InputError(f"{self.source} cannot be read: {error}.") from error
 
 
 def _decoded(line: bytes) -> str:
@@ -104,3 +168,63 @@ def _decoded(line: bytes) -> str:
         with contextlib.suppress(UnicodeDecodeError):
             return line.decode(encoding)
     return line.decode("latin-1")  # what windows-1252 leaves open is a control, refused as such
+
+
+class GivenUrls:
+    """The URLs of a command line and of a list file, as a stream that may be read several times.
+
+    A context manager. Duplicates are left to the frontier.
+
+    Args:
+        urls: the command line's.
+        list_file: the list; None: there is none.
+        told: called with a sentence for each line that is no URL, at the first reading.
+        needed: refuse when neither was given.
+
+    Attributes:
+        good, bad: URLs and faulty lines of the latest reading.
+
+    Raises:
+        InputError: neither was given, or the list cannot be read.
+    """
+
+    def __init__(
+        self,
+        urls: Sequence[str],
+        list_file: str | None,
+        *,
+        told: Callable[[str], None],
+        needed: bool = True,
+    ) -> None:
+        if needed and list_file is None and not urls:
+            raise InputError("Say what to archive: URLs, or --list FILE.")
+        self._given = parse_lines(urls, source="the command line")
+        self._file = ListFile(list_file) if list_file is not None else None
+        self._told = told
+        self.good = self.bad = 0
+
+    def __enter__(self) -> "GivenUrls":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._file is not None:
+            self._file.close()
+
+    def __iter__(self) -> Iterator[str]:
+        self.good = self.bad = 0
+        for each in chain(self._given.problems, self._given.urls, self._file or ()):
+            if isinstance(each, str):
+                self.good += 1
+                yield each
+            else:
+                self.bad += 1
+                self._told(str(each))
+        self._told = lambda _text: None
+
+    def require_some(self) -> None:
+        """Raise InputError when the latest reading brought no URL."""
+        if self.good:
+            return
+        if not self.bad and self._file is not None:
+            raise self._file.empty()
+        raise InputError("There is nothing to archive: no line was a URL.")

@@ -6,22 +6,25 @@
 Done means durable: `capture` returns when everything it reports is on disk and in the index.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
-from email.utils import parsedate_to_datetime
+from datetime import datetime
 
 from core.classes import PageClass
 from core.clock import Clock
+from core.http_dates import parse_retry_after
 from core.pages import Outcome, PageInfo, Played
 from core.records import ArtifactKind, artifact_uri
 from core.settings import Settings
+from core.stored_levels import DEFAULT_STORED_LEVEL, StoredLevel
 from crawler.lending import LentProxy
 from crawler.login_file import Login
 from crawler.manifest import page_info
 from crawler.media import Through, fetch_media, player_of
 from crawler.plain import PlainVisits
+from crawler.politeness import RETRY_AFTER_LIMIT
 from crawler.refetching import Checked, check
+from crawler.stored_levels import limited_to
 from crawler.supervisor import Supervisor
 from proxy.client import NewArtifact, ProxyVisit
 from render.behaviours.running import load_behaviours
@@ -29,11 +32,12 @@ from render.browser import ProxyEndpoint
 from render.classify import NOT_JUDGED
 from render.visit import Visit, VisitRequest, visit
 
-# RFC 9110 10.2.3; a site cannot send us away for longer.
-RETRY_AFTER_LIMIT = timedelta(hours=24)
 REFUSALS = (429, 503)  # RFC 6585, 4; RFC 9110, 15.6.4
+# Shortfalls of the machine or the connection rather than of the page: a second visit may be whole.
+_UNFIT = ("crashed", "cut:", "missing:")
 # Reasons that are the same tomorrow; "origin:" is an answer that no browser takes from a site.
-_PERMANENT = ("address:", "origin:", "net::ERR_UNSAFE_PORT", "net::ERR_INVALID_URL")
+_LEFT_OUT = "level:"  # the proxy's reason (`proxy.exchange.left_out_reason`)
+_PERMANENT = ("address:", "origin:", _LEFT_OUT, "net::ERR_UNSAFE_PORT", "net::ERR_INVALID_URL")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +65,8 @@ class Wanted:
         last_attempt: keep a failure, too: there will be no other attempt.
         plain: fetches the page instead of a browser; None: it is rendered.
         login: what the page is rendered with; None: as anybody.
+        first_attempt: try once more where the capture is partial by chance.
+        stored: how much is recorded.
     """
 
     url: str
@@ -68,6 +74,8 @@ class Wanted:
     last_attempt: bool
     plain: PlainVisits | None = None
     login: Login | None = None
+    first_attempt: bool = False
+    stored: StoredLevel = DEFAULT_STORED_LEVEL
 
     @property
     def login_name(self) -> str:
@@ -108,10 +116,13 @@ async def capture(
             bucket=settings.proxy.dedup_bucket,
             headers=settings.visit.headers,
             login=wanted.login_name,
+            unverified_tls=wanted.login is not None and wanted.login.unverified_tls,
+            stored=wanted.stored,
         ) as kept,
     ):
+        settings = limited_to(settings, wanted.stored)
         seen = await _see(wanted, kept, supervisor, settings, clock)
-        again, not_before = _another_chance(seen, now=clock.now())
+        again, not_before = retry_decision(seen, now=clock.now(), first=wanted.first_attempt)
         if again and not wanted.last_attempt:
             await kept.seal(grace_s=0.0)
             page = page_info(wanted.page_id, seen, (), ())
@@ -119,6 +130,8 @@ async def capture(
             page = replace(page, outcome=seen.outcome, reason=seen.reason)
             return Captured(page, again=True, not_before=not_before)
         refused = "" if seen.outcome is Outcome.FAILED else forbids(seen)
+        if seen.outcome is Outcome.FAILED and seen.reason.startswith(_LEFT_OUT):
+            refused = seen.reason  # the page itself is of a type that its level leaves out
         if refused:
             seen = replace(seen, outcome=Outcome.SKIPPED, reason=refused, title="", artifacts=())
             seen = replace(seen, classification=NOT_JUDGED)
@@ -126,14 +139,12 @@ async def capture(
         if seen.outcome in (Outcome.COMPLETE, Outcome.PARTIAL):
             media = await _media(proxy, kept, seen, settings, clock)
         page = await _keep(kept, wanted.page_id, seen, settings, clock)
-        page = replace(page, login=wanted.login_name, media=media)
+        page = replace(page, login=wanted.login_name, media=media, stored=str(wanted.stored))
         await before_manifest(page)
         manifest = NewArtifact(
             artifact_uri(ArtifactKind.PAGEINFO, seen.url), "application/json", page.to_json()
         )
-        await kept.write(
-            [manifest], page_url=seen.url, document=seen.final_url, date=seen.started_at
-        )
+        await kept.write([manifest], document=seen.final_url, date=seen.started_at)
         return Captured(page)
 
 
@@ -180,7 +191,6 @@ async def _keep(
                 NewArtifact(artifact_uri(each.kind, seen.url), each.content_type, each.data)
                 for each in seen.artifacts
             ],
-            page_url=seen.url,
             document=seen.final_url,
             date=seen.started_at,
         )
@@ -195,27 +205,24 @@ async def _keep(
     return page_info(page_id, seen, ledger, written, refused=kept.refused, gaps=checked.gaps)
 
 
-def _another_chance(seen: Visit, *, now: datetime) -> tuple[bool, datetime | None]:
-    """Whether a later attempt may do better, and when the host wants it."""
+def retry_decision(seen: Visit, *, now: datetime, first: bool) -> tuple[bool, datetime | None]:
+    """Return (a later attempt may do better, not before that moment or None).
+
+    What came of a first attempt only in part because the renderer crashed, a connection broke or a
+    picture could not be taken is visited once more; what that visit brings is kept as it is.
+    """
     if seen.status in REFUSALS:
-        return True, retry_after(seen.headers.get("retry-after", ""), now=now)
+        return True, retry_moment(seen.headers, now=now)
     if seen.classification.kind is PageClass.CHALLENGE:
         # A check for robots may let the next visitor pass, or the same one later.
-        return True, retry_after(seen.headers.get("retry-after", ""), now=now)
+        return True, retry_moment(seen.headers, now=now)
+    if first and seen.outcome is Outcome.PARTIAL and seen.reason.startswith(_UNFIT):
+        return True, None
     permanent = seen.reason.startswith(_PERMANENT)
     return seen.outcome is Outcome.FAILED and not permanent, None
 
 
-def retry_after(value: str, *, now: datetime) -> datetime | None:
-    """The moment that a Retry-After header names, at most a day ahead; None when it names none."""
-    text = value.strip()
-    if text.isascii() and text.isdigit():
-        moment = now + min(timedelta(seconds=int(text[:9])), RETRY_AFTER_LIMIT)
-    else:
-        try:
-            moment = parsedate_to_datetime(text)
-        except ValueError:
-            return None
-        if moment.tzinfo is None:
-            return None
-    return min(max(moment, now), now + RETRY_AFTER_LIMIT)
+def retry_moment(headers: Mapping[str, str], *, now: datetime) -> datetime | None:
+    """Return when the host said to come back, at most a day ahead; None when it did not say."""
+    wait = parse_retry_after(headers.get("retry-after", ""), now=now, limit=RETRY_AFTER_LIMIT)
+    return None if wait is None else now + wait

@@ -8,7 +8,7 @@ class Waiting:
     """Work waits.
 
     Attributes:
-        reason: for what, a constant: ``store``, ``network``, ``memory``.
+        reason: for what, a constant: ``store``, ``network``, ``memory``, ``host``.
         text: a sentence for people.
     """
 

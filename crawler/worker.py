@@ -4,9 +4,20 @@ import asyncio
 import logging
 from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import timedelta
 
-from core.errors import WeboidError
-from crawler.errand import NOT_THE_PAGES_FAULT, ClaimLostError, Errand, Means, give_back
+from core.backoff import Backoff
+from core.errors import InputError, InvariantError, WeboidError
+from core.timestamps import parse_warc_date
+from crawler.errand import (
+    INTERNAL_ERRORS,
+    NOT_THE_PAGES_FAULT,
+    ClaimLostError,
+    Errand,
+    Means,
+    give_back,
+)
+from crawler.events import SnapshotMade
 from crawler.frontier.base import FrontierItem
 from crawler.waiting import Waiting
 
@@ -14,7 +25,13 @@ log = logging.getLogger(__name__)
 
 WAIT_LIMIT_S = 1.0  # other processes may add, finish or unblock: look again at least so often
 HOLD_S = 10.0  # while no page can be kept
+LONG_WAIT = timedelta(
+    hours=1
+)  # whoever called for a run does not wait longer for a page's own turn
 LOOK_S = 0.5  # an order reaches us within so long
+FIRST_PAUSE_S = 1.0  # of a worker after an internal error outside of any page …
+LONGEST_PAUSE_S = 30.0  # … doubled each time in a row, up to this
+SNAPSHOT_ORDER = "snapshot"  # its kind; the value is the moment of the last one
 STOP_ORDER = "stop"  # its kind; the value "now" stops at once
 
 
@@ -40,6 +57,8 @@ class Crew:
     at_once: asyncio.Event = field(default_factory=asyncio.Event)
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
     _version: int = -1
+    _snapshot: str | None = None
+    _faults: int = 0
 
     async def run(self, workers: int) -> None:
         """Work until nothing is left, or `stopping` is set and what was begun is over.
@@ -48,6 +67,7 @@ class Crew:
             DiskFullError, LimitReachedError, DedupUnavailableError: there is no space, the run may
                 receive no more, or the dedup index does not answer; nothing is lost.
             BrowserUnavailableError, ProxyUnavailableError: they do not start any more.
+            InvariantError: internal errors, page after page or outside of any page.
         """
         await self._begin()
         watching = asyncio.create_task(self._watch())
@@ -70,36 +90,89 @@ class Crew:
 
     async def _watch(self) -> None:
         """Look for orders, which come through the frontier from anywhere."""
-        means = self.means
+        backoff = Backoff(LOOK_S, LONGEST_PAUSE_S)
         while True:
-            stats = await means.patience.ask(lambda: means.frontier.stats(means.clock.now()))
-            if stats.version != self._version:
-                self._version = stats.version
-                orders = await means.patience.ask(lambda: means.frontier.orders(STOP_ORDER))
-                if orders:
-                    self.stopping.set()
-                    if "now" in orders.values():
-                        self.at_once.set()
-                self._tell_others()
-            await asyncio.sleep(LOOK_S)
+            try:
+                await self._look_for_orders()
+            except Exception:
+                log.exception("orders.unread")
+                await asyncio.sleep(backoff.next_s())
+            else:
+                backoff.reset()
+                await asyncio.sleep(LOOK_S)
+
+    async def _look_for_orders(self) -> None:
+        means = self.means
+        stats = await means.patience.ask(lambda: means.frontier.stats(means.clock.now()))
+        if stats.version == self._version:
+            return
+        orders = await means.patience.ask(lambda: means.frontier.orders(STOP_ORDER))
+        snapshots = await means.patience.ask(lambda: means.frontier.orders(SNAPSHOT_ORDER))
+        self._version = stats.version
+        self._tell_of(snapshots.get("", ""))
+        if orders:
+            self.stopping.set()
+            if "now" in orders.values():
+                self.at_once.set()
+        self._tell_others()
+
+    def _tell_of(self, snapshot: str) -> None:
+        """Tell of a snapshot once; of one that was made before this process began, too."""
+        if snapshot == self._snapshot or not snapshot:
+            return
+        self._snapshot = snapshot
+        try:
+            self.means.report(SnapshotMade(parse_warc_date(snapshot)))
+        except InputError:
+            log.warning("snapshot.unreadable moment=%r", snapshot[:50])
 
     async def _work(self, worker: str) -> None:
-        means = self.means
+        """Do one item after the other. An internal error ends neither this worker nor the others."""
+        backoff = Backoff(FIRST_PAUSE_S, LONGEST_PAUSE_S)
         while not self.stopping.is_set():
-            if means.space is not None:
-                await means.space.wait(self.stopping)
-            await means.network.wait(self.stopping)
-            if self.stopping.is_set():
+            try:
+                goes_on = await self._work_once(worker)
+            except WeboidError:
+                raise
+            except Exception as error:
+                log.exception("worker.internal_error worker=%s", worker)
+                await self._endure(error, backoff.next_s())
+                continue
+            backoff.reset()
+            self._faults = 0
+            if not goes_on:
                 break
-            async with means.room.take(self.stopping):
-                claimed = not self.stopping.is_set() and await self._claim_one(worker)
-            if claimed:
-                self._tell_others()
-            elif not self.endless and not await self._unfinished():
-                break
-            else:
-                await self._wait()
         self._tell_others()
+
+    async def _endure(self, error: Exception, pause_s: float) -> None:
+        """Pause after an internal error; raise when one follows the other."""
+        self._faults += 1
+        if self._faults >= INTERNAL_ERRORS:
+            raise InvariantError(
+                f"{self._faults} internal errors of Weboid in a row, the last {type(error).__name__}: "
+                f"{error}. The log has each with its traceback: please report it. Nothing that was "
+                "archived is lost, and the same command goes on with the rest."
+            ) from error
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self.stopping.wait(), pause_s)
+
+    async def _work_once(self, worker: str) -> bool:
+        """Do one item, or wait until there may be one; False when nothing is left to do."""
+        means = self.means
+        if means.space is not None:
+            await means.space.wait(self.stopping)
+        await means.network.wait(self.stopping)
+        if self.stopping.is_set():
+            return False
+        async with means.room.take(self.stopping):
+            claimed = not self.stopping.is_set() and await self._claim_one(worker)
+        if claimed:
+            self._tell_others()
+        elif not self.endless and not await self._unfinished():
+            return False
+        else:
+            await self._wait()
+        return True
 
     async def _claim_one(self, worker: str) -> bool:
         """Claim an item and see it to its end; whether there was one."""
@@ -112,8 +185,19 @@ class Crew:
         return bool(claimed)
 
     async def _unfinished(self) -> int:
+        """Return how many items this run waits for: not what waits for hours and days for its site."""
         means = self.means
-        return await means.patience.ask(lambda: means.frontier.unfinished(means.clock.now()))
+        frontier, now = means.frontier, means.clock.now()
+
+        def count() -> int:
+            stats = frontier.stats(now)
+            if stats.claimed or stats.queued > stats.later:
+                return frontier.unfinished(now)
+            wakeup = frontier.next_wakeup(now)
+            is_long = wakeup is not None and wakeup - now > LONG_WAIT
+            return 0 if is_long else frontier.unfinished(now)
+
+        return await means.patience.ask(count)
 
     async def _wait(self) -> None:
         """Wait for another worker to finish something, for a host's turn, or for the end."""
@@ -180,18 +264,27 @@ class Crew:
                 await asyncio.wait_for(self.stopping.wait(), HOLD_S)
 
     def _give_back(self, item: FrontierItem) -> None:
-        """When the store is away the lease runs out instead."""
-        with suppress(WeboidError):
+        """When that fails, because the store is away for example, the lease runs out instead."""
+        try:
             give_back(item, self.means, "stopped")
+        except WeboidError:
+            return
+        except Exception:
+            log.exception("claim.not_given_back url=%s", item.url)
 
     async def _keep_lease(self, item: FrontierItem) -> None:
-        """Renew the lease; return when the claim is lost."""
+        """Renew the lease; return when the claim is lost. What cannot be renewed runs out."""
         means = self.means
         while True:
             await asyncio.sleep(self.lease_s / 3)
-            if not await means.patience.ask(
-                lambda: means.frontier.renew(item, now=means.clock.now())
-            ):
+            try:
+                is_ours = await means.patience.ask(
+                    lambda: means.frontier.renew(item, now=means.clock.now())
+                )
+            except Exception:
+                log.exception("claim.not_renewed url=%s", item.url)
+                continue
+            if not is_ours:
                 return
 
 

@@ -10,19 +10,26 @@ import os
 import socket
 from collections.abc import Callable
 from contextlib import ExitStack, closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
 from random import Random
 from typing import Any
 
 from core.clock import Clock
-from core.errors import CollectionVersionError, InputError, InvariantError, WeboidError
-from core.layout import Layout
+from core.errors import (
+    CollectionVersionError,
+    InputError,
+    InvariantError,
+    UnavailableError,
+    WeboidError,
+)
+from core.layout import CRAWL_LOG, Layout
 from core.settings import Settings
 from core.timestamps import warc_date
 from crawler.collection import read_collection
 from crawler.composing import Stores, compose
+from crawler.crawllog import CrawlLog
 from crawler.events import Event, PageDone
 from crawler.fetching import CA_FILE
 from crawler.frontier.opening import open_frontier
@@ -31,6 +38,7 @@ from crawler.patience import Patience
 from crawler.registry import WORKER, Announcer, process_name
 from crawler.remote import RemoteProxies
 from crawler.stopping import Stop, first_of
+from crawler.stored_levels import StoredLevelOf
 from crawler.supervisor import supervising
 from crawler.waiting import Waiting
 from crawler.worker import Crew
@@ -57,6 +65,8 @@ class Work:
         workers: visits at the same time.
         secret: what proxies know.
         logins: opened.
+        reports: the folder of the crawl log and the link logs; None: none are kept.
+        stored_level_of: knows what was decided on how much is recorded.
     """
 
     settings: Settings
@@ -64,6 +74,8 @@ class Work:
     workers: int
     secret: Secret
     logins: Logins = NO_LOGINS
+    reports: Path | None = None
+    stored_level_of: StoredLevelOf = field(kw_only=True)
 
 
 async def work(
@@ -89,12 +101,16 @@ async def work(
     """
     ended = 0
 
-    def note(event: Event) -> None:
-        nonlocal ended
-        ended += isinstance(event, PageDone)
-        report(event)
+    with ExitStack() as stack:
+        log_of = _crawl_log(order.reports, clock, stack)
 
-    with Stop(stopping) as stop:
+        def note(event: Event) -> None:
+            nonlocal ended
+            ended += isinstance(event, PageDone)
+            log_of(event)
+            report(event)
+
+        stop = stack.enter_context(Stop(stopping))
         limit_s = order.settings.visit.timeout_s + order.settings.proxy.seal_grace_s + STOP_S
         hurrying = asyncio.create_task(_hurry(stop, limit_s))
         try:
@@ -104,6 +120,17 @@ async def work(
         finally:
             hurrying.cancel()
     return ended
+
+
+def _crawl_log(reports: Path | None, clock: Clock, stack: ExitStack) -> Callable[[Event], None]:
+    """Return what writes an event into the crawl log of that folder; nothing without a folder."""
+    if reports is None:
+        return lambda _event: None
+    try:
+        reports.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UnavailableError(f"{reports} cannot be made: {error.strerror or error}.") from error
+    return stack.enter_context(closing(CrawlLog(reports / CRAWL_LOG, clock=clock))).note
 
 
 @dataclass
@@ -190,6 +217,8 @@ class _Shift:
                     name=name,
                     ca=authority,
                     logins=self.order.logins,
+                    reports=self.order.reports,
+                    stored_level_of=self.order.stored_level_of,
                 )
                 crew = Crew(
                     compose(stores, settings, clock=self.clock, report=self.note),

@@ -1,11 +1,14 @@
 """The command line: commands translate, the packages work."""
 
 import logging
+import os
 import sys
 from importlib.metadata import version
 
 import click
 
+from core.clock import CLOCK_OFFSET
+from core.clock import clock_offset as offset_now
 from core.errors import WeboidError
 from crawler.cli.exits import Exit, exit_for
 from crawler.cli.groups import LazyGroup
@@ -48,14 +51,24 @@ _COMMANDS = {
 @click.group(cls=LazyGroup, commands_at=_COMMANDS)
 @click.version_option(version("weboid"), prog_name="weboid")
 @click.option("-v", "--verbose", is_flag=True, help="Say more about what goes on.")
-def weboid(*, verbose: bool) -> None:
+@click.option(
+    "--clock-offset",
+    metavar="DURATION",
+    help="Move the clock forward, on the copy of a trial (`weboid wiki trial --keep DIR`): 10d.",
+)
+def weboid(*, verbose: bool, clock_offset: str | None) -> None:
     """Archive what a wiki cites, and play it back safely."""
+    if clock_offset:
+        os.environ[CLOCK_OFFSET] = clock_offset  # the processes that we start have the same time
+    if moved := offset_now():
+        click.echo(f"weboid: the clock is moved by {moved}: this is a trial.", err=True)
     level = logging.INFO if verbose else logging.WARNING
     logging.basicConfig(level=level, format="%(levelname)s %(message)s", stream=sys.stderr)
 
 
 def main() -> None:
     """Run the command line; every expected error ends with a sentence and its exit code."""
+    os.umask(os.umask(0o077) | 0o007)  # what we write is for the owner, and for a group if he likes
     try:
         code = weboid.main(standalone_mode=False)
         sys.exit(code if isinstance(code, int) else Exit.OK)

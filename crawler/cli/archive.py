@@ -25,12 +25,14 @@ from crawler.cli.options import (
     workers_option,
 )
 from crawler.cli.params import DURATION
-from crawler.cli.show import choose
+from crawler.cli.scanner_process import scan_once, scan_option
+from crawler.cli.show import Show, choose
+from crawler.cli.stored_levels import opened_stored_levels, store_option, with_store
 from crawler.cli.unlocking import unlocked
 from crawler.logins import NO_LOGINS
-from crawler.profiles import load_profile
+from crawler.operator import collection_settings
 from crawler.running import Account
-from crawler.urllist import UrlList, parse_lines, read_list
+from crawler.urllist import GivenUrls
 
 
 @click.group(
@@ -64,7 +66,15 @@ from crawler.urllist import UrlList, parse_lines, read_list
     is_flag=True,
     help="Go on for ever: wait for what others put into the collection's frontier.",
 )
+@click.option(
+    "--robots",
+    type=click.Choice(("obey", "ignore")),
+    help="What robots.txt means to this run.  [default: ignore, as browsers do for what somebody"
+    " names; obey with --stay]",
+)
+@store_option
 @qa_option
+@scan_option
 @click.option("--dry-run", is_flag=True, help="Read the list, say what would be done, do nothing.")
 @json_option
 def command(
@@ -81,7 +91,10 @@ def command(
     older_than: timedelta | None,
     no_wait: bool,
     stay: bool,
+    robots: str | None,
+    store: str | None,
     qa: bool | None,
+    scan: bool,
     dry_run: bool,
     as_json: bool,
 ) -> int:
@@ -98,28 +111,54 @@ def command(
     if stay and frontier_url:
         raise InputError("Who stays at a shared frontier is `weboid worker`.")
     settings = shared_settings(
-        load_profile(profile),
+        collection_settings(profile, collection, unattended=stay, robots=robots),
         frontier_url=frontier_url,
         database_url=database_url,
         dedup_url=dedup_url,
     )
+    settings = with_store(settings, store)
+    if store is not None and settings.frontier.url:
+        raise InputError(
+            "The workers of a shared frontier go by levels: leave out --store and say"
+            " `weboid level set --store`, or name a crawl with `weboid crawl --store`."
+        )
     if no_wait:
         settings = replace(settings, proxy=replace(settings.proxy, disk_wait_s=0.0))
     is_there = stay or Layout(collection).frontier_db.exists()
     goes_on = not urls and list_file is None and is_there
-    wanted = UrlList(()) if goes_on else gather(urls, list_file)
-    for problem in wanted.problems:
-        click.echo(f"{problem}", err=True)
-    if not wanted.urls and not goes_on:
-        raise InputError("There is nothing to archive: no line was a URL.")
-    if dry_run:
-        click.echo(f"{len(wanted.urls)} URLs would be archived into {collection}.")
-        return Exit.SOME_FAILED if wanted.problems else Exit.OK
-    logins = NO_LOGINS if settings.frontier.url else unlocked(settings, collection)
-    older = timedelta(0) if again else older_than
-    companion = companion_for(settings, qa=qa)
-    order = Order(wanted.urls, collection, settings, workers, older, stay, logins, companion)
-    show = choose(as_json=as_json)
+    with GivenUrls(
+        urls, list_file, told=lambda text: click.echo(text, err=True), needed=not goes_on
+    ) as given:
+        count = sum(1 for _ in given)  # every fault is told before anything is made
+        if not goes_on:
+            given.require_some()
+        bad = given.bad
+        if dry_run:
+            click.echo(f"{count} URLs would be archived into {collection}.")
+            return Exit.SOME_FAILED if bad else Exit.OK
+        logins = NO_LOGINS if settings.frontier.url else unlocked(settings, collection)
+        older = timedelta(0) if again else older_than
+        companion = companion_for(settings, qa=qa)
+        with opened_stored_levels(Layout(collection), settings.index.url) as level_of:
+            order = Order(
+                given,
+                collection,
+                settings,
+                workers,
+                older,
+                stay,
+                logins,
+                companion,
+                stored_level_of=level_of,
+            )
+            account = _run(order, choose(as_json=as_json))
+        if scan and not stay and not settings.frontier.url:
+            scan_once(collection, settings.index.url)
+        return exit_of(account, bad=bad)
+
+
+def _run(order: Order, show: Show) -> Account:
+    """Archive, and show what happens."""
     account = asyncio.run(
         archive(
             order,
@@ -130,34 +169,13 @@ def command(
         )
     )
     show.ended(account)
-    return exit_of(account, wanted)
+    return account
 
 
-def gather(urls: tuple[str, ...], list_file: str | None) -> UrlList:
-    """The URLs of the command line and of the list, duplicates taken out.
-
-    Raises:
-        InputError: neither was given, or the list cannot be read or is empty.
-    """
-    if list_file is None:
-        if not urls:
-            raise InputError("Say what to archive: URLs, or --list FILE.")
-        return parse_lines(urls, source="the command line")
-    listed = read_list(list_file)
-    if not urls:
-        return listed
-    given = parse_lines(urls, source="the command line")
-    both = tuple(dict.fromkeys((*given.urls, *listed.urls)))
-    twice = len(given.urls) + len(listed.urls) - len(both)
-    return UrlList(
-        both, (*given.problems, *listed.problems), given.duplicates + listed.duplicates + twice
-    )
-
-
-def exit_of(account: Account, wanted: UrlList) -> Exit:
+def exit_of(account: Account, *, bad: int) -> Exit:
     """What the run's end means to the caller."""
     if account.stopped and account.left:
         return Exit.STOPPED
-    if account.failures or wanted.problems:
+    if account.failures or bad:
         return Exit.SOME_FAILED
     return Exit.OK

@@ -10,7 +10,7 @@ from typing import BinaryIO, TextIO
 import click
 
 from core.clock import SystemClock
-from core.errors import InputError, UnavailableError
+from core.errors import InputError, InvariantError, UnavailableError
 from crawler import snapshot as snapshots
 from crawler.cli.exits import Exit
 from crawler.cli.run_lines import size
@@ -18,6 +18,7 @@ from crawler.cli.selections import progress
 from crawler.cli.where import Where, where_options
 from crawler.collection import read_collection
 from crawler.frontier.base import ItemState
+from crawler.frontier.redis import RedisFrontier
 from crawler.ledger import Taken
 from crawler.ledger import export as lines_of
 from crawler.ledger import take_in as add_lines
@@ -148,21 +149,21 @@ def _read(file: str) -> Iterator[BinaryIO]:
 
 
 @click.command("snapshot")
-@click.argument("folder", type=click.Path(path_type=Path), metavar="DIR")
+@click.argument("folder", type=click.Path(path_type=Path), metavar="[DIR]", required=False)
 @where_options
-def snapshot(*, folder: Path, where: Where, as_json: bool) -> int:
+def snapshot(*, folder: Path | None, where: Where, as_json: bool) -> int:
     """Copy the frontier while it is worked on.
 
     The copy is of one moment. Its folder, which must be new, is a collection without WARCs: look
-    into it with --collection DIR. The crawl log, reports/crawl.jsonl, is rotated with it. A
-    frontier in Redis is copied by Redis: BGSAVE, or its append-only file; `weboid frontier export`
-    works for both.
+    into it with --collection DIR. The crawl log, reports/crawl.jsonl, is rotated with it.
+
+    A frontier in Redis is copied by Redis itself, into its dump file (BGSAVE): leave DIR out. The
+    workers rotate their crawl logs with it.
     """
     if where.is_shared:
-        raise InputError(
-            "A frontier in Redis is copied by Redis itself: run `redis-cli BGSAVE` and keep its "
-            "dump.rdb, or write the books with `weboid frontier export FILE`."
-        )
+        return _shared_snapshot(folder, where, as_json=as_json)
+    if folder is None:
+        raise InputError("Say where the copy is to be: `weboid frontier snapshot DIR`.")
     made = snapshots.take(read_collection(where.layout.root), folder, now=_CLOCK.now())
     if as_json:
         facts = {
@@ -175,4 +176,26 @@ def snapshot(*, folder: Path, where: Where, as_json: bool) -> int:
     click.echo(f"The frontier is copied to {made.folder}, {size(made.size_bytes)}.")
     if made.log:
         click.echo(f"The crawl log up to now is {made.log}.")
+    return Exit.OK
+
+
+def _shared_snapshot(folder: Path | None, where: Where, *, as_json: bool) -> int:
+    if folder is not None:
+        raise InputError(
+            "Redis writes the copy itself (BGSAVE), where its configuration says: leave DIR out."
+        )
+    with where.frontier() as frontier:
+        if not isinstance(frontier, RedisFrontier):
+            raise InvariantError("A frontier that machines share is none in Redis.")
+        try:
+            file = snapshots.take_shared(frontier, now=_CLOCK.now())
+        except UnavailableError as error:
+            raise UnavailableError(
+                f"{error} The user needs +bgsave and +info: name one that has these in --frontier."
+            ) from error
+    if as_json:
+        click.echo(json.dumps({"file": file or None}))
+        return Exit.OK
+    click.echo(f"Redis has written its copy{f', {file}, on its own machine' if file else ''}.")
+    click.echo("Workers rotate their crawl logs now.")
     return Exit.OK

@@ -1,15 +1,13 @@
 """What `weboid doctor` looks at: each part started or read for real, with a remedy when it fails."""
 
 import asyncio
+import os
 import platform
 import shutil
 import subprocess
 from contextlib import suppress
-from dataclasses import asdict, dataclass
-from enum import StrEnum
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
 
 import psutil
 
@@ -19,8 +17,11 @@ from core.index_url import parse_index_url
 from core.layout import Layout
 from core.redis_url import RedisUse, parse_redis_url
 from core.settings import Settings
+from crawler.cli import checkup_machine
+from crawler.cli.health import Finding, Health
 from crawler.frontier.redis_store import look_at
 from crawler.reporting import in_use
+from playback.scanning.clamd import find_clamd
 from playback.server import find_replay_python
 from proxy.index.opening import ask_index
 from proxy.payloads.opening import ask_shared
@@ -29,28 +30,6 @@ from render.executable import find_browser
 
 CONFINED_WITHIN_S = 10.0  # a renderer gives up its rights some time after it has started
 SPARE_MEMORY_BYTES = 1_000_000_000  # a browser with four pages
-
-
-class Health(StrEnum):
-    """How a part is."""
-
-    GOOD = "good"
-    WARN = "warn"
-    BAD = "bad"
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """What was found of one part, and what to do about it; `remedy` is empty when it is well."""
-
-    subject: str
-    health: Health
-    text: str
-    remedy: str = ""
-
-    def to_dict(self) -> dict[str, Any]:
-        """The finding as JSON values."""
-        return asdict(self)
 
 
 def examine(root: Path, settings: Settings) -> list[Finding]:
@@ -63,8 +42,12 @@ def examine(root: Path, settings: Settings) -> list[Finding]:
         *_frontier(settings),
         *_index(settings),
         _replay(),
+        checkup_machine.fonts(),
         _memory(),
+        checkup_machine.open_files(settings),
         *_disk(root, settings),
+        checkup_machine.clock(),
+        checkup_machine.scanner(find_clamd(os.environ)),
     ]
 
 
@@ -203,4 +186,7 @@ def _disk(root: Path, settings: Settings) -> list[Finding]:
     if layout.marker.exists():
         used = "being written by a process" if in_use(layout) else "at rest"
         findings.append(Finding("collection", Health.GOOD, f"{root}, {used}"))
+        if root.stat().st_mode & 0o007:
+            text = "every user of this machine can read what was archived, with logins, too"
+            findings.append(Finding("privacy", Health.WARN, text, f"Run: chmod 700 {root}"))
     return findings

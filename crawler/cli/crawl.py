@@ -12,9 +12,10 @@ import click
 
 from core.clock import SystemClock
 from core.errors import InputError
+from core.layout import Layout
 from core.settings import SCOPE_KINDS, Settings
 from crawler.cli.accompany import companion_for, qa_option
-from crawler.cli.archive import exit_of, gather
+from crawler.cli.archive import exit_of
 from crawler.cli.exits import Exit
 from crawler.cli.options import (
     collection_option,
@@ -24,20 +25,23 @@ from crawler.cli.options import (
     json_option,
     profile_option,
     shared_settings,
+    tell_contact,
     workers_option,
 )
 from crawler.cli.params import DURATION, SIZE
 from crawler.cli.run_lines import size
 from crawler.cli.show import choose
+from crawler.cli.stored_levels import opened_stored_levels, store_option, with_store
 from crawler.cli.unlocking import unlocked
 from crawler.crawling import budgets_in_words, crawl
 from crawler.frontier.base import Lane
 from crawler.job import Job, check_job_name, name_for
 from crawler.logins import NO_LOGINS
-from crawler.profiles import load_profile, profile_says
+from crawler.operator import collection_settings
+from crawler.profiles import profile_says
 from crawler.running import Run
 from crawler.scope import Scope, Territory, in_words, span
-from crawler.urllist import UrlList
+from crawler.urllist import UrlList, parse_lines, read_list
 
 SEEDS_SHOWN = 20
 _CLOCK = SystemClock()
@@ -94,6 +98,11 @@ def _scope_options(command: Callable[..., Any]) -> Callable[..., Any]:
                 help="Read the sitemaps of the seeds' hosts.  [default: no]",
             ),
             click.option(
+                "--link-decisions/--no-link-decisions",
+                default=None,
+                help="Log the decision on each link into reports/decisions-JOB.jsonl.  [default: no]",
+            ),
+            click.option(
                 "--robots",
                 type=click.Choice(("obey", "ignore")),
                 help="What robots.txt means to this crawl.  [default: obey]",
@@ -127,6 +136,7 @@ def _scope_options(command: Callable[..., Any]) -> Callable[..., Any]:
     is_flag=True,
     help="Go on when nothing is left: visit again what is due, and whatever is added.",
 )
+@store_option
 @qa_option
 @click.option("--dry-run", is_flag=True, help="Say what would be crawled, do nothing.")
 @json_option
@@ -143,6 +153,7 @@ def command(
     profile: str,
     workers: int,
     continuous: bool,
+    store: str | None,
     qa: bool | None,
     dry_run: bool,
     as_json: bool,
@@ -162,11 +173,12 @@ def command(
         raise InputError("There is nothing to crawl: no line was a URL.")
     options = Options(**scope)
     settings = shared_settings(
-        settings_of(profile, continuous=continuous, options=options),
+        settings_of(profile, collection, continuous=continuous, options=options),
         frontier_url=frontier_url,
         database_url=database_url,
         dedup_url=dedup_url,
     )
+    settings = with_store(settings, store)
     job = Job(
         name=name_for(wanted.urls) if name is None else check_job_name(name),
         seeds=wanted.urls,
@@ -177,10 +189,20 @@ def command(
     if dry_run:
         _preview(job, collection, as_json=as_json)
         return Exit.SOME_FAILED if wanted.problems else Exit.OK
+    tell_contact(settings.visit.contact)
     logins = NO_LOGINS if settings.frontier.url else unlocked(settings, collection)
     companion = companion_for(settings, qa=qa)
-    run = Run(collection, settings, workers, continuous, logins, companion)
-    return _crawl(job, run, wanted, as_json)
+    with opened_stored_levels(Layout(collection), settings.index.url) as level_of:
+        run = Run(
+            collection,
+            settings,
+            workers,
+            continuous,
+            logins,
+            companion,
+            stored_level_of=level_of,
+        )
+        return _crawl(job, run, wanted, as_json)
 
 
 def _crawl(job: Job, run: Run, wanted: UrlList, as_json: bool) -> int:  # noqa: FBT001 an option
@@ -196,7 +218,7 @@ def _crawl(job: Job, run: Run, wanted: UrlList, as_json: bool) -> int:  # noqa: 
         )
     )
     show.ended(account)
-    return exit_of(account, wanted)
+    return exit_of(account, bad=len(wanted.problems))
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,10 +235,11 @@ class Options:
     time_: timedelta | None = None
     host_pages: int | None = None
     sitemaps: bool | None = None
+    link_decisions: bool | None = None
     robots: str | None = None
 
 
-def settings_of(profile: str, *, continuous: bool, options: Options) -> Settings:
+def settings_of(profile: str, collection: Path, *, continuous: bool, options: Options) -> Settings:
     """The profile as the options change it; patterns join those of the profile.
 
     A crawl obeys robots.txt, and a continuous one visits again what is due, unless an option or the
@@ -225,7 +248,7 @@ def settings_of(profile: str, *, continuous: bool, options: Options) -> Settings
     Raises:
         ConfigError: the profile cannot be used.
     """
-    settings = load_profile(profile)
+    settings = collection_settings(profile, collection, unattended=True, robots=options.robots)
     changes: dict[str, Any] = {
         "kind": options.kind,
         "depth": options.depth,
@@ -237,15 +260,12 @@ def settings_of(profile: str, *, continuous: bool, options: Options) -> Settings
         "seconds": None if options.time_ is None else options.time_.total_seconds(),
         "host_pages": options.host_pages,
         "sitemaps": options.sitemaps,
+        "link_decisions": options.link_decisions,
     }
     given = {key: value for key, value in changes.items() if value is not None}
     settings = replace(settings, scope=replace(settings.scope, **given))
-    robots = options.robots
-    if robots is None and not profile_says(profile, "policy", "robots"):
-        robots = "obey"
-    if robots is not None:
-        settings = replace(settings, policy=replace(settings.policy, robots=robots))
-    if continuous and not profile_says(profile, "recrawl", "enabled"):
+    is_said = settings.recrawl.every or profile_says(profile, "recrawl", "enabled")
+    if continuous and not is_said:
         settings = replace(settings, recrawl=replace(settings.recrawl, enabled=True))
     return settings
 
@@ -284,3 +304,24 @@ def _preview(job: Job, collection: Path, *, as_json: bool) -> None:
     click.echo(f"  Sitemaps  {'read' if facts['sitemaps'] else 'not read'}")
     click.echo(f"  Robots    {'obeyed' if facts['robots'] == 'obey' else 'ignored'}")
     click.echo(f"  Lane      {facts['lane']}")
+
+
+def gather(urls: tuple[str, ...], list_file: str | None) -> UrlList:
+    """The URLs of the command line and of the list, duplicates taken out.
+
+    Raises:
+        InputError: neither was given, or the list cannot be read or is empty.
+    """
+    if list_file is None:
+        if not urls:
+            raise InputError("Say what to crawl: seeds, or --list FILE.")
+        return parse_lines(urls, source="the command line")
+    listed = read_list(list_file)
+    if not urls:
+        return listed
+    given = parse_lines(urls, source="the command line")
+    both = tuple(dict.fromkeys((*given.urls, *listed.urls)))
+    twice = len(given.urls) + len(listed.urls) - len(both)
+    return UrlList(
+        both, (*given.problems, *listed.problems), given.duplicates + listed.duplicates + twice
+    )

@@ -5,12 +5,18 @@ from pathlib import Path
 
 import click
 
-from crawler.cli.checkup import Finding, Health, examine
+from crawler.cli.checkup import examine
 from crawler.cli.exits import Exit
+from crawler.cli.health import Finding, Health
 from crawler.cli.options import collection_option, json_option, profile_option
 from crawler.profiles import load_profile
 
-_MARKS = {Health.GOOD: ("ok", "green"), Health.WARN: ("warn", "yellow"), Health.BAD: ("bad", "red")}
+_MARKS = {
+    Health.GOOD: ("ok", "green"),
+    Health.WARN: ("warn", "yellow"),
+    Health.BAD: ("bad", "red"),
+    Health.UNSET: ("--", "blue"),
+}
 
 
 @click.command("doctor")
@@ -18,7 +24,7 @@ _MARKS = {Health.GOOD: ("ok", "green"), Health.WARN: ("warn", "yellow"), Health.
 @profile_option
 @json_option
 def command(*, collection: Path, profile: str, as_json: bool) -> int:
-    """Check browser, sandbox, proxy, replay, disk and versions; start what can be started."""
+    """Check browser, sandbox, proxy, replay, fonts, disk, limits, clock, scanner, and what the profile shares."""
     findings = examine(collection, load_profile(profile))
     if as_json:
         click.echo(json.dumps([each.to_dict() for each in findings], ensure_ascii=False))

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from contextlib import ExitStack
 from datetime import timedelta
 
 import click
@@ -9,14 +10,14 @@ import click
 from core.clock import SystemClock
 from core.durations import LONGEST, parse_duration
 from core.errors import InputError
-from crawler.cli.archive import gather
+from crawler.archiving import add_all
 from crawler.cli.exits import Exit
 from crawler.cli.where import Where, where_options
 from crawler.composing import turns_for
 from crawler.frontier.base import AddResult, Frontier, Lane, NewItem
 from crawler.job import JOB_ORDER
+from crawler.urllist import GivenUrls
 
-_BATCH = 5_000
 _CLOCK = SystemClock()
 
 
@@ -58,29 +59,21 @@ def command(
     """
     if again and older_than is not None:
         raise InputError("Say --again or --older-than, not both.")
-    wanted = gather(urls, list_file)
-    for problem in wanted.problems:
-        click.echo(f"{problem}", err=True)
-    if not wanted.urls:
-        raise InputError("There is nothing to add: no line was a URL.")
     lane = Lane[priority.upper()]
-    items = [NewItem(url, lane, job=job) for url in wanted.urls]
     # Nothing was visited a century ago, so that only moves what still waits to a higher lane.
     age = timedelta(0) if again else LONGEST if older_than is None else older_than
     turns = turns_for(where.settings)
-    with where.frontier(make=True) as frontier:
+    with ExitStack() as stack:
+        given = stack.enter_context(
+            GivenUrls(urls, list_file, told=lambda text: click.echo(text, err=True))
+        )
+        frontier = stack.enter_context(where.frontier(make=True))
         _require_job(frontier, job)
-        result = AddResult()
-        for start in range(0, len(items), _BATCH):
-            batch = asyncio.run(turns.assign(items[start : start + _BATCH]))
-            told = frontier.add(batch, now=_CLOCK.now(), again=age)
-            result = AddResult(
-                result.added + told.added,
-                result.duplicates + told.duplicates,
-                result.requeued + told.requeued,
-            )
-        _say(result, wanted.duplicates, frontier, where, as_json=as_json)
-    return Exit.SOME_FAILED if wanted.problems else Exit.OK
+        items = (NewItem(url, lane, job=job) for url in given)
+        result = asyncio.run(add_all(frontier, turns, items, now=_CLOCK.now, again=age))
+        given.require_some()
+        _say(result, frontier, where, as_json=as_json)
+    return Exit.SOME_FAILED if given.bad else Exit.OK
 
 
 def _require_job(frontier: Frontier, job: str) -> None:
@@ -92,13 +85,13 @@ def _require_job(frontier: Frontier, job: str) -> None:
         raise InputError(f"There is no job {job!r}; known: {names}. `weboid crawl` makes one.")
 
 
-def _say(result: AddResult, twice: int, frontier: Frontier, where: Where, *, as_json: bool) -> None:
+def _say(result: AddResult, frontier: Frontier, where: Where, *, as_json: bool) -> None:
     now = _CLOCK.now()
     stats, worked_on = frontier.stats(now), where.is_worked_on(frontier, now=now)
     if as_json:
         facts = {
             "added": result.added,
-            "duplicates": result.duplicates + twice,
+            "duplicates": result.duplicates,
             "requeued": result.requeued,
             "queued": stats.queued,
             "paused": stats.paused,
@@ -107,8 +100,8 @@ def _say(result: AddResult, twice: int, frontier: Frontier, where: Where, *, as_
         click.echo(json.dumps(facts, ensure_ascii=False))
         return
     parts = [f"{result.added} added"]
-    if result.duplicates + twice:
-        parts.append(f"{result.duplicates + twice} known already")
+    if result.duplicates:
+        parts.append(f"{result.duplicates} known already")
     if result.requeued:
         parts.append(f"{result.requeued} queued again")
     click.echo(f"{', '.join(parts)}; {stats.queued} in the queue.")

@@ -17,9 +17,9 @@ class Exit(IntEnum):
     """How a command ended."""
 
     OK = 0  # all that was asked for is done
-    SOME_FAILED = (
-        1  # done, but pages failed, lines were no URLs, `verify` found faults, or pictures differ
-    )
+    # fmt: off
+    SOME_FAILED = 1  # done, but pages failed, lines were no URLs, `verify` found faults, or pictures differ
+    # fmt: on
     INPUT = 2  # what was typed, or a file that it names, cannot be used: mend it
     UNAVAILABLE = 3  # something must be installed or started first; `weboid doctor` says what
     DISK_FULL = 4  # free some space, then run the same command again

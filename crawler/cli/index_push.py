@@ -16,8 +16,8 @@ from crawler.collection import read_collection
 from playback.database import Database, open_database
 from playback.outback import OutbackCdx, parse_outback_url
 
-# Checks of pages are no captures of them.
-_CAPTURES = """NOT EXISTS (SELECT 1 FROM qualities
+# Checks of pages are no captures of them; what was captured with a login is told to no other index.
+_CAPTURES = """login IS NULL AND NOT EXISTS (SELECT 1 FROM qualities
     WHERE qualities.filename = captures.filename AND qualities."offset" = captures."offset")"""
 _ROWS = f"""
 SELECT id, url, urlkey, captured_ms, record_type, mime, status, digest, filename, "offset", length,
@@ -48,6 +48,8 @@ def push(
     as_json: bool,
 ) -> int:
     """Send the captures of the index to an OutbackCDX server, those that it does not have yet.
+
+    Captures that were made with a login are not sent.
 
     Goes on where it stopped: after each request it is noted how far it came. What is sent twice is
     there once. `weboid serve --captures-index` reads it. See docs/index-sources.md.

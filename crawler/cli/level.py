@@ -1,8 +1,8 @@
-"""`weboid level`: how much of each copy readers are shown, who decided so, and who may."""
+"""`weboid level`: how much of each page is recorded and shown, who decided so, and who may."""
 
 import getpass
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
@@ -11,10 +11,12 @@ import click
 
 from core.clock import SystemClock
 from core.errors import InputError
+from core.stored_levels import StoredLevel
 from core.timestamps import warc_date
 from crawler.cli.exits import Exit
 from crawler.cli.level_rights import rights
 from crawler.cli.options import collection_option, database_option, json_option
+from crawler.cli.stored_levels import STORED_LEVELS
 from crawler.cli.tables import clean, table, width
 from crawler.collection import read_collection
 from playback.decisions.level_book import LevelBook
@@ -23,8 +25,8 @@ from playback.decisions.levels import (
     DEFAULT_LEVEL,
     Actor,
     Level,
-    Rule,
-    Ruling,
+    LevelDecision,
+    LevelRuling,
     Target,
     check_wiki,
     parse_actor,
@@ -33,6 +35,7 @@ from playback.decisions.store import open_decisions
 
 _CLOCK = SystemClock()
 _LEVELS = click.Choice([str(level) for level in Level])
+_OTHER_STORED = tuple(each for each in StoredLevel if each.value not in set(Level))
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
@@ -40,8 +43,10 @@ _Command = TypeVar("_Command", bound=Callable[..., Any])
 def command() -> None:
     """Say how much of a copy readers are shown: text, limited, html, images or full.
 
+    With --store: how much of a page is recorded from the next visit on: text, no-media or everything.
+
     A link's level goes before its domain's, the longer domain before the shorter, a domain before the
-    wiki, the wiki before the default, which is `images`. A change counts from the next request on, and
+    wiki, the wiki before the default: `images` is shown, everything is recorded. A change counts from the next request on, and
     every one is kept with who made it and when. See docs/levels.md.
     """
 
@@ -104,29 +109,38 @@ def _deciding_options(function: _Command) -> _Command:
 
 
 @command.command("set")
-@click.argument("level", type=_LEVELS)
+@click.argument("level", type=_LEVELS, required=False)
+@click.option("--store", type=STORED_LEVELS, help="Record so much of it from the next visit on.")
 @_subject_options
 @_deciding_options
-def set_command(*, level: str, **options: Any) -> int:
-    """Give links, domains, a wiki or everything a level.
+def set_command(*, level: str | None, store: str | None, **options: Any) -> int:
+    """Give links, domains, a wiki or everything a level: what is shown, with --store what is recorded.
 
-    With --wiki a link's or domain's level holds for that wiki's readers only. Several are changed
-    together, or none of them.
+    With --wiki a link's or domain's level holds for that wiki's readers only, and a stored level for
+    what that wiki's pages cite. Several are changed together, or none of them.
     """
-    return _decide(Level(level), **options)
+    if level is not None and store is None:
+        return _decide(Level(level), is_stored=False, **options)
+    if store is not None and level is None:
+        return _decide(StoredLevel(store), is_stored=True, **options)
+    raise InputError(
+        f"Say either how much is shown ({', '.join(Level)}), or --store and how much is recorded."
+    )
 
 
 @command.command("clear")
+@click.option("--store", is_flag=True, help="Of what is recorded, not of what is shown.")
 @_subject_options
 @_deciding_options
-def clear_command(**options: Any) -> int:
+def clear_command(*, store: bool, **options: Any) -> int:
     """Take rules away, so that the more general ones decide again."""
-    return _decide(None, **options)
+    return _decide(None, is_stored=store, **options)
 
 
 def _decide(
-    level: Level | None,
+    level: Level | StoredLevel | None,
     *,
+    is_stored: bool,
     links: tuple[str, ...],
     domains: tuple[str, ...],
     wiki: str,
@@ -141,15 +155,19 @@ def _decide(
     targets = _targets(links, domains, wiki, is_default=is_default)
     by = actor_of(actor)
     with opened_book(collection, database_url) as book:
+        rules = book.now().stored if is_stored else book.now()
+        before: dict[Target, LevelDecision[Any] | None] = {each: rules.at(each) for each in targets}
+        check: Callable[..., None] = book.check_stored if is_stored else book.check
+        decide: Callable[..., None] = book.decide_stored if is_stored else book.decide
         if dry_run:
-            book.check(targets, level, actor=by)
-        before = {target: book.now().at(target) for target in targets}
-        if not dry_run:
-            book.decide(targets, level, actor=by, now=_CLOCK.now(), reason=reason)
+            check(targets, level, actor=by)
+        else:
+            decide(targets, level, actor=by, now=_CLOCK.now(), reason=reason)
     if as_json:
         changes = [
             {
                 **_target_facts(target),
+                "kind": _kind(is_stored=is_stored),
                 "level": level,
                 "before": None if held is None else held.level,
             }
@@ -157,10 +175,11 @@ def _decide(
         ]
         click.echo(json.dumps({"changes": changes, "actor": str(by), "dry_run": dry_run}))
         return Exit.OK
+    of = "stored " if is_stored else ""
     for target, held in before.items():
         was = f" (was {held.level}, by {clean(str(held.actor))})" if held is not None else ""
         would = "Would change: " if dry_run else ""
-        now = f"{level}" if level is not None else "no level of its own any more"
+        now = f"{of}{level}" if level is not None else f"no {of}level of its own any more"
         click.echo(f"{would}{clean(str(target))}: {now}{was}")
     return Exit.OK
 
@@ -190,31 +209,55 @@ def show_command(*, url: str, wiki: str, collection: Path, database_url: str, as
     with opened_book(collection, database_url) as book:
         rules = book.now()
     ruling, speaking = rules.ruling(identity, wiki), rules.speaking(identity, wiki)
+    stored, storing = rules.stored.ruling(identity, wiki), rules.stored.speaking(identity, wiki)
     if as_json:
         document = {
             "url": identity,
             "wiki": wiki,
-            "level": ruling.level,
-            "is_capped": ruling.is_capped,
-            "rule": None if ruling.rule is None else rule_facts(ruling.rule),
-            "rules": [rule_facts(rule) for rule in speaking],
+            **_ruling_facts(ruling, speaking),
+            "stored": _ruling_facts(stored, storing),
         }
         click.echo(json.dumps(document, ensure_ascii=False))
         return Exit.OK
     where = f" to readers of {wiki}" if wiki else ""
     click.echo(f"{clean(identity)} is shown{where} at the level {ruling.level}.")
-    click.echo(_because(ruling))
+    _explain(
+        ruling,
+        speaking,
+        f"No rule speaks of it; without one everything is shown at {DEFAULT_LEVEL}.",
+    )
+    where = f" when a page of {wiki} cites it" if wiki else ""
+    click.echo(f"It is recorded{where} at the level {stored.level}.")
+    _explain(stored, storing, "No rule says how much is recorded.")
+    return Exit.OK
+
+
+def _explain(
+    ruling: LevelRuling[Any], speaking: Sequence[LevelDecision[Any]], without: str
+) -> None:
+    """Say which rule decides, and which stand behind it."""
+    click.echo(_because(ruling, without))
     if len(speaking) > 1:
         click.echo("Behind it stand:")
         for line in _lines(speaking[1:]):
             click.echo(f"  {line}")
-    return Exit.OK
 
 
-def _because(ruling: Ruling) -> str:
+def _ruling_facts(
+    ruling: LevelRuling[Any], speaking: Iterable[LevelDecision[Any]]
+) -> dict[str, Any]:
+    return {
+        "level": ruling.level,
+        "is_capped": ruling.is_capped,
+        "rule": None if ruling.rule is None else rule_facts(ruling.rule),
+        "rules": [rule_facts(rule) for rule in speaking],
+    }
+
+
+def _because(ruling: LevelRuling[Any], without: str) -> str:
     rule = ruling.rule
     if rule is None:
-        return f"No rule speaks of it; without one everything is shown at {DEFAULT_LEVEL}."
+        return without
     told = (
         f"{rule.actor} set {rule.target} to {rule.level} on {rule.decided_at:%Y-%m-%d %H:%M} UTC"
         + (f": {rule.reason}" if rule.reason else ".")
@@ -226,7 +269,12 @@ def _because(ruling: Ruling) -> str:
 
 @command.command("list")
 @click.option("--wiki", help="Only rules within that wiki.")
-@click.option("--level", "level", type=_LEVELS, help="Only those that give that level.")
+@click.option(
+    "--level",
+    "level",
+    type=click.Choice([str(each) for each in (*Level, *_OTHER_STORED)]),
+    help="Only those that give that level.",
+)
 @collection_option
 @database_option
 @json_option
@@ -235,11 +283,11 @@ def list_command(
 ) -> int:
     """Show the rules that hold."""
     with opened_book(collection, database_url) as book:
-        rules = [
-            rule
-            for rule in book.now().rules
-            if wiki in (None, rule.target.wiki) and level in (None, rule.level)
-        ]
+        held = book.now()
+    every: list[LevelDecision[Any]] = [*held.rules, *held.stored.rules]
+    rules = [
+        rule for rule in every if wiki in (None, rule.target.wiki) and level in (None, rule.level)
+    ]
     rules.sort(key=lambda rule: (rule.target.wiki, rule.target.scope, rule.target.what))
     if as_json:
         click.echo(json.dumps({"rules": [rule_facts(rule) for rule in rules]}, ensure_ascii=False))
@@ -269,7 +317,9 @@ def history_command(
     asked = bool(links or domains or wiki or is_default)
     wanted = set(_targets(links, domains, wiki, is_default=is_default)) if asked else set()
     with opened_book(collection, database_url) as book:
-        decisions = [each for each in book.history() if not asked or each.target in wanted]
+        made: list[LevelDecision[Any]] = [*book.history(), *book.stored_history()]
+    decisions = [each for each in made if not asked or each.target in wanted]
+    decisions.sort(key=lambda each: each.decided_at)
     if as_json:
         facts = [rule_facts(each) for each in decisions]
         click.echo(json.dumps({"decisions": facts}, ensure_ascii=False))
@@ -279,10 +329,11 @@ def history_command(
     return Exit.OK
 
 
-def rule_facts(rule: Rule) -> dict[str, Any]:
+def rule_facts(rule: LevelDecision[Any]) -> dict[str, Any]:
     """A rule as JSON values; the level of one that was taken away is null."""
     return {
         "number": rule.number,
+        "kind": _kind(is_stored=rule.is_stored),
         **_target_facts(rule.target),
         "level": rule.level,
         "actor": str(rule.actor),
@@ -295,10 +346,14 @@ def _target_facts(target: Target) -> dict[str, Any]:
     return {"scope": target.scope, "wiki": target.wiki, "what": target.what}
 
 
-def _lines(rules: Iterable[Rule]) -> list[str]:
+def _kind(*, is_stored: bool) -> str:
+    return "stored" if is_stored else "shown"
+
+
+def _lines(rules: Iterable[LevelDecision[Any]]) -> list[str]:
     rows = [
         (
-            rule.level or "(cleared)",
+            ("store " if rule.is_stored else "") + (rule.level or "(cleared)"),
             str(rule.target),
             str(rule.actor),
             f"{rule.decided_at:%Y-%m-%d %H:%M}",

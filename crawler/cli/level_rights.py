@@ -16,6 +16,11 @@ from crawler.cli.tables import table, width
 from playback.decisions.levels import Actor, Level, Right, Scope, check_wiki, parse_actor
 
 _CLOCK = SystemClock()
+_REACHES = {
+    Scope.LINK: ("links",),
+    Scope.DOMAIN: ("links", "domains"),
+    Scope.WIKI: ("links", "domains", "the wiki"),
+}
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
@@ -63,13 +68,19 @@ def _options(function: _Command) -> _Command:
     help="The most that they may allow.",
 )
 @click.option("--domains", is_flag=True, help="They decide on domains, too, not only on links.")
+@click.option(
+    "--whole-wiki",
+    is_flag=True,
+    help="They decide on domains and on the wiki itself, as its LocalSettings.php does.",
+)
 @_options
-def allow_command(*, most: str, domains: bool, **options: Any) -> int:
+def allow_command(*, most: str, domains: bool, whole_wiki: bool, **options: Any) -> int:
     """Let a wiki's editors decide up to a level; a later decision replaces an earlier one.
 
     Lowering it lowers at once what they allowed before.
     """
-    return _change(Level(most), Scope.DOMAIN if domains else Scope.LINK, **options)
+    scope = Scope.WIKI if whole_wiki else Scope.DOMAIN if domains else Scope.LINK
+    return _change(Level(most), scope, **options)
 
 
 @rights.command("withdraw")
@@ -113,8 +124,7 @@ def _told(right: Right) -> str:
     who = str(Actor(right.editor, right.wiki)) if right.editor else f"Editors of {right.wiki}"
     if right.most is None:
         return f"{who}: no right any more."
-    what = "links" if right.scope is Scope.LINK else "links and domains"
-    return f"{who}: levels of {what}, {right.most} at most."
+    return f"{who}: levels of {' and '.join(_REACHES[right.scope])}, {right.most} at most."
 
 
 def _facts(right: Right) -> dict[str, Any]:
@@ -134,7 +144,7 @@ def _lines(shown: Iterable[Right]) -> list[str]:
         (
             each.wiki,
             each.editor or "(all)",
-            "links" if each.scope is Scope.LINK else "links, domains",
+            ", ".join(_REACHES[each.scope]),
             each.most or "(withdrawn)",
             str(each.actor),
             f"{each.decided_at:%Y-%m-%d %H:%M}",

@@ -5,6 +5,7 @@ import json
 import os
 import sys
 from collections.abc import Iterable
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -58,6 +59,12 @@ _CLOCK = SystemClock()
     type=click.Path(dir_okay=False, path_type=Path),
     help="Encrypt it with the key in that file instead of a passphrase; made when it is not there.",
 )
+@click.option(
+    "--unverified-tls",
+    is_flag=True,
+    help="Send the login to servers whose certificate does not verify, too. Whoever is on the way "
+    "to them can take it.",
+)
 @collection_option
 @profile_option
 @json_option
@@ -67,6 +74,7 @@ def command(
     name: str | None,
     hosts: tuple[str, ...],
     key_file: Path | None,
+    unverified_tls: bool,
     collection: Path,
     profile: str,
     as_json: bool,
@@ -100,6 +108,7 @@ def command(
     if not layout.marker.exists():
         asyncio.run(_make_collection(collection))
     login = made(name, hosts, session, now=_CLOCK.now())
+    login = replace(login, unverified_tls=unverified_tls)
     path = write_login(layout.logins, login, key)
     _tell(login, path, as_json=as_json)
     return Exit.OK
@@ -220,4 +229,5 @@ def _facts(login: Login) -> dict[str, object]:
         "cookies": login.cookies,
         "made_at": login.made_at.isoformat(),
         "expires_at": None if login.expires_at is None else login.expires_at.isoformat(),
+        "unverified_tls": login.unverified_tls,
     }

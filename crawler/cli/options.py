@@ -13,6 +13,8 @@ from core.index_url import parse_index_url
 from core.profile import check_settings
 from core.redis_url import RedisUse, parse_redis_url
 from core.settings import Settings
+from crawler.operator import contact_notice
+from crawler.trial_mark import check_trial_clock, check_trial_stores
 from playback.database import INDEX_URL
 from proxy.handshake import Secret
 
@@ -26,9 +28,16 @@ def collection_option(command: _Command) -> _Command:
         type=click.Path(file_okay=False, path_type=Path),
         default=Path("collection"),
         show_default=True,
+        callback=_checked,
         help="The folder that holds WARCs, index and frontier.",
     )
     return option(command)
+
+
+def _checked(_ctx: click.Context, _param: click.Parameter, root: Path) -> Path:
+    """Refuse a moved clock where it is not a trial's."""
+    check_trial_clock(root)
+    return root
 
 
 def json_option(command: _Command) -> _Command:
@@ -39,13 +48,21 @@ def json_option(command: _Command) -> _Command:
 
 def profile_option(command: _Command) -> _Command:
     """`--profile NAME`."""
-    option = click.option(
+    return _profile_option("default")(command)
+
+
+def wiki_profile_option(command: _Command) -> _Command:
+    """`--profile NAME`, for what runs for wikis."""
+    return _profile_option("wiki")(command)
+
+
+def _profile_option(default: str) -> Callable[[_Command], _Command]:
+    return click.option(
         "--profile",
-        default="default",
+        default=default,
         show_default=True,
         help="A profile's name, or the path of a TOML file.",
     )
-    return option(command)
 
 
 def workers_option(command: _Command) -> _Command:
@@ -135,8 +152,16 @@ def shared_settings(
     settings = with_database(with_frontier(settings, frontier_url), database_url)
     if dedup_url:
         settings = replace(settings, proxy=replace(settings.proxy, dedup_url=dedup_url))
+    check_trial_stores(settings)
     check_settings(settings, source="the command line")
     return settings
+
+
+def tell_contact(contact: str) -> None:
+    """Say on standard error that sites are not told whom to ask, where they are not."""
+    notice = contact_notice(contact)
+    if notice:
+        click.echo(notice, err=True)
 
 
 def _from_file(_ctx: click.Context, _parameter: click.Parameter, value: str) -> str:
@@ -187,9 +212,10 @@ def with_database(settings: Settings, url: str) -> Settings:
     """The settings with the index that `--database` names; as they are without it.
 
     Raises:
-        ConfigError: it names none.
+        ConfigError: it names none, or the clock is moved.
     """
-    if not url:
-        return settings
-    parse_index_url(url)
-    return replace(settings, index=replace(settings.index, url=url))
+    if url:
+        parse_index_url(url)
+        settings = replace(settings, index=replace(settings.index, url=url))
+    check_trial_stores(settings)
+    return settings

@@ -5,12 +5,14 @@ from collections.abc import Mapping
 from core.classes import GOOD, PageClass
 from core.quality import Verdict
 from crawler.events import (
+    IndexRestored,
     PageChecked,
     PageDone,
     PagePutOff,
     PageRepaired,
     PageSkipped,
     PageTriedAgain,
+    SnapshotMade,
     Standing,
 )
 from crawler.running import Account
@@ -56,7 +58,9 @@ def aside_for(
     | Resumed
     | Waiting
     | GoingOn
-    | FileRecovered,
+    | FileRecovered
+    | IndexRestored
+    | SnapshotMade,
 ) -> str:
     """What happens between pages, in one line."""
     match event:
@@ -82,6 +86,8 @@ def aside_for(
             text = f"waiting   {event.text} It goes on by itself."
         case GoingOn():
             text = f"going on  after {event.seconds:.0f} s: the {event.reason} is there again"
+        case SnapshotMade():
+            text = f"snapshot  of {event.at:%Y-%m-%d %H:%M:%S} UTC: the crawl log begins anew"
         case _:
             text = f"recovered {event.text}"
     return text

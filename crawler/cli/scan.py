@@ -1,6 +1,7 @@
 """`weboid scan`: what was archived, shown to a virus scanner."""
 
 import json
+import logging
 import signal
 import threading
 from collections.abc import Callable, Iterator
@@ -12,9 +13,10 @@ from typing import Any
 import click
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
+from core.backoff import Backoff
 from core.clock import SystemClock
 from core.durations import parse_duration
-from core.errors import TransientError, UnavailableError
+from core.errors import TransientError, UnavailableError, WeboidError
 from core.timestamps import warc_date
 from crawler.cli.exits import Exit
 from crawler.cli.groups import GroupWithDefault
@@ -26,12 +28,14 @@ from crawler.collection import read_collection
 from playback.database import open_database
 from playback.decisions.store import open_decisions
 from playback.decisions.verdicts import Verdict, threats
-from playback.scanning.clamd import DEFAULT_ADDRESS, Clamd, parse_clamd_address
+from playback.scanning.clamd import DEFAULT_ADDRESS, VARIABLE, Clamd, parse_clamd_address
 from playback.scanning.reading import PayloadReader
 from playback.scanning.scanner import MOST_BYTES, UNSETTLED, Found, Scan
 from playback.server import find_replay_python
 
 _CLOCK = SystemClock()
+log = logging.getLogger(__name__)
+
 _ALL_AGAIN_S = 3_600.0  # between looks at the whole index, while watching
 
 
@@ -42,7 +46,7 @@ _ALL_AGAIN_S = 3_600.0  # between looks at the whole index, while watching
     "--clamd",
     default=DEFAULT_ADDRESS,
     show_default=True,
-    envvar="WEBOID_CLAMD",
+    envvar=VARIABLE,
     show_envvar=True,
     metavar="ADDRESS",
     help="Where clamd listens: unix:/path, or host:port.",
@@ -152,6 +156,7 @@ def _watch(scan: Scan, stopped: threading.Event, pause_s: float, *, as_json: boo
     """Scan what comes until it is stopped; all of the index each hour, and for new signatures."""
     highest, version, due = 0, "", 0.0
     away = False
+    backoff = Backoff(pause_s, max(_ALL_AGAIN_S, pause_s))
     while not stopped.is_set():
         try:
             now = _CLOCK.monotonic()
@@ -164,12 +169,24 @@ def _watch(scan: Scan, stopped: threading.Event, pause_s: float, *, as_json: boo
             highest, away = found.highest, False
             if found.scanned or found.skipped:
                 _tell(found, as_json=as_json)
+            backoff.reset()
             stopped.wait(pause_s)
         except (UnavailableError, TransientError) as error:
             if not away:  # once, not every few seconds
                 click.echo(f"weboid: {error} Waiting for it.", err=True)
             away = True
             stopped.wait(pause_s)
+        except WeboidError:
+            raise
+        except Exception as error:
+            log.exception("scan.internal_error")
+            wait_s = backoff.next_s()
+            click.echo(
+                f"weboid: internal error ({type(error).__name__}: {error}); the next scan begins in "
+                f"{wait_s:g} s.",
+                err=True,
+            )
+            stopped.wait(wait_s)
 
 
 def _shown(run: Callable[..., Found], *, quiet: bool) -> Found:

@@ -1,8 +1,11 @@
 """`weboid scan lists`: addresses that readers are warned of."""
 
+import asyncio
 import json
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +15,9 @@ from core.clock import SystemClock
 from core.errors import InputError
 from core.timestamps import warc_date
 from crawler.cli.exits import Exit
+from crawler.cli.links.confirm import rested
 from crawler.cli.options import collection_option, database_option, json_option
+from crawler.cli.params import DURATION
 from crawler.cli.tables import clean, table, width
 from crawler.collection import read_collection
 from playback.decisions.lists import (
@@ -29,6 +34,7 @@ from playback.decisions.store import DecisionStore, open_decisions
 from playback.decisions.url_hashes import full_hashes
 
 _CLOCK = SystemClock()
+_SOURCES = "sources.json"
 
 
 @click.group("lists")
@@ -86,6 +92,7 @@ def add_command(
             click.echo(f"{count:,} entries would be on the list {clean(name)}.")
             return Exit.OK
         made = add_list(store, folder, about, prefixes)
+        remember_source(folder, name, None if str(file) == "-" else _Source(file, form, bytes_each))
     _tell(made, f"{made.entries:,} entries are on the list {clean(name)}.", as_json=as_json)
     return Exit.OK
 
@@ -99,8 +106,88 @@ def remove_command(*, name: str, collection: Path, database_url: str, as_json: b
     """Take the list NAME away: nobody is warned of what was on it."""
     with _store(collection, database_url) as (store, folder):
         gone = remove_list(store, folder, name)
+        remember_source(folder, name, None)
     _tell(gone, f"The list {clean(name)} of {gone.entries:,} entries is gone.", as_json=as_json)
     return Exit.OK
+
+
+@lists.command("refresh")
+@collection_option
+@database_option
+@click.option("--every", type=DURATION, metavar="LENGTH", help="Again and again, so often: 1h.")
+@json_option
+def refresh_command(
+    *, collection: Path, database_url: str, every: timedelta | None, as_json: bool
+) -> int:
+    """Bring lists up to date whose files have changed since they were added; `wiki watch` does it hourly.
+
+    A list comes from where `lists add` read it; one from standard input is left alone.
+    """
+    while True:
+        failed = _refresh(collection, database_url, as_json=as_json)
+        if every is None:
+            return Exit.SOME_FAILED if failed else Exit.OK
+        if not asyncio.run(rested(every)):
+            return Exit.OK
+
+
+def _refresh(collection: Path, database_url: str, *, as_json: bool) -> bool:
+    """Read again the lists whose files have changed; return True when one could not be read."""
+    failed = False
+    with _store(collection, database_url) as (store, folder):
+        sources = _sources(folder)
+        for about in known_lists(store):
+            source = sources.get(about.name)
+            if source is None:
+                continue
+            try:
+                if datetime.fromtimestamp(source.file.stat().st_mtime, UTC) <= about.added_at:
+                    continue
+                with source.file.open("rb") as stream:
+                    prefixes = list(_prefixes(stream, source.form, source.bytes_each))
+                made = add_list(store, folder, replace(about, added_at=_CLOCK.now()), prefixes)
+            except (OSError, InputError) as error:  # the older list stays
+                click.echo(f"The list {clean(about.name)} stays as it was: {error}", err=True)
+                failed = True
+                continue
+            told = f"{made.entries:,} entries are on the list {clean(made.name)}."
+            _tell(made, told, as_json=as_json)
+    return failed
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """Where a list comes from, and in which form."""
+
+    file: Path
+    form: str
+    bytes_each: int
+
+
+def remember_source(folder: Path, name: str, source: _Source | None) -> None:
+    """Keep where a list comes from; None forgets it."""
+    found = _sources(folder)
+    found.pop(name, None)
+    if source is not None:
+        found[name] = replace(source, file=source.file.absolute())
+    folder.mkdir(parents=True, exist_ok=True)
+    facts = {
+        each: [str(source.file), source.form, source.bytes_each] for each, source in found.items()
+    }
+    partial = folder / f"{_SOURCES}.new"
+    partial.write_text(json.dumps(facts), encoding="utf-8")
+    partial.replace(folder / _SOURCES)
+
+
+def _sources(folder: Path) -> dict[str, _Source]:
+    try:
+        facts = json.loads((folder / _SOURCES).read_text(encoding="utf-8"))
+        return {
+            name: _Source(Path(file), str(form), int(size))
+            for name, (file, form, size) in facts.items()
+        }
+    except (OSError, ValueError, TypeError, AttributeError):
+        return {}
 
 
 @lists.command("show")

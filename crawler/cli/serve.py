@@ -1,14 +1,15 @@
 """`weboid serve`: a collection to readers."""
 
 import asyncio
-from contextlib import closing
+from contextlib import closing, nullcontext
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import click
 
 from core.clock import SystemClock
-from core.errors import ConfigError
+from core.errors import UnavailableError
+from core.layout import Layout
+from core.redis_url import RedisUse, parse_redis_url
 from core.settings import LinksSettings, Settings
 from crawler.cli.exits import Exit
 from crawler.cli.options import (
@@ -17,21 +18,29 @@ from crawler.cli.options import (
     frontier_option,
     with_frontier,
 )
+from crawler.cli.scanner_process import scan_option, scanning_beside
+from crawler.cli.serve_options import check_origins, replay_port_for, serve_options
 from crawler.cli.standings import FrontierStatus
 from crawler.collection import read_collection
+from crawler.operator import known_operator
 from links.archives.copies import ArchiveCopies
 from links.limits import limits_of
+from playback.front.about import Crawler
 from playback.front.languages import SOURCE
 from playback.front.machines import Indexing, Openness
 from playback.front.quality.rights import Reviewers
 from playback.front.readers import Readers, parse_networks
 from playback.front.registry.access import Access, read_token
 from playback.front.registry.desk import LinkRegistry
+from playback.front.registry.shared_throttle import SharedBuckets
 from playback.front.registry.source import OpenedWhenAsked
 from playback.front.registry.voice import Voice
 from playback.full_origins import LOCAL
 from playback.holds import Unscanned
 from playback.server import Origins, serve
+from proxy.index.opening import unindexed
+from proxy.index.sqlite import covered_by_file
+from proxy.index.upgrade import upgrade_index
 
 
 @click.command("serve")
@@ -40,11 +49,7 @@ from playback.server import Origins, serve
 @frontier_option
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @click.option("--port", default=8080, show_default=True, help="The pages' port; 0: a free one.")
-@click.option("--replay-port", default=0, help="The copies' port, another origin; 0: a free one.")
-@click.option(
-    "--origin", default="", help="The pages' origin as readers see it: https://a.example."
-)
-@click.option("--replay-origin", default="", help="The copies' origin as readers see it: another.")
+@serve_options
 @click.option(
     "--workers",
     type=click.IntRange(0, 64),
@@ -90,6 +95,11 @@ from playback.server import Origins, serve
     "--fonts", is_flag=True, help="Copies load the fonts that were captured with their pages."
 )
 @click.option(
+    "--show-logins",
+    is_flag=True,
+    help="Show captures that were made with a login to every reader; without it nobody sees them.",
+)
+@click.option(
     "--indexing",
     type=click.Choice([each.value for each in Indexing]),
     default=Indexing.NONE.value,
@@ -98,42 +108,13 @@ from playback.server import Origins, serve
 )
 @click.option("--cdx-hosts", is_flag=True, help="Let CDX queries ask for whole hosts and domains.")
 @click.option(
-    "--behind",
-    multiple=True,
-    metavar="NETWORK",
-    help="A reverse proxy whose X-Forwarded-For tells who asks; may be given several times.",
-)
-@click.option(
     "--links-reports",
     type=click.IntRange(min=0),
     default=LinksSettings().reports_per_day,
     show_default=True,
     help="Reports about links that all readers together may send on a day; 0: they send none.",
 )
-@click.option(
-    "--links-internal",
-    multiple=True,
-    metavar="NETWORK",
-    help="Callers who may ask the link registry as often as they like; may be given several times.",
-)
-@click.option(
-    "--links-token-file",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="The same for callers from elsewhere who send what it holds as `Authorization: Bearer …`.",
-)
-@click.option(
-    "--reviewers",
-    multiple=True,
-    metavar="NETWORK",
-    help="Whose people may judge copies at /quality; may be given several times.",
-)
-@click.option(
-    "--reviewers-token-file",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="The same for people elsewhere: their password there, under any name, is what it holds.",
-)
+@scan_option
 @click.option("--no-replay", is_flag=True, help="Start no replay: another one serves the copies.")
 def command(
     *,
@@ -143,17 +124,19 @@ def command(
     language: str,
     host: str,
     port: int,
-    replay_port: int,
+    replay_port: int | None,
     origin: str,
     replay_origin: str,
     workers: int,
     full: bool,
     full_origin: str,
     no_replay: bool,
+    scan: bool,
     captures_index: str,
     unscanned: str,
     window_days: float,
     fonts: bool,
+    show_logins: bool,
     indexing: str,
     cdx_hosts: bool,
     behind: tuple[str, ...],
@@ -171,11 +154,16 @@ def command(
     checks of copies found at /quality (docs/quality.md).
     """
     layout = read_collection(collection)
+    if not database_url:
+        _require_index(layout)
+    operator = known_operator(collection)
     settings = with_frontier(Settings(), frontier_url)
+    shared = _shared_buckets(settings)
     access = Access(
         readers=Readers(parse_networks(behind)),
         internal=parse_networks(links_internal),
         token=read_token(links_token_file) if links_token_file else "",
+        shared=shared,
     )
     judging = Reviewers(
         readers=access.readers,
@@ -186,8 +174,10 @@ def command(
     voice = Voice(layout, limits_of(links_reports), archives) if links_reports else None
     try:
         with (
+            closing(shared) if shared is not None else nullcontext(),
             closing(FrontierStatus(layout, settings, clock=SystemClock())) as status,
             closing(OpenedWhenAsked(layout, database_url)) as registry,
+            scanning_beside(collection, database_url) if scan else nullcontext(),
         ):
             asyncio.run(
                 serve(
@@ -196,7 +186,7 @@ def command(
                     language=language,
                     host=host,
                     port=port,
-                    replay_port=replay_port,
+                    replay_port=replay_port_for(port, replay_port),
                     on_ready=click.echo,
                     index_url=database_url,
                     origins=_origins(origin, replay_origin, needed=no_replay),
@@ -208,13 +198,34 @@ def command(
                     openness=Openness(Indexing(indexing), cdx_hosts=cdx_hosts),
                     window_days=window_days,
                     fonts=fonts,
-                    links=LinkRegistry(registry, access, voice),
+                    show_logins=show_logins,
+                    links=LinkRegistry(registry, access, voice, layout),
                     reviewers=judging,
+                    crawler=Crawler(operator.contact, operator.addresses),
                 )
             )
     except KeyboardInterrupt:
         return Exit.OK
     return Exit.OK
+
+
+def _shared_buckets(settings: Settings) -> SharedBuckets | None:
+    """Return the counts that fronts of one frontier in Redis share; None without such a frontier."""
+    if not settings.frontier.url:
+        return None
+    return SharedBuckets(parse_redis_url(settings.frontier.url, RedisUse.FRONTIER))
+
+
+def _require_index(layout: Layout) -> None:
+    """Upgrade the captures index; raise UnavailableError when it was lost; warn when it lacks WARCs."""
+    upgrade_index(layout, lambda text: click.echo(text, err=True))
+    missing = unindexed(layout)
+    if not missing:
+        return
+    text = f"{len(missing)} WARCs are not in the captures index; run `weboid index rebuild`."
+    if not covered_by_file(layout.captures_db):
+        raise UnavailableError(f"{layout.captures_db} is missing, empty or unreadable: {text}")
+    click.echo(f"Incomplete: {text}", err=True)
 
 
 def _origins(front: str, replay: str, *, needed: bool) -> Origins | None:
@@ -225,10 +236,5 @@ def _origins(front: str, replay: str, *, needed: bool) -> Origins | None:
     """
     if not front and not replay and not needed:
         return None
-    for name, text in (("--origin", front), ("--replay-origin", replay)):
-        parts = urlsplit(text)
-        if parts.scheme not in ("http", "https") or not parts.netloc or any(parts[2:]):
-            raise ConfigError(
-                f"{name} must be an origin like https://archive.example, not {text!r}."
-            )
+    check_origins(front, replay)
     return Origins(front, replay)

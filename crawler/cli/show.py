@@ -26,6 +26,7 @@ from core.timestamps import warc_date
 from crawler.cli.run_lines import aside_for, in_order, line_for, standing, summary
 from crawler.events import (
     Event,
+    IndexRestored,
     LinksAdded,
     PageChecked,
     PageDone,
@@ -33,6 +34,7 @@ from crawler.events import (
     PageRepaired,
     PageSkipped,
     PageTriedAgain,
+    SnapshotMade,
     Standing,
 )
 from crawler.frontier.base import AddResult
@@ -49,6 +51,7 @@ _NAMES: dict[type, str] = {
     PageChecked: "checked",
     PageRepaired: "repaired",
     Standing: "progress",
+    IndexRestored: "index_restored",
 }
 _COLOURS = {
     Outcome.COMPLETE: "green",
@@ -108,6 +111,8 @@ class Machine:
                 self._say({"event": "recovered", **event.facts})
             case PageDone():
                 self._say_page(event)
+            case SnapshotMade():
+                self._say({"event": "snapshot", "at": warc_date(event.at)})
             case _:
                 self._say({"event": _NAMES[type(event)], **asdict(event)})
 
@@ -188,6 +193,8 @@ class Plain:
             pass  # the summary counts them
         elif isinstance(event, PageDone | PageSkipped):
             self._done += 1
+            # The frontier's counts are a moment old: what came back meanwhile is not in them yet.
+            self._todo = max(self._todo, self._done)
             click.echo(f"[{self._done}/{self._todo}] {line_for(event)}")
         else:
             lost = isinstance(event, FileRecovered) and event.lost
@@ -249,7 +256,7 @@ class Terminal:
             return
         if isinstance(event, PageSkipped):
             self._console.print(escape(line_for(event)), style="cyan", soft_wrap=True)
-            self._progress.advance(self._task)
+            self._advance()
             return
         if not isinstance(event, PageDone):
             waits = isinstance(event, Paused | Waiting)
@@ -260,7 +267,13 @@ class Terminal:
         outcome = event.page.outcome if event.page else Outcome.FAILED
         colour = "red" if event.error else _COLOURS[outcome]
         self._console.print(f"[{colour}]{escape(line_for(event))}[/{colour}]", soft_wrap=True)
+        self._advance()
+
+    def _advance(self) -> None:
+        """Count a page; the frontier's counts, which are a moment old, may not know it yet."""
         self._progress.advance(self._task)
+        self._todo = max(self._todo, int(self._progress.tasks[0].completed))
+        self._progress.update(self._task, total=self._todo)
 
     def _stand(self, event: Standing) -> None:
         """Show how the whole stands; what was skipped together or added elsewhere counts here."""

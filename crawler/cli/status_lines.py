@@ -44,6 +44,12 @@ def _head(holdings: Holdings) -> Iterator[str]:
     yield _line("Collection", f"{holdings.root}{writing}")
     outcomes = ", ".join(f"{count:,} {name}" for name, count in sorted(holdings.outcomes.items()))
     yield _line("Pages", outcomes or "none")
+    if holdings.unindexed:
+        yield _line(
+            "Index",
+            f"INCOMPLETE: {holdings.unindexed:,} of {holdings.warcs:,} WARCs are not in it;"
+            " `weboid index rebuild` restores it",
+        )
     worse = {name: count for name, count in holdings.classes.items() if name not in GOOD}
     if worse:
         found = ", ".join(f"{count:,} {name}" for name, count in sorted(worse.items()))
@@ -67,7 +73,9 @@ def _kept(holdings: Holdings) -> Iterator[str]:
         f"{holdings.responses:,} responses, {holdings.revisits:,} revisits,"
         f" {holdings.artifacts:,} artifacts",
     )
-    yield _line("WARCs", f"{holdings.warcs:,} files, {size(holdings.warc_bytes)}")
+    each = holdings.bytes_per_page
+    mean = f", {size(each)} a page" if each is not None else ""
+    yield _line("WARCs", f"{holdings.warcs:,} files, {size(holdings.warc_bytes)}{mean}")
     low = holdings.free_bytes < holdings.reserve_bytes
     more = ": no page begins before there is more" if low else ""
     yield _line(

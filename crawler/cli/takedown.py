@@ -21,7 +21,7 @@ from crawler.cli.tables import clean, table, width
 from crawler.cli.takedown_erase import erase_command
 from crawler.cli.takedown_prove import prove_command
 from crawler.cli.takedown_store import opened
-from playback.coverage import Coverage, aliases
+from playback.coverage import Coverage, CoveredPage, aliases
 from playback.database import Database
 from playback.decisions import takedown_book as book
 from playback.decisions.store import DecisionStore
@@ -134,6 +134,9 @@ def add_command(
         wanted = _wanted(at.database, model, words)
         made = _missing(at.decisions, wanted, now)
         counts = _counts(at.database, made, now, quiet=as_json)
+        framing = [
+            page for each in made for page in Coverage(at.database, each, now).embedding_pages()
+        ]
         if not dry_run and made:
             book.add(at.decisions, made)
         entries = [
@@ -142,7 +145,8 @@ def add_command(
             if each.holds(now) and each.takedown.decided_at >= now.replace(microsecond=0)
         ]
     numbers = {_same(each.takedown): each.takedown.number for each in entries}
-    _say_added(made, counts, numbers, len(wanted) - len(made), dry_run=dry_run, as_json=as_json)
+    already = len(wanted) - len(made)
+    _say_added(made, counts, numbers, already, framing, dry_run=dry_run, as_json=as_json)
     return Exit.OK
 
 
@@ -293,6 +297,7 @@ def _say_added(
     counts: list[tuple[int, int]],
     numbers: dict[tuple[str, ...], int],
     held: int,
+    framing: list[CoveredPage],
     *,
     dry_run: bool,
     as_json: bool,
@@ -310,7 +315,13 @@ def _say_added(
             }
             for each, (pages, captures) in zip(made, counts, strict=True)
         ]
-        document = {"added": added, "already": held, "dry_run": dry_run}
+        embedded = [{"url": each.url, "timestamp": each.timestamp} for each in framing]
+        document = {
+            "added": added,
+            "already": held,
+            "embedded_in": embedded,
+            "dry_run": dry_run,
+        }
         click.echo(json.dumps(document, ensure_ascii=False))
         return
     for each, (pages, captures) in list(zip(made, counts, strict=True))[:_MOST_SHOWN]:
@@ -320,6 +331,15 @@ def _say_added(
         click.echo(f"{name} {what}: {pages:,} pages, {captures:,} captures.")
     if len(made) > _MOST_SHOWN:
         click.echo(f"… and {len(made) - _MOST_SHOWN:,} more.")
+    if framing:
+        click.echo(
+            f"Framed in {len(framing):,} other captures, whose copies are shown without it and whose"
+            " text and pictures are not shown:"
+        )
+    for page in framing[:_MOST_SHOWN]:
+        click.echo(f"  {page.timestamp} {clean(page.url)}")
+    if len(framing) > _MOST_SHOWN:
+        click.echo(f"… and {len(framing) - _MOST_SHOWN:,} more.")
     if held:
         click.echo(f"{held:,} taken down already.")
 

@@ -5,7 +5,7 @@ import json
 import socket
 from contextlib import ExitStack, closing, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 
@@ -18,8 +18,18 @@ from crawler.cli.tables import clean, table, width
 from crawler.cli.takedown_store import opened
 from crawler.collection import read_collection
 from playback.decisions.takedowns import TakedownKind, canonical
+from playback.front.readers import parse_networks
+from playback.front.registry.access import Access
 from playback.permits import Permits
-from playback.proving import Proof, Prover, Warm, cases_of, every_route, needles_of
+from playback.proving import (
+    Proof,
+    Prover,
+    Warm,
+    cases_of,
+    embedding_cases,
+    every_route,
+    needles_of,
+)
 from playback.server import serve
 
 _CLOCK = SystemClock()
@@ -44,6 +54,11 @@ _STARTS = 3
     type=click.Path(dir_okay=False, exists=True, path_type=Path),
     help="Ask with what that file says readers hold.",
 )
+@click.option(
+    "--show-logins",
+    is_flag=True,
+    help="The archive is served with --show-logins: captures made with a login may be shown.",
+)
 @collection_option
 @database_option
 @json_option
@@ -54,24 +69,25 @@ def prove_command(
     replay: str,
     keep: Path | None,
     warm: Path | None,
+    show_logins: bool,
     collection: Path,
     database_url: str,
     as_json: bool,
 ) -> int:
-    """Ask every route for what was taken down of URL, and search the answers for it.
+    """Ask every route for what must not be shown of URL, and search the answers for it.
+
+    That is what was taken down, and what was captured with a login.
 
     Routes are those that the applications themselves list. Each is asked for every capture that is
-    covered, its artifacts, and its payloads at other URLs; with GET, HEAD, Range and Accept-Datetime;
+    covered, its artifacts, its payloads at other URLs, and pages in which it is framed; with GET, HEAD, Range and Accept-Datetime;
     and with the ETags of --warm. Ends with 1 when an answer shows something, or nothing could be told.
     """
     if bool(front) != bool(replay):
         raise InputError("An archive has two origins: say both --front and --replay.")
     layout = read_collection(collection)
     held = None if warm is None else _read_warm(warm)
-    if front:
-        proof = _prove(layout, database_url, url, front, replay, held, before=keep is not None)
-    else:
-        proof = asyncio.run(_started(layout, database_url, url, held, before=keep is not None))
+    wanted = _Wanted(layout, database_url, url, held, keep is not None, show_logins)
+    proof = _prove(wanted, front, replay) if front else asyncio.run(_started(wanted))
     if keep is not None:
         keep.write_text(proof.warm.to_json(), encoding="utf-8")
         click.echo(f"{len(proof.cases)} captures asked for; what readers hold is in {keep}.")
@@ -80,44 +96,61 @@ def prove_command(
     return Exit.OK if proof.is_sound else Exit.SOME_FAILED
 
 
-def _prove(
-    layout: Layout,
-    database_url: str,
-    url: str,
-    front: str,
-    replay: str,
-    warm: Warm | None,
-    *,
-    before: bool,
-) -> Proof:
-    now = _CLOCK.now()
+class _Wanted(NamedTuple):
+    """What is to be proved.
+
+    Attributes:
+        warm: what readers held before; None: nothing is known of it.
+        before: the take-down is still to come, so everything may be shown.
+        show_logins: captures made with a login may be shown.
+    """
+
+    layout: Layout
+    database_url: str
+    url: str
+    warm: Warm | None
+    before: bool
+    show_logins: bool
+
+
+def _prove(wanted: _Wanted, front: str, replay: str) -> Proof:
+    now, before, layout = _CLOCK.now(), wanted.before, wanted.layout
     with ExitStack() as stack:
-        at = opened(stack, layout.root, database_url)
-        permits = Permits(at.decisions, at.database.rows, lambda: now)
-        named = canonical(TakedownKind.URL, url)
+        at = opened(stack, layout.root, wanted.database_url)
+        permits = Permits(
+            at.decisions, at.database.rows, lambda: now, show_logins=wanted.show_logins
+        )
+        named = canonical(TakedownKind.URL, wanted.url)
         cases = cases_of(at.database, None if before else permits, named, now)
         if not cases:
             raise InputError(
                 f"Nothing was captured at {named}."
                 if before
-                else f"No take-down covers a capture of {named}; `weboid takedown list` shows them."
+                else f"No take-down covers a capture of {named}, and none was made with a login;"
+                " `weboid takedown list` shows the take-downs."
             )
         sought = needles_of(layout, at.database, cases, permits, now)
+        cases += [] if before else embedding_cases(at.database, permits, cases)
         app = every_route(at.database, at.decisions, replay)
         with closing(Prover(front, replay)) as prover:
-            return prover.prove(cases, sought, app, warm)
+            return prover.prove(cases, sought, app, wanted.warm)
 
 
-async def _started(
-    layout: Layout, database_url: str, url: str, warm: Warm | None, *, before: bool
-) -> Proof:
+async def _started(wanted: _Wanted) -> Proof:
     """The proof of an archive that is started for it on this machine, and ended."""
     for attempt in range(1, _STARTS + 1):
         with socket.create_server(("127.0.0.1", 0)) as probe:
             port = int(probe.getsockname()[1])
         ready: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         serving = asyncio.create_task(
-            serve(layout, replay_port=port, on_ready=ready.set_result, index_url=database_url)
+            serve(
+                wanted.layout,
+                replay_port=port,
+                on_ready=ready.set_result,
+                index_url=wanted.database_url,
+                show_logins=wanted.show_logins,
+                access=Access(internal=parse_networks(["127.0.0.1"])),
+            )
         )
         try:
             await asyncio.wait((ready, serving), return_when=asyncio.FIRST_COMPLETED)
@@ -127,9 +160,7 @@ async def _started(
                 serving.result()
                 raise UnavailableError("The archive ended before it could be asked.")
             origins = ready.result(), f"http://127.0.0.1:{port}"
-            return await asyncio.to_thread(
-                _prove, layout, database_url, url, *origins, warm, before=before
-            )
+            return await asyncio.to_thread(_prove, wanted, *origins)
         finally:
             serving.cancel()
             with suppress(asyncio.CancelledError, WeboidError):

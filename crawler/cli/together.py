@@ -1,23 +1,36 @@
 """What else runs where a wiki is watched: archiving, checking, confirming, serving, each a command.
 
 On one machine these share the collection's folder, and nobody has to know that they are many. In a
-cluster each is a service of its own (docker-compose.yml), and the watcher runs alone (`--feed-only`).
+cluster some are services of their own, and the watcher leaves them out (`--without`); or it runs alone
+(`--feed-only`).
 """
 
 import json
 import sys
+from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import click
 
+from core.clock import Clock
 from core.settings import LinksSettings
 from crawler.cli.tables import clean
 from crawler.household import Ended, Part, Said, why
 
 _MINUTE, _HOUR, _DAY = 60.0, 3_600.0, 86_400.0
-_WEBOID = (sys.executable, "-m", "crawler.cli")
+_RETRY_WORDS = frozenset({"again", "later"})  # as `crawler.cli.run_lines.aside_for` begins them
+_RETRIES_EVERY = timedelta(hours=1)
+_RETRY_HOSTS = 10_000
+# All that may run beside a watcher; `--without` takes these.
+PART_NAMES = (
+    *("archive", "check", "confirm", "bot", "replace", "purge", "copies", "verify", "mirror"),
+    *("serve", "scan", "lists"),
+)
+WEBOID = (sys.executable, "-m", "crawler.cli")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,9 +44,11 @@ class Home:
         database_url: of a shared index and registry; empty: the collection's own.
         workers: visits at the same time.
         serve: where readers are served, (host, port); None: nowhere.
-        internal: networks whose callers ask that front about links as often as they like.
+        serve_options: further options of `weboid serve`, such as ``--replay-port=8081``.
         as_json: parts speak JSON lines.
         qa: look at the copies of what is archived; None: as the profile says.
+        clamd: where a virus scanner listens; empty: there is none.
+        without: names of parts that run elsewhere, of `PART_NAMES`.
     """
 
     collection: Path
@@ -42,13 +57,19 @@ class Home:
     database_url: str = ""
     workers: int = 1
     serve: tuple[str, int] | None = None
-    internal: tuple[str, ...] = ()
+    serve_options: tuple[str, ...] = ()
     as_json: bool = False
     qa: bool | None = None
+    clamd: str = ""
+    without: frozenset[str] = frozenset()
 
 
 def parts_of(home: Home, links: LinksSettings) -> list[Part]:
-    """The commands that run beside a watcher; `links` is what the profile says of links."""
+    """Return the commands that run beside a watcher; `links` is what the profile says of links."""
+    return [each for each in _all_parts(home, links) if each.name not in home.without]
+
+
+def _all_parts(home: Home, links: LinksSettings) -> list[Part]:
     found = [
         _part(home, "check", "links check --watch"),
         _part(home, "confirm", "links confirm --every=5m --hand-over"),
@@ -62,19 +83,38 @@ def parts_of(home: Home, links: LinksSettings) -> list[Part]:
         crew = _part(home, "archive", f"archive --stay --workers={home.workers}{looks}")
         found.insert(0, crew)
     if links.archives:
-        found += [
-            _part(home, "copies", "links copies --find", every_s=_HOUR, first_s=10 * _MINUTE),
-            _part(home, "verify", "links copies --verify", every_s=_DAY, first_s=20 * _MINUTE),
-        ]
+        # What is dead when it is first seen is rescued while readers still wait for it.
+        find = _part(home, "copies", "links copies --find", every_s=5 * _MINUTE, first_s=_MINUTE)
+        verify = _part(home, "verify", "links copies --verify", every_s=_DAY, first_s=20 * _MINUTE)
+        found += [find, verify]
+    else:  # says how many links are lost because nobody is asked
+        found.append(
+            _part(home, "copies", "links copies --find", every_s=_DAY, first_s=10 * _MINUTE)
+        )
     if links.mirror != "never":
         found.append(_part(home, "mirror", "links mirror --every=10m"))
+    if not home.database_url:
+        # Brings bad-address lists up to date whose files have changed; nothing where there are none.
+        found.append(_bare(home, "lists", "scan lists refresh", every_s=_HOUR, first_s=_MINUTE))
+    if home.clamd:
+        found.append(_bare(home, "scan", f"scan --watch --clamd={home.clamd}"))
     if home.serve is not None:
         found.append(_serving(home, *home.serve))
     return found
 
 
-def speaker(*, as_json: bool) -> Callable[[Said | Ended], None]:
-    """Tells what parts say: their lines behind their names, or as JSON lines with ``part``."""
+def stamped(text: str, now: datetime) -> str:
+    """Return a line of a log, with its moment before it.
+
+    >>> stamped("check | 3 due", datetime(2026, 11, 22, 17, 5, 9))
+    '2026-11-22 17:05:09 check | 3 due'
+    """
+    return f"{now:%Y-%m-%d %H:%M:%S} {text}"
+
+
+def speaker(*, as_json: bool, clock: Clock) -> Callable[[Said | Ended], None]:
+    """Tells what parts say: their lines with time and name before them, or as JSON lines with ``part``."""
+    retries = _Retries()
 
     def tell(event: Said | Ended) -> None:
         if isinstance(event, Ended):
@@ -85,10 +125,37 @@ def speaker(*, as_json: bool) -> Callable[[Said | Ended], None]:
             facts, text = _read(event.line), clean(event.line)
         if as_json:
             click.echo(json.dumps({"part": event.part, **facts}, ensure_ascii=False))
-        else:
-            click.echo(f"{event.part:>8} | {text}")
+            return
+        now = clock.now()
+        if (line := retries.shown(text, now)) is not None:
+            click.echo(stamped(f"{event.part:>8} | {line}", now))
 
     return tell
+
+
+class _Retries:
+    """Attempts at one host that bring nothing: told once, then once an hour with how many there were."""
+
+    def __init__(self) -> None:
+        self._told: OrderedDict[tuple[str, str], tuple[datetime, int]] = OrderedDict()
+
+    def shown(self, line: str, now: datetime) -> str | None:
+        """Return the line as it is to be told; None: not now."""
+        word, _, rest = line.partition(" ")
+        if word not in _RETRY_WORDS:
+            return line
+        try:
+            host = urlsplit(rest.split()[0]).netloc
+        except (ValueError, IndexError):
+            return line
+        told, more = self._told.pop((word, host), (None, 0))
+        is_told = told is None or now - told >= _RETRIES_EVERY
+        if len(self._told) >= _RETRY_HOSTS:
+            self._told.popitem(last=False)
+        self._told[word, host] = (now, 0) if is_told or told is None else (told, more + 1)
+        if not is_told:
+            return None
+        return f"{line} ({more} more of {host} since the last line)" if more else line
 
 
 def _read(line: str) -> dict[str, object]:
@@ -110,13 +177,19 @@ def environment_of(home: Home) -> dict[str, str]:
 
 
 def _part(home: Home, name: str, words: str, *, every_s: float = 0.0, first_s: float = 0.0) -> Part:
-    options = [f"--collection={home.collection}", f"--profile={home.profile}"]
+    named = f"{words} --profile={home.profile}"
+    return _bare(home, name, named, every_s=every_s, first_s=first_s)
+
+
+def _bare(home: Home, name: str, words: str, *, every_s: float = 0.0, first_s: float = 0.0) -> Part:
+    """A command that takes no profile."""
+    options = [f"--collection={home.collection}"]
     if home.as_json:
         options.append("--json")
-    return Part(name, (*_WEBOID, *words.split(), *options), every_s, first_s)
+    return Part(name, (*WEBOID, *words.split(), *options), every_s, first_s)
 
 
 def _serving(home: Home, host: str, port: int) -> Part:
     options = (f"--collection={home.collection}", f"--host={host}", f"--port={port}")
-    internal = (f"--links-internal={each}" for each in home.internal)
-    return Part("serve", (*_WEBOID, "serve", *options, *internal))
+    # The household scans by itself.
+    return Part("serve", (*WEBOID, "serve", "--no-scan", *options, *home.serve_options))

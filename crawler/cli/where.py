@@ -18,14 +18,15 @@ from crawler.cli.options import (
     frontier_option,
     json_option,
     profile_option,
+    wiki_profile_option,
     with_database,
     with_frontier,
 )
 from crawler.collection import read_collection
 from crawler.frontier.base import Frontier
 from crawler.frontier.opening import open_frontier
+from crawler.operator import collection_settings
 from crawler.overview import WORKER
-from crawler.profiles import load_profile
 from crawler.reporting import in_use
 
 
@@ -85,22 +86,38 @@ class Where:
         return bool(frontier.notes(WORKER, now=now)) or bool(frontier.stats(now).claimed)
 
 
-def where_of(collection: Path, frontier_url: str, profile: str) -> Where:
-    """What the options say.
+def where_of(
+    collection: Path, frontier_url: str, profile: str, *, unattended: bool = False
+) -> Where:
+    """What the options say; `unattended` as in `crawler.operator.collection_settings`.
 
     Raises:
         ConfigError: there is no such profile, it says something impossible, or the address is none.
     """
-    return Where(Layout(collection), with_frontier(load_profile(profile), frontier_url), profile)
+    settings = collection_settings(profile, collection, unattended=unattended)
+    return Where(Layout(collection), with_frontier(settings, frontier_url), profile)
 
 
 def where_options(function: Callable[..., int]) -> Callable[..., int]:
     """`--collection`, `--frontier`, `--database`, `--profile` and `--json`: `where` and `as_json`."""
+    return _where_options(function, profile_option, unattended=False)
 
+
+def wiki_where_options(function: Callable[..., int]) -> Callable[..., int]:
+    """The same for what runs unattended for wikis: the profile is `wiki` unless one is named."""
+    return _where_options(function, wiki_profile_option, unattended=True)
+
+
+def _where_options(
+    function: Callable[..., int],
+    profile_option_: Callable[[Callable[..., int]], Callable[..., int]],
+    *,
+    unattended: bool,
+) -> Callable[..., int]:
     @collection_option
     @frontier_option
     @database_option
-    @profile_option
+    @profile_option_
     @json_option
     @functools.wraps(function)
     def command(
@@ -112,7 +129,7 @@ def where_options(function: Callable[..., int]) -> Callable[..., int]:
         as_json: bool,
         **rest: Any,
     ) -> int:
-        where = where_of(collection, frontier_url, profile)
+        where = where_of(collection, frontier_url, profile, unattended=unattended)
         where = replace(where, settings=with_database(where.settings, database_url))
         return function(where=where, as_json=as_json, **rest)
 

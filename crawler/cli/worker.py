@@ -22,7 +22,9 @@ from crawler.cli.options import (
     workers_option,
 )
 from crawler.cli.show import choose
+from crawler.cli.stored_levels import opened_stored_levels
 from crawler.cli.unlocking import unlocked
+from crawler.operator import collection_settings
 from crawler.profiles import load_profile
 from crawler.working import Work, work
 from proxy.handshake import Secret
@@ -36,6 +38,13 @@ from proxy.handshake import Secret
 @dedup_option
 @secret_option
 @workers_option
+@click.option(
+    "--reports",
+    type=click.Path(path_type=Path, file_okay=False),
+    metavar="DIR",
+    help="Keep the crawl log and the logs of links there.  [default: the collection's reports/, where"
+    " the collection is on this machine]",
+)
 @json_option
 def command(
     *,
@@ -46,6 +55,7 @@ def command(
     dedup_url: str,
     secret: Secret,
     workers: int,
+    reports: Path | None,
     as_json: bool,
 ) -> int:
     """Visit whatever the frontier holds, for as long as it runs.
@@ -56,21 +66,41 @@ def command(
     """
     os.environ.pop("WEBOID_SECRET", None)  # what we start need not know it
     settings = shared_settings(
-        load_profile(profile),
+        # Whoever handed the URLs over may be a person: robots.txt means what the profile says.
+        collection_settings(
+            profile,
+            collection,
+            unattended=True,
+            robots=load_profile(profile).policy.robots,
+        ),
         frontier_url=frontier_url,
         database_url=database_url,
         dedup_url=dedup_url,
     )
+    layout = Layout(collection)
+    if reports is None and layout.marker.exists():
+        reports = layout.reports
+    if reports is None:
+        click.echo("No crawl log is kept here: --reports names a folder for it.", err=True)
     show = choose(as_json=as_json)
-    ended = asyncio.run(
-        work(
-            Work(settings, Layout(collection), workers, secret, unlocked(settings, collection)),
-            clock=SystemClock(),
-            report=show.event,
-            stopping=show.stopping,
-            dice=Random(),  # noqa: S311 no secret depends on it
+    with opened_stored_levels(layout, settings.index.url) as level_of:
+        ended = asyncio.run(
+            work(
+                Work(
+                    settings,
+                    layout,
+                    workers,
+                    secret,
+                    unlocked(settings, collection),
+                    reports,
+                    stored_level_of=level_of,
+                ),
+                clock=SystemClock(),
+                report=show.event,
+                stopping=show.stopping,
+                dice=Random(),  # noqa: S311 no secret depends on it
+            )
         )
-    )
     if not as_json:
         click.echo(f"{ended} pages ended here.")
     return Exit.OK

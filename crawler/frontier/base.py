@@ -30,9 +30,11 @@ asked the host ends a row of failures.
 machine: an order (a job, a policy entry, a sheet, "stop") raises `FrontierStats.version`, which
 workers look at all the time; a note (a host's robots.txt, a heartbeat) does not, and may expire.
 
-**Clocks.** A moment before an earlier one changes nothing that was decided, but a host never rests
-for longer than the longest delay from *now* on: after a clock jumped back by more than
-`CLOCK_SLACK`, rests are cut. `RedisFrontier` reckons in its server's time, so that machines whose
+**Clocks.** A moment before an earlier one changes nothing that was decided, but nothing waits for
+longer than it ever may from *now* on: the next claim cuts rests that end more than `CLOCK_SLACK`
+after the longest delay, and leases, back-offs, "down" and retries that end more than `CLOCK_MARGIN`
+after their longest. So a clock that jumped ahead and came back delays no item for longer than that.
+Blocks by `block_until` and due moments are kept, however far off: somebody chose them. `RedisFrontier` reckons in its server's time, so that machines whose
 clocks differ agree.
 
 Verbs are synchronous and atomic: each is one transaction of a millisecond or less (a batch takes
@@ -47,6 +49,8 @@ from enum import IntEnum, StrEnum
 from typing import Protocol, Self
 
 CLOCK_SLACK = timedelta(seconds=60)
+# For leases and waits, whose limits depend on settings: other processes may have other settings.
+CLOCK_MARGIN = timedelta(hours=1)
 
 
 class Lane(IntEnum):
@@ -103,6 +107,14 @@ class AddResult:
     added: int = 0
     duplicates: int = 0
     requeued: int = 0
+
+    def __add__(self, other: "AddResult") -> "AddResult":
+        """Return the sum, for what is added in several parts."""
+        return AddResult(
+            self.added + other.added,
+            self.duplicates + other.duplicates,
+            self.requeued + other.requeued,
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,12 +14,12 @@ from core.errors import InvariantError
 from core.timestamps import milliseconds_up
 from core.timestamps import moment as to_moment
 from crawler.frontier import books, slot_rows
-from crawler.frontier.base import FrontierItem, ItemState, Lane, NewItem
+from crawler.frontier.base import CLOCK_MARGIN, FrontierItem, ItemState, Lane, NewItem
 from crawler.frontier.books import Offer, Wanted
 from crawler.frontier.moves import Moves
 from crawler.frontier.slots import HostSlot, epoch_of, lane_order
 from crawler.frontier.tally import Tally
-from crawler.politeness import host_delay
+from crawler.politeness import host_delay, longest_back_off, longest_wait
 
 # A lease that runs out tells of a dead worker, not of a bad page, so it counts for less than a
 # failure; but a page that kills every worker must not be handed out for ever.
@@ -28,6 +28,7 @@ CLAIMS_PER_ATTEMPT = 3
 # follows.
 TIDY_LIMIT = 1_000
 _MILLISECOND = timedelta(milliseconds=1)
+_MARGIN_MS = CLOCK_MARGIN // _MILLISECOND
 
 
 class Held(NamedTuple):
@@ -87,6 +88,7 @@ class Claims:
         )
         while (found := slot_rows.first_ready(db, order, now_ms)) is not None:
             host, slot = found
+            slot = self._cut_down(db, slot, now_ms)
             if not 0 < slot.down_ms <= now_ms:
                 lane = slot.first_lane(order)
                 if lane is None:
@@ -182,14 +184,47 @@ class Claims:
     # Tidying up
 
     def tidy(self, db: sqlite3.Connection, now_ms: int, tally: Tally) -> None:
-        """Queue what waited for this moment; cut rests when the clock was put back."""
+        """Queue what waited for this moment; cut what waits too long since the clock was put back."""
+        self._cut_waits(db, now_ms)
+        self._reap(db, now_ms, tally)
+        self._promote(db, now_ms, tally)
+        self._queue_due(db, now_ms, tally)
+
+    def _cut_waits(self, db: sqlite3.Connection, now_ms: int) -> None:
+        """Let nothing wait for longer than it ever may: the clock was put back since it began."""
         limit_ms = now_ms + self.moves.rest_limit_ms
         if db.execute("SELECT rest_ms FROM totals").fetchone()[0] > limit_ms:
             slot_rows.cut_rests(db, limit_ms, now_ms + self.moves.longest_rest // _MILLISECOND)
             db.execute("UPDATE totals SET rest_ms = ?", (limit_ms,))
-        self._reap(db, now_ms, tally)
-        self._promote(db, now_ms, tally)
-        self._queue_due(db, now_ms, tally)
+        # No process's own lease reaches so far, unless the clock did: its worker may be long dead.
+        db.execute(
+            "UPDATE claims SET lease_ms = ? WHERE lease_ms > ?",
+            (self.lease_end(now_ms), self.lease_end(now_ms) + _MARGIN_MS),
+        )
+        latest_ms = now_ms + self._longest_back_off_ms
+        far = slot_rows.far_back_offs(db, latest_ms + _MARGIN_MS, TIDY_LIMIT)
+        for host_id in far:
+            slot = slot_rows.by_id(db, host_id)
+            self.moves.save(db, slot_rows.cut_block(db, slot, latest_ms), slot)
+        latest_ms = now_ms + longest_wait(self.moves.politeness) // _MILLISECOND
+        db.execute(
+            "UPDATE later SET due_ms = :latest WHERE seq IN "
+            "(SELECT seq FROM later WHERE due_ms > :limit ORDER BY due_ms LIMIT :most)",
+            {"latest": latest_ms, "limit": latest_ms + _MARGIN_MS, "most": TIDY_LIMIT},
+        )
+
+    @property
+    def _longest_back_off_ms(self) -> int:
+        return longest_back_off(self.moves.politeness) // _MILLISECOND
+
+    def _cut_down(self, db: sqlite3.Connection, slot: HostSlot, now_ms: int) -> HostSlot:
+        """Return the slot, down for no longer than a host ever is."""
+        latest_ms = now_ms + self._longest_back_off_ms
+        if slot.down_ms <= latest_ms + _MARGIN_MS:
+            return slot
+        cut = slot._replace(down_ms=latest_ms)
+        slot_rows.save_refusals(db, cut)
+        return cut
 
     def _reap(self, db: sqlite3.Connection, now_ms: int, tally: Tally) -> None:
         """Queue the items whose leases ran out again, or bury those that keep doing so."""
@@ -198,7 +233,7 @@ class Claims:
         ).fetchall()
         for held in map(Held._make, rows):
             # The host was last asked when its worker last gave a sign of life.
-            self.free(db, held, Usage(), to_moment(held.renewed_ms), tally)
+            self.free(db, held, Usage(), to_moment(min(held.renewed_ms, now_ms)), tally)
             db.execute("UPDATE items SET attempts = attempts + 1 WHERE seq = ?", (held.seq,))
             log(db, held, "expired", "the worker gave no sign of life", now_ms)
             if held.attempts + 1 >= CLAIMS_PER_ATTEMPT * max(self.moves.settings.attempts, 1):

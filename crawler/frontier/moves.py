@@ -16,13 +16,15 @@ from core.errors import InvariantError
 from core.settings import FrontierSettings, PolitenessSettings
 from core.timestamps import milliseconds_up
 from crawler.frontier import books, slot_rows
-from crawler.frontier.base import CLOCK_SLACK, ItemState, Lane
+from crawler.frontier.base import CLOCK_MARGIN, CLOCK_SLACK, ItemState, Lane
 from crawler.frontier.books import Wanted
 from crawler.frontier.slots import HostSlot, epoch_of
 from crawler.frontier.tally import Tally, job_id
+from crawler.politeness import longest_rest, longest_wait
 
 _MILLISECOND = timedelta(milliseconds=1)
 _PLACE_BITS = 31
+_MARGIN_MS = CLOCK_MARGIN // _MILLISECOND
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +39,7 @@ class Moves:
     @property
     def longest_rest(self) -> timedelta:
         """No host rests for longer than that."""
-        p = self.politeness
-        return timedelta(seconds=max(p.min_delay_s, p.max_delay_s, p.crawl_delay_limit_s))
+        return longest_rest(self.politeness)
 
     @property
     def rest_limit_ms(self) -> int:
@@ -69,7 +70,10 @@ class Moves:
         now_ms: int,
         tally: Tally,
     ) -> list[Wanted]:
-        """Of the known URLs those that ended so long ago; open ones move up."""
+        """Of the known URLs those that ended so long ago; open ones move up.
+
+        One that ended in the future did so before the clock was put back, so it is old enough.
+        """
         latest_ms = now_ms - -(-age // _MILLISECOND)
         requeued = []
         for candidate in known:
@@ -78,7 +82,7 @@ class Moves:
                 raise InvariantError("The filter of unique URLs knows a URL that has no item.")
             if not old.ended:
                 self._move_up(db, old, candidate.offer.item.lane)
-            elif age <= timedelta(0) or (old.ended_ms or 0) <= latest_ms:
+            elif age <= timedelta(0) or not latest_ms < (old.ended_ms or 0) <= now_ms + _MARGIN_MS:
                 books.supersede(db, candidate.identity, old.seq, candidate.seq)
                 self.undue(db, old.seq, tally)
                 tally.moved(old.job_id, books.ENDED[old.ended], None)
@@ -178,10 +182,18 @@ class Moves:
         return True
 
     def delay(
-        self, db: sqlite3.Connection, seq: int, host_id: int, moment: datetime, tally: Tally
+        self,
+        db: sqlite3.Connection,
+        seq: int,
+        host_id: int,
+        moment: datetime,
+        tally: Tally,
+        *,
+        now: datetime,
     ) -> None:
-        """Let an item that is no longer claimed wait for its moment."""
-        db.execute("INSERT INTO later VALUES (?, ?, ?)", (milliseconds_up(moment), seq, host_id))
+        """Let an item that is no longer claimed wait for its moment, at most `longest_wait`."""
+        due_ms = milliseconds_up(min(moment, now + longest_wait(self.politeness)))
+        db.execute("INSERT INTO later VALUES (?, ?, ?)", (due_ms, seq, host_id))
         tally.count("later")
 
     @property

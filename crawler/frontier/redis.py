@@ -6,6 +6,7 @@ second, and is told yes when the first had come through.
 """
 
 import secrets
+import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
@@ -27,7 +28,7 @@ from crawler.frontier.packing import unpack
 from crawler.frontier.redis_reports import AT_ONCE, RedisReports
 from crawler.frontier.redis_store import RedisStore
 from crawler.frontier.server_clock import ServerClock
-from crawler.politeness import LONGEST_RETRY, longest_rest
+from crawler.politeness import LONGEST_RETRY, longest_back_off, longest_rest, longest_wait
 
 # A lease that runs out counts for less than a failure; see the SQLite frontier's moves.
 CLAIMS_PER_ATTEMPT = 3
@@ -80,6 +81,14 @@ class RedisFrontier(RedisReports):
     def close(self) -> None:
         """End the connections."""
         self._store.close()
+
+    def save(self, wait: Callable[[float], object] | None = None) -> str:
+        """Let Redis write a copy of one moment (BGSAVE); return its file, empty when it does not tell.
+
+        Raises:
+            UnavailableError: the user may not, or Redis could not write it.
+        """
+        return self._store.save(wait or threading.Event().wait)
 
     def check(self) -> list[str]:
         """What in the server's configuration may lose the frontier, as sentences."""
@@ -146,7 +155,7 @@ class RedisFrontier(RedisReports):
     ) -> ItemState | None:
         """See `Frontier.retry`."""
         waits = round(self._settings.retry_delay_s * 1e6), LONGEST_RETRY // _MICROSECOND
-        how = reason, self._up(not_before, now), *waits, self._settings.attempts
+        how = reason, self._not_before(not_before, now), *waits, self._settings.attempts
         return packing.STATES.get(self._end("retry", item, now, duration, delay, *how))
 
     def fail(
@@ -182,7 +191,8 @@ class RedisFrontier(RedisReports):
         not_before: datetime | None = None,
     ) -> bool:
         """See `Frontier.release`."""
-        return bool(self._end("release", item, now, None, None, reason, self._up(not_before, now)))
+        how = reason, self._not_before(not_before, now)
+        return bool(self._end("release", item, now, None, None, *how))
 
     def discard(self, urls: Iterable[str], *, now: datetime, reason: str) -> int:
         """See `Frontier.discard`. A thousand URLs are one transaction."""
@@ -221,6 +231,8 @@ class RedisFrontier(RedisReports):
         """See `Frontier.back_off`."""
         offset = self._clock.offset(now)
         p = self._politeness
+        if at_least is not None:
+            at_least = min(at_least, now + longest_back_off(p))
         until_ms = self._store.ask(
             "back_off",
             microseconds(now + offset),
@@ -242,6 +254,11 @@ class RedisFrontier(RedisReports):
     def resume(self) -> None:
         """See `Frontier.resume`."""
         self._store.ask("pause", None)
+
+    def _not_before(self, moment: datetime | None, now: datetime) -> int | None:
+        """Return the earliest moment of an attempt as scripts take it, at most `longest_wait` away."""
+        latest = now + longest_wait(self._politeness)
+        return self._up(None if moment is None else min(moment, latest), now)
 
     def _end(
         self,

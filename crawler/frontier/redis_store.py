@@ -1,6 +1,6 @@
 """The Redis that keeps a frontier: opened, checked, asked by scripts; its errors mapped to ours."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -15,15 +15,16 @@ from core.errors import (
 )
 from core.redis_url import RedisAddress
 from core.settings import FrontierSettings, PolitenessSettings
-from crawler.frontier.base import CLOCK_SLACK
+from crawler.frontier.base import CLOCK_MARGIN, CLOCK_SLACK
 from crawler.frontier.packing import pack
-from crawler.politeness import longest_rest
+from crawler.politeness import longest_back_off, longest_rest, longest_wait
 from proxy.redis_server import Fault, Manners, RedisServer
 
 # Another version's keys mean something else.
 SCHEMA_VERSION = 1
 _MADE = f"weboid-frontier {SCHEMA_VERSION} "
 _ANSWER_TIMEOUT_S = 5.0
+_SAVE_LOOK_S = 0.2  # between two looks whether a dump file is written
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -77,6 +78,35 @@ class RedisStore:
         """The server's time."""
         seconds, us = self._server.call("TIME")
         return _EPOCH + timedelta(seconds=int(seconds), microseconds=int(us))
+
+    def save(self, wait: Callable[[float], object]) -> str:
+        """Let Redis write its dump file; return where, as far as it tells.
+
+        Args:
+            wait: waits so many seconds.
+
+        Raises:
+            UnavailableError: the user may not, or Redis could not write it.
+        """
+        began, _ = self._server.call("TIME")
+        self._server.call("BGSAVE", "SCHEDULE")
+        while True:
+            info = self._server.call("INFO", "persistence")
+            is_over = not int(info["rdb_bgsave_in_progress"])
+            if is_over and info["rdb_last_bgsave_status"] != "ok":
+                raise UnavailableError(
+                    f"The Redis at {self._address} could not write its dump file: its own log says why."
+                )
+            if is_over and int(info["rdb_last_save_time"]) >= int(began):
+                return self._dump_file()
+            wait(_SAVE_LOOK_S)
+
+    def _dump_file(self) -> str:
+        try:
+            folder, name = (_configured(self._server, key) for key in ("dir", "dbfilename"))
+        except UnavailableError:
+            return ""
+        return f"{folder[0]}/{name[0]}" if folder and name else ""
 
     def warnings(self) -> list[str]:
         """See `look_at`."""
@@ -136,11 +166,20 @@ def _warnings(server: RedisServer, address: RedisAddress) -> list[str]:
 
 def _snapshots(server: RedisServer) -> bool:
     try:
-        said = server.call("CONFIG", "GET", "save")
+        return any(_configured(server, "save"))
     except UnavailableError:
         return True
+
+
+def _configured(server: RedisServer, key: str) -> list[str]:
+    """Return what the server's configuration says for the key, if anything.
+
+    Raises:
+        UnavailableError: it keeps that to itself.
+    """
+    said = server.call("CONFIG", "GET", key)
     values = list(said.values()) if isinstance(said, dict) else list(said)[1:]
-    return any(values)
+    return [each.decode("utf-8", "replace") if isinstance(each, bytes) else each for each in values]
 
 
 def _manners(address: RedisAddress) -> Manners:
@@ -190,13 +229,17 @@ def _as_other(place: str, words: str) -> WeboidError:
 
 def _settings(politeness: PolitenessSettings, settings: FrontierSettings) -> list[object]:
     """What every script is told, as common.lua reads it."""
+    millisecond = timedelta(milliseconds=1)
     return [
         max(politeness.visits_per_host, 1),
         politeness.delay_factor,
         round(politeness.min_delay_s * 1e6),
         round(politeness.max_delay_s * 1e6),
-        longest_rest(politeness) // timedelta(milliseconds=1),
-        CLOCK_SLACK // timedelta(milliseconds=1),
+        longest_rest(politeness) // millisecond,
+        CLOCK_SLACK // millisecond,
         round(settings.lease_s * 1000),
         1 if settings.order == "random" else 0,
+        CLOCK_MARGIN // millisecond,
+        longest_back_off(politeness) // millisecond,
+        longest_wait(politeness) // millisecond,
     ]

@@ -12,6 +12,7 @@ later     what waits for a not-before moment.
 due       done items that are queued again by themselves, and when.
 claims    who holds what, under which token, until when.
 hosts     the slots; `lane, ready_ms` is the index of hosts by the moment they may next be asked.
+back_offs until when hosts are blocked by their last refusal; an operator's block is not in it.
 attempts  the log: claims that did not complete their item.
 totals    one row of counts, so that status costs nothing; and the tokens given so far.
 jobs      the same by job; items name it by number.
@@ -22,6 +23,15 @@ notes     what workers tell each other.
 
 SCHEMA_VERSION = 2
 APPLICATION_ID = 0x77656266  # "webf"
+
+# A table that files of this version from before it lack; `store.Store` adds it.
+BACK_OFFS = """
+CREATE TABLE IF NOT EXISTS back_offs (
+    until_ms INTEGER NOT NULL,
+    host_id INTEGER NOT NULL UNIQUE,
+    PRIMARY KEY (until_ms, host_id)
+) WITHOUT ROWID
+"""
 
 SCHEMA = """
 CREATE TABLE seen (

@@ -94,6 +94,29 @@ def save_block(db: sqlite3.Connection, slot: HostSlot, reason: str) -> None:
     )
 
 
+def save_back_off(db: sqlite3.Connection, host_id: int, until_ms: int) -> None:
+    """Note until when a refusal blocks the host; 0: none does, an operator's block may."""
+    db.execute("DELETE FROM back_offs WHERE host_id = ?", (host_id,))
+    if until_ms:
+        db.execute("INSERT INTO back_offs VALUES (?, ?)", (until_ms, host_id))
+
+
+def far_back_offs(db: sqlite3.Connection, limit_ms: int, limit: int) -> list[int]:
+    """Return at most `limit` hosts whose back-off ends after `limit_ms`."""
+    rows = db.execute(
+        "SELECT host_id FROM back_offs WHERE until_ms > ? LIMIT ?", (limit_ms, limit)
+    ).fetchall()
+    return [host_id for (host_id,) in rows]
+
+
+def cut_block(db: sqlite3.Connection, slot: HostSlot, until_ms: int) -> HostSlot:
+    """Let the host's back-off end then; return the slot, to be settled and saved."""
+    cut = slot._replace(blocked_ms=min(slot.blocked_ms, until_ms))
+    db.execute("UPDATE hosts SET blocked_ms = ? WHERE id = ?", (cut.blocked_ms, slot.id))
+    save_back_off(db, slot.id, cut.blocked_ms)
+    return cut
+
+
 def save_refusals(db: sqlite3.Connection, slot: HostSlot) -> None:
     """Write how often the host refused us, and whether it is down."""
     db.execute(

@@ -28,7 +28,7 @@ from crawler.frontier.moves import Moves
 from crawler.frontier.sqlite_reports import SqliteReports
 from crawler.frontier.store import Store
 from crawler.frontier.tally import Tally
-from crawler.politeness import host_retry_at, retry_at
+from crawler.politeness import host_retry_at, longest_back_off, retry_at
 
 
 class SqliteFrontier(SqliteReports):
@@ -197,7 +197,7 @@ class SqliteFrontier(SqliteReports):
                 changes.moved(held.job_id, ItemState.CLAIMED, ItemState.DEAD)
                 return ItemState.DEAD
             due = not_before or retry_at(now, failures, self._settings)
-            self._moves.delay(db, held.seq, held.host_id, due, changes)
+            self._moves.delay(db, held.seq, held.host_id, due, changes, now=now)
             changes.moved(held.job_id, ItemState.CLAIMED, ItemState.QUEUED)
         return ItemState.QUEUED
 
@@ -258,7 +258,7 @@ class SqliteFrontier(SqliteReports):
             if not_before is None:
                 self._moves.push(db, held.seq, held.host_id, Lane(held.lane), held.place)
             else:
-                self._moves.delay(db, held.seq, held.host_id, not_before, changes)
+                self._moves.delay(db, held.seq, held.host_id, not_before, changes, now=now)
             changes.moved(held.job_id, ItemState.CLAIMED, ItemState.QUEUED)
         return True
 
@@ -292,6 +292,7 @@ class SqliteFrontier(SqliteReports):
             if blocked is not slot:
                 self._moves.save(db, blocked, slot)
                 slot_rows.save_block(db, blocked, reason)
+                slot_rows.save_back_off(db, slot.id, 0)
 
     def back_off(
         self,
@@ -303,6 +304,8 @@ class SqliteFrontier(SqliteReports):
         down: bool = False,
     ) -> datetime:
         """See `Frontier.back_off`."""
+        if at_least is not None:
+            at_least = min(at_least, now + longest_back_off(self._politeness))
         with self._counted(now) as (db, changes):
             slot = self._moves.slot_of(db, host, changes)
             if down and slot.refusals + 1 >= self._politeness.host_failures:
@@ -313,6 +316,8 @@ class SqliteFrontier(SqliteReports):
                 after = slot.refused(milliseconds_up(max(until, at_least or until)))
             self._moves.save(db, after, slot)
             slot_rows.save_block(db, after, reason)
+            if after.blocked_ms != slot.blocked_ms:
+                slot_rows.save_back_off(db, slot.id, after.blocked_ms)
         return to_moment(after.down_ms or after.blocked_ms)
 
     def pause(self, reason: str) -> None:

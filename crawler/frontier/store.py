@@ -15,14 +15,15 @@ from core.errors import (
     TransientError,
     UnavailableError,
 )
-from crawler.frontier.schema import APPLICATION_ID, SCHEMA, SCHEMA_VERSION
+from core.sqlite_uri import is_frozen, read_only_uri
+from crawler.frontier.schema import APPLICATION_ID, BACK_OFFS, SCHEMA, SCHEMA_VERSION
 
 # Another process may be checkpointing a large log; nobody holds a lock for longer than that.
 _BUSY_TIMEOUT_S = 30.0
 # A checkpoint every 128 MB instead of 4: a page that many additions touch is then copied once. It
 # costs the verb that happens upon it some tenths of a second.
 _CHECKPOINT_PAGES = 32_768
-_CACHE_KIB = 64 * 1024
+_CACHE_KIB = 16 * 1024
 _BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 
 
@@ -83,6 +84,8 @@ class Store:
             self._db.execute("BEGIN IMMEDIATE")
             with _undone_on_error(self._db):
                 self._create()
+        elif not is_frozen(self._path) and not self._has_back_offs():
+            self._db.execute(BACK_OFFS)
         for name, value in (
             ("synchronous", "NORMAL"),
             ("wal_autocheckpoint", _CHECKPOINT_PAGES),
@@ -92,10 +95,14 @@ class Store:
             self._db.execute(f"PRAGMA {name} = {value}")
 
     def _create(self) -> None:
-        for statement in SCHEMA.split(";"):
+        for statement in (*SCHEMA.split(";"), BACK_OFFS):
             self._db.execute(statement)
         self._db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
         self._db.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+
+    def _has_back_offs(self) -> bool:
+        rows = self._db.execute("SELECT 1 FROM sqlite_master WHERE name = 'back_offs'")
+        return rows.fetchone() is not None
 
     def _is_empty(self) -> bool:
         """Whether the tables are still to be made; what is not ours is refused."""
@@ -142,8 +149,10 @@ def _alone_in(folder: Path) -> Iterator[None]:
 
 
 def _connect(path: Path) -> sqlite3.Connection:
+    frozen = path.exists() and is_frozen(path)
     return sqlite3.connect(
-        path,
+        read_only_uri(path) if frozen else path,
+        uri=frozen,
         timeout=_BUSY_TIMEOUT_S,
         isolation_level=None,  # transactions begin where we say
         check_same_thread=False,  # the lock above lets one thread in at a time

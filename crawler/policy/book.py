@@ -86,8 +86,10 @@ class PolicyBook:
         for key in over[:PRUNED_AT_ONCE]:
             await self._ask(partial(self._frontier.take_back, ORDERS, key))
 
-    async def ban(self, url: str, reason: str, *, seconds: float, now: datetime) -> None:
-        """Leave the URL's site, which is its host, alone for a while (A05, A07)."""
+    async def ban(
+        self, url: str, reason: str, *, seconds: float, now: datetime, key: str = ""
+    ) -> None:
+        """Leave the URL's site, which is its host, alone for a while (A05; with `FAILING` A07)."""
         if seconds <= 0:
             return
         entry = PolicyEntry(
@@ -97,6 +99,7 @@ class PolicyBook:
             actor=CRAWL,
             made_at=now,
             expires_at=now + timedelta(seconds=min(seconds, 1e9)),
+            key=key,
         )
         there = self.entries.by_id.get(entry.id)
         if there is not None and there.holds(now):

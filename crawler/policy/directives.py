@@ -13,8 +13,9 @@ over. ``noindex``, ``nofollow`` and ``none``, which is both of them, speak of se
 
 import re
 from collections.abc import Iterable, Iterator
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
+from datetime import datetime
+
+from core.http_dates import parse_web_date
 
 FORBIDDING = frozenset(("noarchive", "nocache"))
 UNAVAILABLE_AFTER = "unavailable_after"
@@ -113,10 +114,6 @@ def _moment(text: str) -> datetime | None:
     tokens = text.split(",")
     for count in range(len(tokens), 0, -1):
         candidate = ",".join(tokens[:count]).strip()
-        for read in (datetime.fromisoformat, parsedate_to_datetime):
-            try:
-                moment = read(candidate)
-            except (ValueError, TypeError, IndexError, OverflowError):
-                continue
-            return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+        if (moment := parse_web_date(candidate)) is not None:
+            return moment
     return None

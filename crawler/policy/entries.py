@@ -23,6 +23,7 @@ VERSION = 1
 REASON_LIMIT_CHARS = 1_000
 ACTOR_LIMIT_CHARS = 200
 CRAWL = "crawl"  # the actor of entries that the crawl made by itself
+FAILING = "failing"  # the key of an autoblacklist entry of a site that keeps failing (A07)
 
 
 class Kind(StrEnum):
@@ -43,6 +44,7 @@ SETTINGS: Mapping[str, tuple[str, ...] | None] = {
     "archive": ("never", "always"),
     "ban_s": None,
     "ban_failures": None,
+    "ban_failures_s": None,
 }
 
 
@@ -57,7 +59,7 @@ class PolicyEntry:
         actor: who decided; `CRAWL` for the crawl itself.
         made_at: when.
         expires_at: when it ends; None: never.
-        key: of a setting: which; empty otherwise.
+        key: of a setting: which; `FAILING` of a site that keeps failing; empty otherwise.
         value: of a setting: what it is set to; empty otherwise.
     """
 
@@ -80,6 +82,11 @@ class PolicyEntry:
     def allows(self) -> bool:
         """Whether it is for archiving; one that sets something else is neither for nor against."""
         return self.kind is Kind.WHITELIST or self.value == "always"
+
+    @property
+    def defers(self) -> bool:
+        """Whether what it names is put off until it expires, and not given up."""
+        return self.kind is Kind.AUTOBLACKLIST and self.key == FAILING
 
     def holds(self, now: datetime) -> bool:
         """Whether it has not expired."""
@@ -129,7 +136,7 @@ def new_entry(entry: PolicyEntry) -> PolicyEntry:
         )
     if entry.kind is Kind.SETTING:
         _check_setting(entry.key, entry.value)
-    elif entry.key or entry.value:
+    elif entry.value or (entry.key and not entry.defers):
         raise InputError(f"A {entry.kind} sets nothing: leave {entry.key}={entry.value} out.")
     return entry
 
@@ -196,7 +203,8 @@ class Entries:
         for entry in self.of(target, kinds, now=now):
             if entry.kind is not Kind.SETTING or entry.key == "archive":
                 return entry
-        return next(iter(self.of(target, (Kind.AUTOBLACKLIST,), now=now)), None)
+        made = self.of(target, (Kind.AUTOBLACKLIST,), now=now)
+        return min(made, key=lambda entry: entry.defers, default=None)
 
     def settings(self, target: Target, *, now: datetime) -> dict[str, PolicyEntry]:
         """The setting entries that hold for the URL, the most specific one for each key."""

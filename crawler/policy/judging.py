@@ -24,6 +24,7 @@ from crawler.rules import VISIT, Action, Verdict
 
 MANY_RULES = 300
 NOT_KNOWN = "not known yet; it is asked for before a visit"
+ROBOTS_AWAY = "robots: it cannot be had ("  # how the reason begins; why not, and ")", follow
 FAILED_LINKS = "failed-link"  # the kind of note that a 404 leaves (A06)
 
 
@@ -129,6 +130,8 @@ class Judge:
                     found = replace(found, ban_s=float(entry.value))
                 case "ban_failures":
                     found = replace(found, ban_failures=int(float(entry.value)))
+                case "ban_failures_s":
+                    found = replace(found, ban_failures_s=float(entry.value))
                 case _:  # "archive" is asked for before
                     pass
         return found
@@ -138,9 +141,9 @@ class Judge:
         return self._entries(target, now=now)[0]
 
     def refusing(self, target: Target, *, now: datetime) -> str:
-        """Why entries or lists are against the URL; empty when they are not."""
+        """Why entries or lists refuse the URL; empty when they do not, or only put it off."""
         allowing, opinion = self._entries(target, now=now)
-        if allowing is None and not opinion.is_against:
+        if allowing is None and opinion.verdict.action is not Action.SKIP:
             opinion = self._lists(target)
         return opinion.verdict.reason
 
@@ -151,6 +154,9 @@ class Judge:
             return None, _nothing("entries", "no entry matches")
         if entry.allows:
             return entry, _nothing("entries", str(entry))
+        if entry.defers:
+            verdict = Verdict(Action.LATER, str(entry), until=entry.expires_at)
+            return None, Opinion("entries", verdict, str(entry))
         return None, _against("entries", str(entry))
 
     def _lists(self, target: Target) -> Opinion:
@@ -187,7 +193,7 @@ class Judge:
             return _nothing("robots.txt", NOT_KNOWN)
         robots = known.holds(now=now)
         if robots is None:
-            reason = f"robots: it cannot be had ({known.why})"
+            reason = f"{ROBOTS_AWAY}{known.why})"
             verdict = Verdict(Action.LATER, reason, until=known.next_at, asked=known.asked)
             return Opinion("robots.txt", verdict, _of(known, reason))
         if len(robots.rules) > MANY_RULES:  # a hostile file may take a second or two

@@ -30,9 +30,10 @@ from core.urls import authority_of
 from crawler.fetching import REDIRECTS, Fetched
 from crawler.frontier.base import Frontier
 from crawler.policy.robots import LIMIT_BYTES, PATH, Robots, parse_robots, robots_from
-from crawler.visiting import retry_after
+from crawler.visiting import retry_moment
 from proxy.ways_out import UNREACHABLE
 
+NO_ROBOTS = "robots.txt cannot be had:"  # how the reason begins for which a host is left alone
 NOTES = "robots"
 VERSION = 1
 TIMEOUT_S = 30.0
@@ -157,7 +158,7 @@ def read_answer(fetched: Fetched, agent: str, *, now: datetime) -> Answer:
     why = fetched.error or (f"status {status}" if status else "no answer")
     if 200 <= status < 300:
         why = f"it broke off: {why}"
-    not_before = retry_after(fetched.headers.get("retry-after", ""), now=now)
+    not_before = retry_moment(fetched.headers, now=now)
     return Answer(None, why, not_before, down=why.startswith(UNREACHABLE))
 
 
@@ -281,7 +282,7 @@ class OriginRobots:
         )
         if found.holds(now=now) is not None:
             return found
-        reason = f"robots.txt cannot be had: {answer.why}"[:500]
+        reason = f"{NO_ROBOTS} {answer.why}"[:500]
         until = await self._ask(
             lambda: self._frontier.back_off(
                 host, reason, now=now, at_least=answer.not_before, down=answer.down

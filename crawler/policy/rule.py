@@ -2,7 +2,8 @@
 
     page or headers say noarchive  ─> the page is SKIPPED, its site left alone for `ban_s` (A05)
     404, 410                       ─> the link has failed, and is not asked for again for `ban_s` (A06)
-    `ban_failures` URLs in a row   ─> the site is left alone for `ban_s` (A07)
+    `ban_failures` URLs in a row   ─> the site is left alone for `ban_failures_s`, and what waits
+                                      for it is put off until then (A07)
 
 A redirect is no failure, whatever A06 says: most are moves from http to https, and the page is there.
 A redirect to what an entry or a list refuses is as if that had been asked for.
@@ -11,16 +12,18 @@ A redirect to what an entry or a list refuses is as if that had been asked for.
 import json
 from collections.abc import Callable
 from datetime import datetime, timedelta
+from hashlib import blake2b
 
 from core.clock import Clock
 from core.errors import BadUrlError, InvariantError
 from core.pages import Outcome, PageInfo
 from core.settings import PolicySettings, Settings
 from core.url_patterns import target_of
-from core.urls import host_of
+from core.urls import host_of, identity_key
 from crawler.frontier.base import Frontier, FrontierItem, Lane
 from crawler.policy.book import Ask
 from crawler.policy.directives import HEADER, forbidden
+from crawler.policy.entries import FAILING
 from crawler.policy.judging import (
     FAILED_LINKS,
     NOT_KNOWN,
@@ -35,6 +38,7 @@ from crawler.visiting import Captured
 from render.visit import Visit
 
 FAILURES = "site-failures"  # the kind of note that counts URLs of a host that failed in a row
+FAILED_ROW_S = 604_800.0  # failures that lie further apart are no row
 GONE = (404, 410)  # RFC 9110, 15.5.5 and 15.5.11
 NOARCHIVE = "noarchive:"
 CLOSED = "robots.txt forbids the whole site"
@@ -153,13 +157,13 @@ class PolicyRule:
         delay = await self._crawl_delay(item, policy, now=now)
         if delay is not None:
             aftermath.wish_delay(delay)
+        page = captured.page
+        await self._count(page, policy, now=now)
         if captured.again:
             return
-        page = captured.page
         if page.outcome is Outcome.SKIPPED and page.reason.startswith(NOARCHIVE):
             await self._ban(page.final_url, item, page.reason, now=now)
         await self._note_link(item, page, policy, now=now)
-        await self._count(page, policy, now=now)
 
     async def _crawl_delay(
         self, item: FrontierItem, policy: PolicySettings, *, now: datetime
@@ -188,7 +192,11 @@ class PolicyRule:
             await self._forget(FAILED_LINKS, key, now=now)
 
     async def _count(self, page: PageInfo, policy: PolicySettings, *, now: datetime) -> None:
-        """Count URLs that failed in a row; a site where too many did is left alone for a while."""
+        """Count different URLs that failed in a row; leave a site where too many did alone.
+
+        Attempts that are made again count, too: with attempts over weeks a dead site would else be
+        asked for each of its pages for weeks.
+        """
         if policy.ban_failures <= 0 or page.reason.startswith(_OURS):
             return
         host = host_of(page.url)
@@ -197,14 +205,17 @@ class PolicyRule:
             await self._forget(FAILURES, host, now=now)
             return
         note = await self._ask(lambda: self._frontier.note(FAILURES, host, now=now))
-        count = _number(note) + 1
-        if count < policy.ban_failures:
-            until = now + timedelta(seconds=max(policy.ban_s, 1.0))
-            await self._put(FAILURES, host, json.dumps(count), now=now, until=until)
+        known = _row(note)
+        row = list(dict.fromkeys([*known, _short(page.url)]))
+        if len(row) < policy.ban_failures:
+            if row != known:
+                until = now + timedelta(seconds=min(max(policy.ban_failures_s, FAILED_ROW_S), 1e9))
+                await self._put(FAILURES, host, json.dumps(row), now=now, until=until)
             return
         why = page.reason or f"status {page.status}"
-        reason = f"{count} URLs in a row failed, the last: {why}"
-        await self._judge.book.ban(page.url, reason, seconds=policy.ban_s, now=now)
+        reason = f"{len(row)} URLs in a row failed, the last: {why}"
+        seconds = policy.ban_failures_s
+        await self._judge.book.ban(page.url, reason, seconds=seconds, now=now, key=FAILING)
         await self._forget(FAILURES, host, now=now)
 
     async def _put(self, kind: str, key: str, note: str, *, now: datetime, until: datetime) -> None:
@@ -229,9 +240,15 @@ class PolicyRule:
         return Subject(item.url, item.host, item.lane, settings.policy, settings.egress)
 
 
-def _number(note: str | None) -> int:
-    """The count that a note holds; 0 when it holds none."""
+def _short(url: str) -> str:
+    """Return a short digest by which a note tells failed URLs apart."""
+    return blake2b(identity_key(url).encode("utf-8", "surrogatepass"), digest_size=4).hexdigest()
+
+
+def _row(note: str | None) -> list[str]:
+    """Return the digests of failed URLs that a note holds; none of what cannot be read."""
     try:
-        return max(int(json.loads(note or "0")), 0)
-    except (ValueError, TypeError):
-        return 0
+        found = json.loads(note or "[]")
+    except (ValueError, RecursionError):
+        return []
+    return [str(each) for each in found] if isinstance(found, list) else []

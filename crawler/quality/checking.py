@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, replace
+from http import HTTPStatus
 from typing import TypeVar
 
 from core.clock import Clock
@@ -47,6 +48,9 @@ from render.compare.texts import TextComparison, compare_texts
 
 COMPARISON_VERSION = 2
 _LONGEST_REASON = 200
+# How the browser calls it when an answer of another origin is not what a page may embed.
+_KEPT_FROM_PAGE = frozenset({"corp-not-same-origin", "net::ERR_BLOCKED_BY_ORB"})
+_MOST_ASKED = 50  # of a copy's parts it is asked why they were refused
 LOOKS = 2  # a browser that died or hung costs one
 # What a copy is pictured beside; at the other levels it is not meant to look alike.
 _PICTURES: Mapping[str, tuple[ArtifactKind, ...]] = {
@@ -241,12 +245,23 @@ class Checker:
         ]
 
     def _parts_shown(self, seen: Look) -> list[Part]:
-        """What the copy asked for, by the URLs of the page."""
-        found = []
+        """Return what the copy asked for, by the URLs of the page.
+
+        Of a refusal, which is no part, the browser tells a page nothing but that it kept it from it.
+        """
+        found: list[Part] = []
+        asked = 0
         for each in seen.requests:
             url = self._playback.original(each.url)
-            if url is not None:
-                found.append(part_shown(url, each))
+            if url is None:
+                continue
+            part = part_shown(url, each)
+            if part.status is None and part.failed in _KEPT_FROM_PAGE and asked < _MOST_ASKED:
+                asked += 1
+                status, reason = self._playback.refusal(each.url, each.resource_type)
+                if status is not None and status >= HTTPStatus.BAD_REQUEST:
+                    part = replace(part, status=status, failed=reason)
+            found.append(part)
         return found
 
     def _judged(

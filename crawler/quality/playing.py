@@ -83,6 +83,15 @@ class Playback(Protocol):
         """The archived URL that an address of playback stands for; None when it stands for none."""
         ...
 
+    def refusal(self, address: str, kind: str) -> tuple[int | None, str]:
+        """Return the status and reason with which playback refuses a part. From any thread.
+
+        Args:
+            address: of playback.
+            kind: the browser's word for what the part is for: Image, Stylesheet, ….
+        """
+        ...
+
     async def answers(self) -> bool:
         """Whether playback is there at all: what it did not answer is no copy's fault then."""
         ...

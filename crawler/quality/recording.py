@@ -81,7 +81,6 @@ async def _write(row: CheckedPage, lend: LendProxy, *, bucket: str, page_id: str
     async with lend() as proxy, proxy.client.visit(page_id, bucket=bucket) as visit:
         await visit.write(
             [artifact],
-            page_url=check.url,
             document=check.url,
             date=parse_warc_date(check.checked_at),
         )

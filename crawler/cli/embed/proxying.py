@@ -11,6 +11,7 @@ from core.errors import ConfigError
 from core.hostport import join_host_port, split_host_port
 from crawler.cli.embed.sharing import lookup_of, marking_of, marking_options
 from crawler.cli.exits import Exit
+from proxy.http_server import open_listener
 from wiki.embedding.heads import Network, Private
 from wiki.embedding.proxying import (
     NEVER_MARKED,
@@ -19,7 +20,7 @@ from wiki.embedding.proxying import (
     ProxySettings,
     upstream_of,
 )
-from wiki.embedding.serving import listening, serve
+from wiki.embedding.serving import serve
 
 
 @click.command("proxy")
@@ -109,7 +110,7 @@ def command(
     )
     address, port = split_host_port(listen)
     lookup = lookup_of(options, is_patient=False)
-    listener = listening(address, port)
+    listener = open_listener(address, port)
     port = listener.getsockname()[1]
     asyncio.run(
         serve(

@@ -58,7 +58,7 @@ _OPTIONS = (
         "--token-file",
         type=click.Path(path_type=Path),
         metavar="FILE",
-        help="What it holds lets us ask as often as we like: `weboid serve --links-token-file`.",
+        help="Makes this an internal caller: told how links are doing, as often as it asks (`weboid serve --links-token-file`).",
     ),
     click.option(
         "--lang", default="", metavar="CODE", help="The language of what is told of a link."

@@ -18,7 +18,7 @@ from links.books.pages import PageName, PutPage, put_pages
 from links.books.wikis import ensure_wiki, parse_wiki
 from links.days import day_of
 from links.rulebook import RuleBook
-from links.sorting import Sort
+from links.sorting import WATCHED
 from links.store.store import Store
 
 _CLOCK = SystemClock()
@@ -61,11 +61,11 @@ def command(
         facts = [{"url": text, "sort": sort, "note": note} for text, sort, note in links]
         click.echo(json.dumps({"wiki": wiki, "page": page, "links": facts}, ensure_ascii=False))
         return Exit.OK
-    watched = sum(1 for _, sort, _ in links if sort == Sort.WATCHED)
+    watched = sum(1 for _, sort, _ in links if sort in WATCHED)
     what = "link that is" if watched == 1 else "links that are"
     click.echo(f"{clean(page)} has {watched} {what} watched.")
     for text, sort, note in links:
-        if sort != Sort.WATCHED:
+        if sort not in WATCHED:
             click.echo(f"  {clean(text)[:500]}: {sort}{f', {clean(note)}' if note else ''}")
     return Exit.OK
 

@@ -28,6 +28,7 @@ from crawler.cli.options import (
     database_option,
     json_option,
     profile_option,
+    tell_contact,
 )
 from crawler.cli.params import DURATION
 from crawler.cli.tables import clean, table, width
@@ -40,7 +41,7 @@ from links.checking.parts import WHOLE, Part, parse_part, part_of_bucket
 from links.checking.passes import longest_due, outlook
 from links.checking.passing import Passing
 from links.checking.plans import Means, Tally
-from links.checking.working import Worker, means_of, plan_of, take_part, watch
+from links.checking.working import Worker, fit_to_files, means_of, plan_of, take_part, watch
 from links.days import day_of
 from links.locator import bucket_of, locate
 from links.store.store import Store, open_store
@@ -115,13 +116,16 @@ def command(
     SIGINT ends it when what was begun is noted; what was not looked at stays due. With a database
     that several machines share, give each of their checkers a --part. See docs/checking.md.
     """
-    settings = registry_settings(profile, database_url)
+    settings = registry_settings(profile, database_url, collection)
     if urls and (is_watch or dry_run or part != WHOLE):
         raise InputError("Named URLs are looked at once: leave out --watch, --dry-run and --part.")
+    if not dry_run:
+        settings = fit_to_files(settings, lambda text: click.echo(text, err=True))
     order = _Order(settings, part, limit, length, is_watch)
     with opened(Layout(collection), settings) as store:
         if dry_run:
             return _tell_due(store, part, as_json=as_json)
+        tell_contact(settings.links.contact)
         show = CheckShow(as_json=as_json)
         with show:
             if urls:
@@ -223,7 +227,7 @@ async def _tell_end(means: Means, order: _Order, tally: Tally, show: CheckShow) 
 async def _warnings(means: Means, links: LinksSettings) -> list[str]:
     """Whether everything is looked at in time, and what would help (W38); empty when it is."""
     now = _CLOCK.now()
-    found = await means.desk.read(lambda rows: outlook(rows, links, now=now))
+    found = await means.desk.read_aside(lambda rows: outlook(rows, links, now=now))
     if found is not None and not found.fits:
         return [found.sentence]
     late = await means.desk.read(lambda rows: longest_due(rows, day=day_of(now)))

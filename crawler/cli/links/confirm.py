@@ -3,10 +3,11 @@
 import asyncio
 import json
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from functools import partial
 from pathlib import Path
 
 import click
@@ -15,6 +16,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from core.clock import SystemClock
 from core.layout import Layout
+from core.pages import Outcome
 from core.settings import Settings
 from core.urls import identity_key
 from crawler.archiving import Order, archive
@@ -32,31 +34,33 @@ from crawler.cli.options import (
     workers_option,
 )
 from crawler.cli.params import DURATION
+from crawler.cli.stored_levels import opened_stored_levels
 from crawler.composing import turns_for
+from crawler.errand import HOST_DOWN, ONE_ATTEMPT
 from crawler.events import Event, PageDone, PageSkipped
-from crawler.frontier.base import Lane, NewItem
+from crawler.frontier.base import Attempt, ItemRecord, ItemState, Lane, NewItem
 from crawler.frontier.opening import open_frontier
+from crawler.policy.judging import ROBOTS_AWAY
+from crawler.policy.origins import NO_ROBOTS
 from crawler.running import Account
 from crawler.stopping import Stop
 from links.books.urls import find_urls
 from links.checking.booking import Booked, Result, book
 from links.checking.judging import Rules
 from links.checking.opining import Awaiting, awaiting_opinion
+from links.findings import Finding, Verdict
+from links.opinions import Seen, finding_of
 from links.presets import preset_of
 from links.store.store import Store, open_store
 from playback.database import open_database
 from playback.front.records import Records
+from proxy.ways_out import UNREACHABLE
 
 _CLOCK = SystemClock()
 _AT_ONCE = 200
 
 
-@dataclass(frozen=True, slots=True)
-class _Gathered:
-    """What the captures say: opinions, and the links that nobody has visited since."""
-
-    results: list[Result]
-    left: list[Awaiting]
+_ONE_ATTEMPT_DAYS = 7  # a link that nobody visits for so long is no matter of this round any more
 
 
 @click.command("confirm")
@@ -105,7 +109,7 @@ def command(
     keeps the captures in the collection, and books what the browser saw: gone, refused, back again,
     another page than the copy, or in the hands of another owner.
     """
-    settings = registry_settings(profile, database_url)
+    settings = registry_settings(profile, database_url, collection)
     if not (no_visit or dry_run):
         settings = shared_settings(settings, frontier_url=frontier_url, dedup_url=dedup_url)
     layout = Layout(collection)
@@ -117,9 +121,10 @@ def command(
             with store.reading() as rows:
                 waiting = awaiting_opinion(rows, limit=limit)
             for each in waiting:
-                click.echo(each.url)
+                click.echo(each.address)
             return Exit.OK
-        task = _Confirming(store, CopiesSeen(database, Records(layout)), settings)
+        queue = partial(_queue_records, layout, settings)
+        task = _Confirming(store, CopiesSeen(database, Records(layout)), settings, queue)
         crew = None if no_visit else _Crew(collection, workers, as_json, hand_over)
         goes_on = True
         while goes_on:
@@ -157,11 +162,19 @@ class _Confirming:
         booked: what was kept.
     """
 
-    def __init__(self, store: Store, copies: CopiesSeen, settings: Settings) -> None:
+    def __init__(
+        self,
+        store: Store,
+        copies: CopiesSeen,
+        settings: Settings,
+        queue: Callable[[Sequence[str]], Sequence[ItemRecord | None]],
+    ) -> None:
         self._store = store
         self._copies = copies
         self._settings = settings
-        self._rules = Rules(preset_of(settings.links.preset), browser=True)
+        self._queue = queue
+        preset = preset_of(settings.links.preset, trusts_tags=settings.links.trust_tags)
+        self._rules = Rules(preset, browser=True)
         self.booked: list[Booked] = []
 
     def round(
@@ -175,26 +188,52 @@ class _Confirming:
         with self._store.reading() as rows:
             waiting = awaiting_opinion(rows, limit=limit)
         left, stopped = self.take(waiting), False
-        if left and crew is not None:
-            urls = [each.url for each in left]
+        answering = _origins(waiting, without=left)
+        for _ in range(2):
+            if not left or crew is None or stopped:
+                break
+            now = _CLOCK.now()
+            urls = [each.address for each in _first_of_hosts(left, answering, now=now)]
             stopped = asyncio.run(_visit(urls, crew, self._settings)).stopped
             left = self.take(left)
+            if crew.hand_over:
+                break
+            answering |= _origins(left)  # what is left now has to be visited by itself
         if lately is not None:
             self.compare(_CLOCK.now() - lately)
         return left, not stopped
 
     def take(self, waiting: Sequence[Awaiting]) -> list[Awaiting]:
-        """Book what captures say of these; those that nobody has visited since come back."""
+        """Book what visits say of these; those of which none says anything come back.
+
+        A host that a browser could not reach at all could not be reached for any of its links: one
+        visit speaks for those that waited for an opinion then.
+        """
         until = _CLOCK.now() + timedelta(days=1)
-        gathered = _Gathered([], [])
+        found: dict[int, tuple[Finding, datetime]] = {}
+        records = self._queue([each.address for each in waiting])
+        for each, record in zip(waiting, records, strict=True):
+            opinion = self._copies.opinion(each.address, since=each.since, until=until)
+            if opinion is None or opinion[0].verdict is Verdict.UNDECIDED:
+                opinion = _queue_opinion(each, record) or opinion
+            if opinion is not None:
+                found[each.url_id] = opinion
+        down: dict[str, tuple[Finding, datetime]] = {}
         for each in waiting:
-            found = self._copies.opinion(each.url, since=each.since, until=until)
-            if found is None:
-                gathered.left.append(each)
-            else:
-                gathered.results.append(Result(each.url_id, *found))
-        self._book(gathered.results)
-        return gathered.left
+            opinion = found.get(each.url_id)
+            if opinion is not None and opinion[0].whole_host:
+                known = down.get(_origin(each.url))
+                if known is None or known[1] < opinion[1]:
+                    down[_origin(each.url)] = opinion
+        for each in waiting:
+            shared = down.get(_origin(each.url))
+            own = found.get(each.url_id)
+            is_open = own is None or own[0].verdict is Verdict.UNDECIDED
+            if is_open and shared is not None and shared[1] >= each.since:
+                note = f"{shared[0].note} (seen at another page of the host)"
+                found[each.url_id] = (replace(shared[0], note=note, final_url=""), shared[1])
+        self._book([Result(number, *opinion) for number, opinion in found.items()])
+        return [each for each in waiting if each.url_id not in found]
 
     def compare(self, since: datetime) -> None:
         """Hold every page that was captured since then, and is watched, against its first copy."""
@@ -220,12 +259,76 @@ class _Confirming:
                 self.booked += book(rows, results, self._rules)
 
 
+def _origin(url: str) -> str:
+    """Return the scheme, host and port of an identity key: what one refused connection speaks for."""
+    return "/".join(url.split("/", 3)[:3])
+
+
+def _origins(links: Iterable[Awaiting], *, without: Iterable[Awaiting] = ()) -> set[str]:
+    left_out = {each.url_id for each in without}
+    return {_origin(each.url) for each in links if each.url_id not in left_out}
+
+
+def _first_of_hosts(
+    left: Sequence[Awaiting], answering: set[str], *, now: datetime
+) -> list[Awaiting]:
+    """Return the links to visit now: one of each host until that shows whether the host answers.
+
+    Links that have waited for a day are visited whatever became of the one before them.
+    """
+    begun: set[str] = set()
+    chosen = []
+    for each in left:
+        origin = _origin(each.url)
+        is_old = now - each.since > timedelta(days=1)
+        if origin not in begun or origin in answering or is_old:
+            chosen.append(each)
+        begun.add(origin)
+    return chosen
+
+
+def _queue_records(
+    layout: Layout, settings: Settings, urls: Sequence[str]
+) -> Sequence[ItemRecord | None]:
+    """Return what the queue says of these URLs; nothing where there is none yet."""
+    if not settings.frontier.url and not layout.frontier_db.exists():
+        return [None] * len(urls)
+    with open_frontier(layout, settings.frontier, settings.politeness) as frontier:
+        return frontier.find_all(urls) if urls else []
+
+
+def _queue_opinion(link: Awaiting, record: ItemRecord | None) -> tuple[Finding, datetime] | None:
+    """Return what attempts that left no capture say.
+
+    One that its host, known to be down, ended says so as well, and so does one that was put off
+    because the host could not be reached for its robots.txt.
+    """
+    if record is None:
+        return None
+    for attempt in reversed(record.attempts):
+        reason = _failure_of(attempt)
+        if attempt.ended_at < link.since or not reason:
+            continue
+        finding = finding_of(Seen(link.address, "", Outcome.FAILED, reason, None))
+        if finding.verdict is not Verdict.UNDECIDED:
+            return finding, attempt.ended_at
+    return None
+
+
+def _failure_of(attempt: Attempt) -> str:
+    """Return why the attempt could not reach its page; empty for what says nothing of that."""
+    if attempt.ending in ("retry", "fail"):
+        down = attempt.reason.removeprefix(HOST_DOWN).strip()
+        return down.removeprefix(NO_ROBOTS).strip()
+    unfetched = attempt.reason.removeprefix(ROBOTS_AWAY).removesuffix(")")
+    return unfetched if unfetched.startswith(UNREACHABLE) else ""
+
+
 async def _visit(urls: Sequence[str], crew: _Crew, settings: Settings) -> Account:
     """Visit the links once each; what fails is an opinion, too, and is not tried again."""
     if crew.hand_over:
         return await _hand_over(urls, Layout(crew.root), settings)
     once = replace(settings, frontier=replace(settings.frontier, attempts=1))
-    order = Order(urls, crew.root, once, crew.workers, again=timedelta(0))
     console = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     progress = Progress(
@@ -234,7 +337,11 @@ async def _visit(urls: Sequence[str], crew: _Crew, settings: Settings) -> Accoun
         console=console,
         disable=crew.quiet or not sys.stderr.isatty(),
     )
-    with progress:
+    levels = opened_stored_levels(Layout(crew.root), settings.index.url)
+    with levels as level_of, progress:
+        order = Order(
+            urls, crew.root, once, crew.workers, again=timedelta(0), stored_level_of=level_of
+        )
         number = progress.add_task("Asking the browser", total=len(urls))
 
         def report(event: Event) -> None:
@@ -246,10 +353,32 @@ async def _visit(urls: Sequence[str], crew: _Crew, settings: Settings) -> Accoun
 
 async def _hand_over(urls: Sequence[str], layout: Layout, settings: Settings) -> Account:
     """Leave the links to whoever works on the frontier; a later round takes what was seen."""
-    items = await turns_for(settings).assign(NewItem(url, Lane.HIGH) for url in urls)
+    now = _CLOCK.now()
+    until = now + timedelta(days=_ONE_ATTEMPT_DAYS)
     with open_frontier(layout, settings.frontier, settings.politeness) as frontier:
-        added = frontier.add(items, now=_CLOCK.now(), again=timedelta(0))
+        records = dict(zip(urls, frontier.find_all(urls), strict=True))
+        # What waits for its site's return is asked for now; when it lives it is queued again.
+        waiting = [url for url, each in records.items() if each is not None and _waits(each, now)]
+        frontier.discard(waiting, now=now, reason="confirm")
+        new = [NewItem(url, Lane.HIGH, via=_via(records[url])) for url in urls]
+        items = await turns_for(settings).assign(new)
+        for item in items:
+            record = records.get(item.url)
+            if record is None or record.ended_at is not None or item.url in waiting:
+                key = identity_key(item.url)
+                frontier.put_note(ONE_ATTEMPT, key, "confirm", now=now, until=until)
+        added = frontier.add(items, now=now, again=timedelta(0))
     return Account(added=added, handed_over=True)
+
+
+def _waits(record: ItemRecord, now: datetime) -> bool:
+    is_later = record.due_at is not None and record.due_at > now
+    was_tried = any(each.ending == "retry" or _failure_of(each) for each in record.attempts)
+    return record.state is ItemState.QUEUED and is_later and was_tried
+
+
+def _via(record: ItemRecord | None) -> str:
+    return record.item.via if record is not None else ""
 
 
 def _say(booked: Sequence[Booked], left: Sequence[Awaiting], *, as_json: bool) -> None:

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime, time
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -20,23 +20,29 @@ from core.errors import InputError
 from core.layout import Layout
 from core.settings import Settings
 from crawler.cli.exits import Exit
-from crawler.cli.links.archives_asked import CLOCK, opened_archives, opened_captures
+from crawler.cli.links.archives_asked import (
+    CLOCK,
+    count_lacking,
+    opened_archives,
+    opened_captures,
+    own_copy,
+    unasked,
+)
+from crawler.cli.links.citation_days import CitationDays
+from crawler.cli.links.opening import registry_settings
 from crawler.cli.options import (
     collection_option,
     database_option,
     json_option,
     profile_option,
-    with_database,
 )
 from crawler.cli.tables import clean, table, width
 from crawler.collection import read_collection
-from crawler.profiles import load_profile
 from links.archives.choosing import Step, day_that_matters
 from links.archives.copies import (
     Choice,
     Kept,
     Visit,
-    added_day,
     choose,
     drop,
     due,
@@ -47,6 +53,7 @@ from links.archives.copies import (
 )
 from links.archives.finding import Sought, seek
 from links.archives.visiting import Visited, counts, visit
+from links.books.wanted import want_urls
 from links.days import date_of, day_of
 from links.observed import Observed, need_observed
 from links.store.store import Store, open_store
@@ -140,7 +147,7 @@ def command(
         )
     if not url and not find and not verify:
         raise click.UsageError("Name a URL, or say --find or --verify.")
-    settings = with_database(load_profile(profile), database_url)
+    settings = registry_settings(profile, database_url, collection)
     layout = read_collection(collection)
     with closing(open_store(layout, settings.index.url)) as store:
         task = _Task(store, layout, settings, url, limit, front, as_json, dry_run)
@@ -167,11 +174,13 @@ def command(
 def _show(task: _Task, url: Observed) -> None:
     with task.store.reading() as rows:
         kept, search = kept_of(rows, url.id), last_search(rows, url.id)
+    own = own_copy(task.layout, task.settings.index.url, task.front, url.url)
     if task.as_json:
         document = {
             "url": url.url,
             "state": url.state.name.lower(),
             "copies": [_facts(each) for each in kept],
+            "own": None if own is None else {"address": own.address, "timestamp": own.timestamp},
             "asked": None
             if search is None
             else {
@@ -184,7 +193,10 @@ def _show(task: _Task, url: Observed) -> None:
         click.echo(json.dumps(document, ensure_ascii=False))
         return
     head = ("archive", "taken", "seen", "by", "address")
-    lines = table(head, [_row(each) for each in kept], columns=width()) if kept else []
+    known = [_row(each) for each in kept]
+    if own is not None:
+        known.insert(0, (own.service, own.timestamp[:8], "-", "-", own.address))
+    lines = table(head, known, columns=width()) if known else []
     for line in lines or ["No copy is known."]:
         click.echo(line)
     if search is not None:
@@ -218,31 +230,45 @@ def _facts(kept: Kept) -> dict[str, Any]:
 
 def _find(task: _Task, accessed: str | None, *, is_thorough: bool) -> int:
     now = CLOCK.now()
+    if not task.url and not task.settings.links.archives and not task.dry_run:
+        return _nobody_to_ask(task)
     with task.store.reading() as rows:
         if task.url:
             wanted = [need_observed(rows, task.url)]
         else:
             living = task.settings.links.archive_living
             wanted = without_copy(rows, day_of(now), task.limit, living=living)
-        added = {each.id: _midnight(added_day(rows, each.id)) for each in wanted}
     if task.dry_run:
         for each in wanted:
             click.echo(json.dumps({"url": each.url}) if task.as_json else clean(each.url))
         return Exit.OK
     read = None if accessed is None else parse_moment(accessed)
-    days = {each.id: day_that_matters(read, added[each.id], now) for each in wanted}
-    sought = asyncio.run(_sought(task, wanted, days, is_thorough=is_thorough))
+    at = day_that_matters(read, None, now)
+    sought = asyncio.run(_sought(task, wanted, at, is_thorough=is_thorough))
     for each, found in zip(wanted, sought, strict=True):
         _tell(task, each, found)
-    if not task.settings.links.archives and not task.as_json:
-        click.echo("No archive was asked: [links] archives in the profile names none.", err=True)
+    lacking = sum(found.best is None for found in sought)
+    if lacking and not task.settings.links.archives and not task.as_json:
+        click.echo(unasked(lacking), err=True)
     return Exit.SOME_FAILED if any(each.troubles for each in sought) else Exit.OK
 
 
+def _nobody_to_ask(task: _Task) -> int:
+    """Say how many links are lost, since nobody can be asked for copies of them."""
+    count = count_lacking(task.store, task.layout, task.settings)
+    if task.as_json:
+        click.echo(json.dumps({"lacking": count, "archives": 0}))
+    elif count:
+        click.echo(unasked(count), err=True)
+    return Exit.OK
+
+
 async def _sought(
-    task: _Task, wanted: Sequence[Observed], days: dict[int, datetime | None], *, is_thorough: bool
+    task: _Task, wanted: Sequence[Observed], accessed: datetime | None, *, is_thorough: bool
 ) -> list[Sought]:
     origins = (task.front,) if task.front else ()
+    asks_wikis = bool(task.settings.links.archives)
+    cited = CitationDays(task.store, task.settings, asks_wikis=asks_wikis)
     with (
         opened_captures(task.layout, task.settings.index.url, task.front) as own,
         _progress("Asking archives", len(wanted), quiet=task.as_json) as step,
@@ -250,11 +276,22 @@ async def _sought(
         async with opened_archives(task.settings, own, origins) as archives:
             found = []
             for each in wanted:
-                at = days[each.id]
                 now = CLOCK.now()
+                days = await cited.of(each.id, now)
+                asked = [accessed, *days] if accessed is not None else list(days)
                 found.append(
-                    await seek(task.store, archives, each, now=now, at=at, is_thorough=is_thorough)
+                    await seek(
+                        task.store,
+                        archives,
+                        each,
+                        now=now,
+                        days=asked,
+                        is_thorough=is_thorough,
+                    )
                 )
+                if found[-1].is_wanted:  # who watches its wiki has our own crawler archive it
+                    with task.store.writing() as rows:
+                        want_urls(rows, [each.id], now=now)
                 step(1)
             return found
 
@@ -334,7 +371,3 @@ def _progress(title: str, total: int, *, quiet: bool) -> Iterator[Any]:
     with Progress(*columns, console=console, disable=quiet or not sys.stderr.isatty()) as progress:
         number = progress.add_task(title, total=total)
         yield lambda count: progress.advance(number, count)
-
-
-def _midnight(day: int | None) -> datetime | None:
-    return None if day is None else datetime.combine(date_of(day), time(), UTC)

@@ -1,4 +1,4 @@
-"""`weboid links exclude`: whose links a wiki keeps out of its table of links."""
+"""`weboid links exclude`: whose links a wiki keeps out of link search."""
 
 import json
 from pathlib import Path
@@ -25,6 +25,7 @@ from links.exclusion import (
     without_entry,
 )
 from links.link_search import LIMIT, Wanted, search_links
+from links.locator import locate
 from links.rereading import mark_pages_with, mark_pages_without
 from links.rulebook import settings_of
 from links.store.store import Store
@@ -48,10 +49,10 @@ _dry_option = click.option("--dry-run", is_flag=True, help="Say what would chang
 
 @click.group("exclude")
 def command() -> None:
-    """Keep links to some hosts out of a wiki's table of links.
+    """Keep links to some hosts out of link search.
 
     For hosts that are trusted and stand on nearly every page, such as a licence's. Their links are
-    counted, spam lists and rules for pages still see them, and a search for them says where they are.
+    archived, checked and counted as all others, and a search for them says where they are.
     See docs/link-search.md.
     """
 
@@ -77,8 +78,8 @@ def add_command(
     """Exclude what the entries name.
 
     As a pattern, example.com is the host with all below it, example.org/foo what begins so on that
-    host, https://example.org/foo the same under https only. Pages that have such links now are marked,
-    so that their feeder brings their links anew.
+    host, https://example.org/foo the same under https only. Searches follow at once; pages that have such
+    links now are marked, so that their feeder brings them anew and they are counted.
     """
     entries = [parse_entry(text, _FORMS[word]) for text in texts]
     with opened_registry(collection, database_url) as store:
@@ -108,7 +109,7 @@ def add_command(
         note = f" (links to it that are known now: {count:,})" if count else ""
         click.echo(f"{would} {clean(entry.text)} for {found.name}{note}.")
     if any(changed.values()) and not dry_run:
-        click.echo("They leave as their pages are read again, which are marked for it.")
+        click.echo("Searches leave them out from now on; they stay archived and checked.")
     return Exit.OK
 
 
@@ -130,7 +131,7 @@ def remove_command(
     database_url: str,
     as_json: bool,
 ) -> int:
-    """Take entries out of the list; pages that had such links are read again."""
+    """Take entries out of the list; searches show such links again at once."""
     marked = 0
     with opened_registry(collection, database_url) as store, store.writing() as rows:
         found = wiki_named(rows, wiki)
@@ -220,7 +221,12 @@ def suggest_command(
     """
     with opened_registry(collection, database_url) as store, store.reading() as rows:
         found = wiki_named(rows, wiki)
-        hosts = suggest(rows, found.id, least_share=share, most_urls=most_urls)
+        excluded = exclusions_of(settings_of(found.settings))
+        hosts = [
+            each
+            for each in suggest(rows, found.id, least_share=share, most_urls=most_urls)
+            if excluded.entry_for(locate(f"https://{each.host}/")) is None
+        ]
     if as_json:
         facts = [
             {
@@ -266,7 +272,7 @@ def _spelled(text: str, form: Form) -> str:
 def _known_links(store: Store, wiki: Wiki, entry: Entry, *, mark: bool) -> int:
     """How many links the entry names that are known on the wiki; their pages are marked."""
     count, after = 0, ""
-    wanted = Wanted(wiki_id=wiki.id)
+    wanted = Wanted(wiki_id=wiki.id, with_excluded=True)
     while True:
         with store.reading() as rows:
             part = search_links(rows, entry.pattern, wanted, limit=LIMIT, after=after)

@@ -6,6 +6,7 @@ from crawler.cli.groups import LazyGroup
 
 _COMMANDS: dict[str, str] = {
     "add-page": "crawler.cli.links.add_page",
+    "additions": "crawler.cli.links.additions",
     "check": "crawler.cli.links.check",
     "confirm": "crawler.cli.links.confirm",
     "copies": "crawler.cli.links.copies",

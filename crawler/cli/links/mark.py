@@ -106,7 +106,10 @@ def always_command(**options: Any) -> int:
 @click.argument("setting", metavar="KEY=VALUE")
 @_making_options
 def setting_command(*, setting: str, **options: Any) -> int:
-    """These are looked at differently: every_days=30, method=get, preset=dewiki."""
+    """These are looked at differently: every_days=30, method=get, preset=dewiki.
+
+    For hosts, gap_s=1: seconds between two requests, in place of [links] host_gap_s.
+    """
     return _make(MarkKind.SETTING, setting=setting, **options)
 
 

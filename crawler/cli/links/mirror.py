@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import logging
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
@@ -12,6 +13,7 @@ from pathlib import Path
 
 import click
 
+from core.backoff import Backoff
 from core.errors import InputError
 from core.layout import Layout
 from core.settings import Settings
@@ -39,7 +41,10 @@ from links.store.store import Store, open_store
 from playback.database import open_database
 from playback.front.records import Records
 
+log = logging.getLogger(__name__)
+
 _AT_ONCE = 500
+_LONGEST_S = 3_600.0  # between two rounds after one failed
 _AGAIN = timedelta(hours=1)  # visits may become known a little late
 
 
@@ -76,7 +81,7 @@ def command(
     After a good one Save Page Now is asked to take the page, too; after one that failed it is asked
     as well, and the archives of [links] archives are asked for copies. See docs/archives.md.
     """
-    settings = registry_settings(profile, database_url)
+    settings = registry_settings(profile, database_url, collection)
     wanted = Mirror(settings.links.mirror)
     if wanted is Mirror.NEVER:
         raise InputError('Nothing is mirrored: set mirror = "failed" or "always" under [links].')
@@ -86,21 +91,42 @@ def command(
         closing(open_database(layout, settings.index.url)) as database,
     ):
         task = _Mirroring(store, CopiesSeen(database, Records(layout)), settings, wanted)
-        start, goes_on, failed = CLOCK.now() - since, True, False
+        start = CLOCK.now() - since
+        if dry_run:
+            for url, visited in islice(task.waiting(start), limit):
+                click.echo(json.dumps({"url": url.url}) if as_json else f"{visited}  {url.url}")
+            return Exit.OK
+        if every is None:
+            return Exit.SOME_FAILED if _round(task, start, limit, as_json=as_json)[1] else Exit.OK
+        backoff = Backoff(every.total_seconds(), max(_LONGEST_S, every.total_seconds()))
+        failed, goes_on = False, True
         while goes_on:
-            begun = CLOCK.now()
-            todo = list(islice(task.waiting(start), limit))
-            if dry_run:
-                for url, visited in todo:
-                    click.echo(json.dumps({"url": url.url}) if as_json else f"{visited}  {url.url}")
-                return Exit.OK
-            done = asyncio.run(task.do(todo))
-            failed = any(each.done is Done.LATER for each in done)
-            _say(done, as_json=as_json)
-            if len(todo) < limit:  # else more is waiting
-                start = max(start, begun - _AGAIN)
-            goes_on = every is not None and asyncio.run(rested(every))
+            try:
+                start, failed = _round(task, start, limit, as_json=as_json)
+            except InputError:
+                raise
+            except Exception as error:
+                log.exception("mirror.round_failed")
+                failed, pause_s = True, backoff.next_s()
+                click.echo(f"weboid: {error} Trying again in {pause_s:g} s.", err=True)
+            else:
+                backoff.reset()
+                pause_s = every.total_seconds()
+            goes_on = asyncio.run(rested(timedelta(seconds=pause_s)))
     return Exit.SOME_FAILED if failed else Exit.OK
+
+
+def _round(
+    task: "_Mirroring", start: datetime, limit: int, *, as_json: bool
+) -> tuple[datetime, bool]:
+    """Mirror what waits; return from when the next round looks, and whether some are to come again."""
+    begun = CLOCK.now()
+    todo = list(islice(task.waiting(start), limit))
+    done = asyncio.run(task.do(todo))
+    _say(done, as_json=as_json)
+    if len(todo) < limit:  # else more is waiting
+        start = max(start, begun - _AGAIN)
+    return start, any(each.done is Done.LATER for each in done)
 
 
 @dataclass(frozen=True, slots=True)

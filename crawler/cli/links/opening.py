@@ -10,7 +10,7 @@ from core.layout import Layout
 from core.settings import Settings
 from crawler.cli.options import with_database
 from crawler.collection import open_collection, read_collection
-from crawler.profiles import load_profile
+from crawler.operator import collection_settings
 from links.store.store import Store, open_store
 
 
@@ -34,13 +34,18 @@ def opened_registry(collection: Path, database_url: str, *, make: bool = False) 
         yield store
 
 
-def registry_settings(profile: str, database_url: str) -> Settings:
+def registry_settings(
+    profile: str, database_url: str, collection: Path | None = None, *, unattended: bool = False
+) -> Settings:
     """The profile, with the registry's database laid over it: a checker needs no more of a cluster.
+
+    The collection, where there is one, says who its operator is (`crawler.operator`).
 
     Raises:
         ConfigError: the profile is none, or the URL names no database.
     """
-    return with_database(load_profile(profile), database_url)
+    settings = collection_settings(profile, collection, unattended=unattended)
+    return with_database(settings, database_url)
 
 
 async def _make_collection(root: Path) -> None:

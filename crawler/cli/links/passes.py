@@ -12,6 +12,7 @@ from core.durations import told
 from core.layout import Layout
 from core.timestamps import warc_date
 from crawler.cli.exits import Exit
+from crawler.cli.links.archives_asked import count_lacking, unasked
 from crawler.cli.links.check import opened
 from crawler.cli.links.opening import registry_settings
 from crawler.cli.options import (
@@ -41,19 +42,23 @@ def command(*, limit: int, collection: Path, database_url: str, profile: str, as
     A pass over all URLs should not take longer than [links] pass_days. This counts all URLs, which
     takes a while when there are many millions.
     """
-    settings = registry_settings(profile, database_url)
+    settings = registry_settings(profile, database_url, collection)
     now = _CLOCK.now()
-    with opened(Layout(collection), settings) as store, store.reading() as rows:
-        found = latest(rows, limit=limit)
-        seen = outlook(rows, settings.links, now=now)
-        late = longest_due(rows, day=day_of(now))
-        awaiting = due.count_awaiting(rows)
+    layout = Layout(collection)
+    with opened(layout, settings) as store:
+        with store.reading() as rows:
+            found = latest(rows, limit=limit)
+            seen = outlook(rows, settings.links, now=now)
+            late = longest_due(rows, day=day_of(now))
+            awaiting = due.count_awaiting(rows)
+        lacking = 0 if settings.links.archives else count_lacking(store, layout, settings)
     if as_json:
         document = {
             "passes": [_facts(row) for row in found],
             "outlook": None if seen is None else _outlook_facts(seen),
             "longest_due_days": late,
             "awaiting_opinion": awaiting,
+            "unasked": lacking,
         }
         click.echo(json.dumps(document, ensure_ascii=False))
         return Exit.OK
@@ -67,6 +72,8 @@ def command(*, limit: int, collection: Path, database_url: str, profile: str, as
         click.echo(f"Warning: a URL has been due for {late} days.")
     if awaiting:
         click.echo(f"{awaiting} links wait for a browser's word: run `weboid links confirm`.")
+    if lacking:
+        click.echo(unasked(lacking))
     return Exit.OK
 
 

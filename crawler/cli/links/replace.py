@@ -11,10 +11,10 @@ from core.clock import SystemClock
 from core.errors import InputError
 from core.settings import LinksSettings, Settings
 from crawler.cli.exits import Exit
+from crawler.cli.links.opening import registry_settings
 from crawler.cli.links.saying import Registry, opened_registry
 from crawler.cli.options import collection_option, database_option, json_option, profile_option
 from crawler.cli.tables import clean
-from crawler.profiles import load_profile
 from links.archives.copies import ArchiveCopies
 from links.asking.prober import Prober
 from links.checking.turns import HostTurns
@@ -83,7 +83,7 @@ def command(
             "Write `replace URL NEW` to propose, `replace URL --remove` to remove,"
             " `replace URL` to see, or `replace --test`."
         )
-    settings = load_profile(profile)
+    settings = registry_settings(profile, database_url, collection)
     with opened_registry(collection, database_url) as registry:
         if url is None:
             return _test(registry, settings, limit, as_json=as_json)

@@ -54,7 +54,8 @@ def command(
 
     A report adds a note beside a link for six months; nothing else changes. The next regular look
     that finds the page ends it, and anybody may withdraw it. One report a minute, of any number of
-    URLs that are watched. Reports about half of a domain make all of it presumed reachable.
+    URLs that are watched. When three reporters on two days report half of a domain, a note says that
+    all of it is presumed reachable, and the bot leaves its links alone.
     """
     now = _CLOCK.now()
     with opened_registry(collection, database_url) as registry:
@@ -91,7 +92,7 @@ def _say_reported(done: Reported, *, as_json: bool) -> None:
     again = f", {done.renewed:,} of them again" if done.renewed else ""
     click.echo(f"{len(done.urls):,} reported as reachable until {until}{again}.")
     if done.presumed:
-        click.echo("At least half of the domain is reported: all of it is presumed reachable.")
+        click.echo("Enough of the domain is reported: all of it is presumed reachable.")
 
 
 def _say_withdrawn(gone: Withdrawn, *, as_json: bool) -> None:

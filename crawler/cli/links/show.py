@@ -9,25 +9,40 @@ from typing import Any
 import click
 
 from core.clock import SystemClock
-from core.errors import InputError
+from core.errors import BadUrlError, InputError
+from core.layout import Layout
 from core.timestamps import warc_date
 from core.urls import fetch_key, identity_key
 from crawler.cli.exits import Exit
+from crawler.cli.links.archives_asked import own_copy
 from crawler.cli.links.listing import day_text, url_facts_of
 from crawler.cli.links.opening import opened_registry
 from crawler.cli.options import collection_option, database_option, json_option
 from crawler.cli.tables import clean
-from links.books.looking import Quirk, UrlFacts, Use, url_facts, uses_anywhere
+from links.books.looking import (
+    Quirk,
+    RefusedUse,
+    UrlFacts,
+    Use,
+    refused_uses,
+    url_facts,
+    uses_anywhere,
+)
 from links.books.looks import Look, latest_looks
 from links.books.urls import find_urls
 from links.books.wikis import all_wikis
 from links.days import date_of, day_of
 from links.history import unpack
 from links.quirks import HostQuirk, UrlQuirk
+from links.sorting import FTP, MISSING_TARGET
 from links.stages import Stage
 from links.status import words_of
 
 _CLOCK = SystemClock()
+_REASONS = {
+    FTP: "FTP is not checked",
+    MISSING_TARGET: "a wiki of the farm has no such page (it was asked when the page was read)",
+}
 
 
 @click.command("show")
@@ -39,11 +54,22 @@ _CLOCK = SystemClock()
 @database_option
 @json_option
 def command(*, url: str, limit: int, collection: Path, database_url: str, as_json: bool) -> int:
-    """Show what is known of a URL: its state, its history, where it is cited, copies, quirks."""
-    identity = identity_key(fetch_key(url, allow_single_label=True))
+    """Show what is known of a URL: its state, its history, where it is cited, copies, quirks.
+
+    Of a link that is not watched, since it is no valid address or leads to a missing page of the farm, the
+    reason and the pages that have it are shown.
+    """
+    identity, fault = _identity(url)
     today = day_of(_CLOCK.now())
     with opened_registry(collection, database_url) as store, store.snapshot() as reader:
-        found = find_urls(reader, [identity]).get(identity)
+        found = find_urls(reader, [identity]).get(identity) if identity else None
+        refused = [] if found is not None else refused_uses(reader, url, limit=max(limit, 1))
+        if refused:
+            names = {wiki.id: str(wiki.name) for wiki in all_wikis(reader)}
+            _say_refused(url, refused, names, as_json=as_json)
+            return Exit.OK
+        if fault is not None:
+            raise fault
         if found is None:
             raise InputError(
                 f"The registry does not know {clean(identity)[:500]}; `weboid links add-page` makes it known "
@@ -54,12 +80,47 @@ def command(*, url: str, limit: int, collection: Path, database_url: str, as_jso
         looks = latest_looks(reader, found.id)
         names = {wiki.id: str(wiki.name) for wiki in all_wikis(reader)}
     document = {**_document(facts, uses, names), "looks": list(map(_look, looks))}
+    own = own_copy(Layout(collection), database_url, "", identity)
+    if own is not None:
+        about = {"service": own.service, "address": own.address, "timestamp": own.timestamp}
+        document["copies"].insert(0, {**about, "checked": None, "locked": False})
     if as_json:
         click.echo(json.dumps(document, ensure_ascii=False))
     else:
         for line in _lines(document):
             click.echo(line)
     return Exit.OK
+
+
+def _identity(url: str) -> tuple[str, BadUrlError | None]:
+    """Return the URL's identity key; empty, and why, when it has none."""
+    try:
+        return identity_key(fetch_key(url, allow_single_label=True)), None
+    except BadUrlError as error:
+        return "", error
+
+
+def _say_refused(url: str, uses: list[RefusedUse], names: dict[int, str], *, as_json: bool) -> None:
+    """Tell of a link that is on pages and not watched."""
+    pages = [
+        {
+            "wiki": names.get(use.page.wiki_id, ""),
+            "page_id": use.page.page_id,
+            "title": use.page.title,
+            "since": day_text(use.first_day),
+            "gone": None,
+        }
+        for use in uses
+    ]
+    reason = uses[0].reason
+    if as_json:
+        document = {"url": url, "is_watched": False, "reason": reason, "pages": pages}
+        click.echo(json.dumps(document, ensure_ascii=False))
+        return
+    said = _REASONS.get(reason, f"no valid address ({clean(reason)})")
+    click.echo(f"{clean(url)}\n  not watched: {said}")
+    for line in _part("Pages", map(_page_line, pages)):
+        click.echo(line)
 
 
 def _document(facts: UrlFacts, uses: list[Use], names: dict[int, str]) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from links.locator import key_of
 from links.rereading import known_urls, mark_pages_with, urls_behind
 from links.rulebook import FARM_WIDE, RuleBook, lists_kept, put_list, remove_list
 from links.sorting import Sort, sort_link
-from links.spam import LIST_LIMIT_CHARS, ListKind, SpamList, SpamLists
+from links.spam import LIST_LIMIT_CHARS, ListKind, SpamList, SpamLists, list_kind
 from links.spam_hits import SpamHit, spam_on
 from links.store.store import Store
 
@@ -76,6 +76,8 @@ def load_command(
     as_json: bool,
 ) -> int:
     """Take a list as a wiki has it, in place of the one of that name.
+
+    `weboid wiki watch` fetches the lists of the wikis that it watches by itself.
 
     A blacklist or whitelist has a fragment of a regular expression a line, as MediaWiki's Spam
     blacklist; a list of domains is the JSON of MediaWiki:BlockedExternalDomains.json. Lines that
@@ -294,9 +296,7 @@ def _owner(store: Store, wiki: str | None, farm: str | None) -> tuple[int, int]:
 
 def _read(file: Path, kind: str | None, name: str) -> SpamList:
     if kind is None:
-        lower = file.name.lower()
-        told = ListKind.WHITELIST if "whitelist" in lower else ListKind.BLACKLIST
-        kind = ListKind.DOMAINS if lower.endswith(".json") else told
+        kind = list_kind(file.name)
     try:
         if file.stat().st_size > LIST_LIMIT_CHARS:
             raise InputError(f"{file} has more than {LIST_LIMIT_CHARS:,} bytes.")

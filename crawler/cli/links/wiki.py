@@ -13,6 +13,7 @@ from crawler.cli.links.opening import opened_registry
 from crawler.cli.options import collection_option, database_option, json_option
 from crawler.cli.tables import clean, table, width
 from links.books.wikis import (
+    PUBLIC,
     Farm,
     Wiki,
     all_farms,
@@ -33,10 +34,20 @@ _CLOCK = SystemClock()
 @click.argument("name", required=False, metavar="[NAME]")
 @click.option("--url", metavar="URL", help="Its api.php.")
 @click.option("--pages-url", metavar="URL", help="Where its pages are, with $1 for a title.")
-@click.option("--set", "settings", multiple=True, metavar="KEY=JSON", help="A setting of it.")
+@click.option(
+    "--set",
+    "settings",
+    multiple=True,
+    metavar="KEY=JSON",
+    help="A setting of it, such as public=false: the front tells its pages and links to internal callers alone.",
+)
 @click.option("--new-farm", is_flag=True, help="Make the farm that NAME says after its @.")
 @click.option("--farm-hosts", metavar="REGEX", help="Which hosts are the farm's own (RE2).")
-@click.option("--farm-address", metavar="URL", help="The farm's first page.")
+@click.option(
+    "--farm-address",
+    metavar="URL",
+    help="The farm's first page; its host is one of the farm's own.",
+)
 @collection_option
 @database_option
 @json_option
@@ -115,13 +126,13 @@ def _settings(given: tuple[str, ...]) -> dict[str, Any]:
     for text in given:
         key, equals, value = text.partition("=")
         if not equals or not key.strip():
-            raise InputError(
-                f"{text[:80]!r} sets nothing: write KEY=JSON, such as is_private=true."
-            )
+            raise InputError(f"{text[:80]!r} sets nothing: write KEY=JSON, such as {PUBLIC}=false.")
         try:
             found[key.strip()] = json.loads(value)
         except ValueError as error:
             raise InputError(f"The value of {clean(key)} is no JSON: {error}.") from error
+    if not isinstance(found.get(PUBLIC, True), bool):
+        raise InputError(f"{PUBLIC} is true, or false: then only internal callers are told of it.")
     groups = {key: found[key] for key in ("feed", "bot", "templates") if key in found}
     WikiSettings.parse(json.dumps(groups))  # what cannot be used is told now, not by the feed
     return found

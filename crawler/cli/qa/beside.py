@@ -123,7 +123,7 @@ def opened_permits(
         closing(open_database(layout, database_url)) as database,
         closing(open_decisions(layout, database_url)) as decisions,
     ):
-        pages = PageStore(database, Permits(decisions, database.rows, clock.now))
+        pages = PageStore(database, Permits(decisions, database.rows, clock.now, show_logins=True))
 
         def is_withheld(page_id: str) -> bool:
             page = pages.with_ids([page_id]).get(page_id)

@@ -11,6 +11,7 @@ import click
 
 from core.clock import SystemClock
 from core.errors import InputError, PermanentError, UnavailableError
+from core.layout import Layout
 from core.settings import Settings
 from core.urls import fetch_key
 from crawler.archiving import Order, archive
@@ -25,6 +26,7 @@ from crawler.cli.options import (
 )
 from crawler.cli.qa.sights import Sights, opened_sights
 from crawler.cli.qa.standalone import embedded, standalone
+from crawler.cli.stored_levels import opened_stored_levels
 from crawler.cli.tables import clean
 from crawler.collection import read_collection
 from crawler.profiles import load_profile
@@ -157,10 +159,11 @@ def _newer(sights: Sights, url: str, moment: str) -> Page | None:
 def _capture(url: str, root: Path, settings: Settings) -> None:
     """Visit the page once more; what fails is an answer, too, and is not tried again."""
     once = replace(settings, frontier=replace(settings.frontier, attempts=1))
-    order = Order([url], root, once, 1, again=timedelta(0))
-    account = asyncio.run(
-        archive(order, clock=_CLOCK, started=lambda *_: None, report=lambda _: None)
-    )
+    with opened_stored_levels(Layout(root), settings.index.url) as level_of:
+        order = Order([url], root, once, 1, again=timedelta(0), stored_level_of=level_of)
+        account = asyncio.run(
+            archive(order, clock=_CLOCK, started=lambda *_: None, report=lambda _: None)
+        )
     if account.skipped:
         why = ", ".join(account.skipped)
         raise PermanentError(f"{url} was not captured: {why}.")

@@ -1,6 +1,7 @@
 """A playback of our own to look at, and what was kept beside it: what `crawler.quality` needs of both."""
 
 import asyncio
+import http.client
 import re
 import socket
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
@@ -34,7 +35,7 @@ from playback.decisions.takedowns import Subject
 from playback.front.pages import Page, PageStore
 from playback.front.records import Records
 from playback.full_origins import LOCAL
-from playback.kinds import HTML_TYPES
+from playback.kinds import HTML_TYPES, TOO_LARGE
 from playback.permits import Permits
 from playback.replay.allowed import SANITISER_VERSION
 from playback.server import serve
@@ -43,6 +44,9 @@ ENGINE = f"sanitiser {SANITISER_VERSION}, comparison {COMPARISON_VERSION}"
 # What a browser must resolve by itself to look at copies in full.
 NAMES = {"*.localhost": "127.0.0.1"}
 _ANSWER_S = 30.0
+_REFUSAL_S = 10.0
+_REFUSAL_BYTES = 10_000
+_DESTINATIONS = {"Stylesheet": "style", "Font": "font", "Image": "image"}
 # Also with the modifiers that copies in full have for their parts.
 _COPY = re.compile(
     r"https?://[^/]+(?:/w/[^/]+)?/c/\d{14}(?:[a-z]{2,4}_)?/(.+)", re.ASCII | re.DOTALL
@@ -95,6 +99,7 @@ async def playing(
             index_url=database_url,
             full=LOCAL if full else "",
             fonts=fonts,
+            show_logins=True,  # checked like all others; no reader is told of this address
             signals=False,  # they are for the command around it
             cached=cached,
         )
@@ -150,7 +155,7 @@ class CollectionPlayback:
         self._database = database
         self._origins = origins
         self._levels = LevelBook(decisions)
-        self._permits = Permits(decisions, database.rows, clock.now)
+        self._permits = Permits(decisions, database.rows, clock.now, show_logins=True)
         self._store = PageStore(database, self._permits)
         self._holding = Holding(
             layout, self._rows_of, is_hidden=self.is_hidden, twins_of=self._twins_of
@@ -184,6 +189,26 @@ class CollectionPlayback:
         if found is None or len(found[1]) > LONGEST_URL:
             return None
         return unescape_url(found[1])
+
+    def refusal(self, address: str, kind: str) -> tuple[int | None, str]:
+        """Return the status and reason with which playback refuses a part; None: it does not answer."""
+        parts = urlsplit(address)
+        host = parts.hostname or ""
+        connection = http.client.HTTPConnection(
+            NAMES["*.localhost"] if host.endswith(".localhost") else host,
+            parts.port,
+            timeout=_REFUSAL_S,
+        )
+        target = address.partition(parts.netloc)[2]
+        headers = {"Host": parts.netloc, "Sec-Fetch-Dest": _DESTINATIONS.get(kind, "image")}
+        try:
+            with closing(connection):
+                connection.request("GET", target, headers=headers)
+                answer = connection.getresponse()
+                is_too_large = TOO_LARGE.encode() in answer.read(_REFUSAL_BYTES)
+                return answer.status, "too large" if is_too_large else ""
+        except (OSError, http.client.HTTPException):
+            return None, ""
 
     async def answers(self) -> bool:
         """Whether playback is there at all."""

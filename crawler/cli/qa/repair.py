@@ -30,6 +30,7 @@ from crawler.cli.options import (
 )
 from crawler.cli.qa.beside import checks_beside, opened_permits, opened_tools
 from crawler.cli.qa.writing import Written, write_checks
+from crawler.cli.stored_levels import opened_stored_levels
 from crawler.cli.tables import clean
 from crawler.cli.unlocking import unlocked
 from crawler.collection import read_collection
@@ -250,19 +251,23 @@ class Workshop:
     ) -> None:
         home = self._home
         quality = replace(home.settings.quality, share=0.0, repairs=home.limit)
-        run = Run(
-            home.layout.root,
-            _settings_of(home.settings, quality),
-            home.workers,
-            logins=unlocked(home.settings, home.layout.root),
-            companion=checks_beside(quality, _levels_of(todo)),
-            eager=True,
-        )
 
         async def nothing(_frontier: Frontier) -> AddResult:
             return AddResult()
 
-        account = await perform(run, nothing, clock=_CLOCK, started=lambda *_: None, report=report)
+        with opened_stored_levels(home.layout, home.settings.index.url) as level_of:
+            run = Run(
+                home.layout.root,
+                _settings_of(home.settings, quality),
+                home.workers,
+                logins=unlocked(home.settings, home.layout.root),
+                companion=checks_beside(quality, _levels_of(todo)),
+                eager=True,
+                stored_level_of=level_of,
+            )
+            account = await perform(
+                run, nothing, clock=_CLOCK, started=lambda *_: None, report=report
+            )
         done.stopped = account.stopped
 
     @contextmanager

@@ -170,5 +170,5 @@ def opened_sights(layout: Layout, database_url: str) -> Iterator[Sights]:
         closing(open_database(layout, database_url)) as database,
         closing(open_decisions(layout, database_url)) as decisions,
     ):
-        store = PageStore(database, Permits(decisions, database.rows, _CLOCK.now))
+        store = PageStore(database, Permits(decisions, database.rows, _CLOCK.now, show_logins=True))
         yield Sights(database, store, Records(layout))

@@ -91,7 +91,7 @@ async def _proxies(
     """
     if settings.frontier.url and secret is not None:
         with open_frontier(layout, settings.frontier, settings.politeness) as frontier:
-            if living_proxies(frontier, _CLOCK):
+            if living_proxies(frontier, _CLOCK, secret):
                 with scratch_folder(Scratch.RUN) as folder:
                     proxies = _remote(frontier, secret, folder)
                     try:

@@ -2,26 +2,34 @@
 
 import asyncio
 import json
-from dataclasses import dataclass
+import sys
+from dataclasses import dataclass, replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final
 
 import click
 
 from core.clock import SystemClock
-from core.durations import told
+from core.durations import parse_duration, told
 from core.errors import InputError
+from core.layout import Layout
 from core.settings import Settings
+from core.stored_levels import DEFAULT_STORED_LEVEL, StoredLevel
 from crawler.cli.exits import Exit
 from crawler.cli.links.opening import opened_registry, registry_settings
 from crawler.cli.options import (
     collection_option,
     database_option,
     json_option,
-    profile_option,
+    tell_contact,
+    wiki_profile_option,
 )
+from crawler.cli.stored_levels import STORED_LEVELS
 from crawler.cli.tables import clean
+from crawler.cli.wiki.levels import stored_level_of_wiki
 from crawler.cli.wiki.opening import account_of, api_at, items_of, settings_of_wiki
+from crawler.operator import Operator, check_operator, read_operator, write_operator
 from links.books.wikis import DEFAULT_FARM, Wiki, all_wikis
 from links.days import day_of
 from links.store.store import Store
@@ -97,12 +105,29 @@ class Seen:
     help=f"Archive a new link when it is still there after so long ({_GRACE_H}, or any).",
 )
 @click.option("--archive/--no-archive", default=None, help="Archive links, or only watch them.")
+@click.option(
+    "--store",
+    type=STORED_LEVELS,
+    help="Record only so much of what its pages cite.  [default: as `weboid level` says]",
+)
 @click.option("--account", metavar="NAME", help="Who reads: USER@APP of a bot password.")
 @click.option("--password-file", metavar="FILE", help="Its bot password, or an OAuth 2 token.")
 @click.option("--basic-file", metavar="FILE", help="user:password of the server in front.")
+@click.option(
+    "--contact",
+    metavar="ADDRESS",
+    help="A page or mail address that sites are told, in every User-Agent of this collection; asked"
+    " for at a terminal when there is none.",
+)
+@click.option(
+    "--recrawl",
+    metavar="LENGTH",
+    help="Archive living pages of this collection again after so long: 90d; - for never. Asked for"
+    " at a terminal.",
+)
 @collection_option
 @database_option
-@profile_option
+@wiki_profile_option
 @json_option
 def command(
     *,
@@ -120,9 +145,12 @@ def command(
     not_pages: tuple[str, ...],
     grace_h: float | None,
     archive: bool | None,
+    store: str | None,
     account: str | None,
     password_file: str | None,
     basic_file: str | None,
+    contact: str | None,
+    recrawl: str | None,
     collection: Path,
     database_url: str,
     profile: str,
@@ -134,7 +162,10 @@ def command(
     what is given changes and the rest stays; - in the place of a list empties it. Without --namespace
     the articles are observed.
     """
-    settings = registry_settings(profile, database_url)
+    operator = _operator(collection, profile, contact, recrawl, as_json=as_json)
+    settings = registry_settings(profile, database_url, collection)
+    if operator.contact:
+        settings = replace(settings, links=replace(settings.links, contact=operator.contact))
     if split_basic(url)[1]:
         raise InputError(
             "A password in an address would be kept where others read it: write user:password into a "
@@ -155,20 +186,81 @@ def command(
         "password_file": _place(password_file),
         "basic_file": _place(basic_file),
     }
-    with opened_registry(collection, database_url, make=True) as store:
-        before = _known_feed(store, url, name)
+    if operator.recrawl != read_operator(collection).recrawl:
+        _check_recrawl(operator.recrawl, FeedSettings().archived_days)
+    with opened_registry(collection, database_url, make=True) as registry:
+        if operator != read_operator(collection):
+            write_operator(collection, operator)
+        before = _known_feed(registry, url, name)
         feed = changed(before, "feed", **given)
         seen = asyncio.run(_look(url, feed, settings))
         if namespaces:
             given["namespaces"] = namespaces_named(namespaces, seen.facts.namespaces)
         wanted = Wanted(seen.address, seen.facts, name, farm, given)
-        with store.writing() as connection:
+        with registry.writing() as connection:
             wiki = put_wiki(connection, wanted, day=day_of(_CLOCK.now()))
+    stored = stored_level_of_wiki(
+        Layout(collection),
+        database_url,
+        wiki.name.in_levels,
+        None if store is None else StoredLevel(store),
+        _CLOCK,
+    )
     if as_json:
-        click.echo(json.dumps(_facts(wiki, seen), ensure_ascii=False))
+        facts = {**_facts(wiki, seen), "store": stored}
+        click.echo(json.dumps(facts, ensure_ascii=False))
     else:
-        _tell(wiki, seen)
+        _tell(wiki, seen, operator.recrawl, stored)
+        tell_contact(settings.links.contact or settings.visit.contact)
     return Exit.OK
+
+
+def _check_recrawl(every: str, archived_days: int) -> None:
+    """Refuse an interval in which a page counts as archived lately (A02).
+
+    Raises:
+        InputError: the interval is shorter.
+    """
+    if every and parse_duration(every) < timedelta(days=archived_days):
+        raise InputError(
+            f"What was archived in the last {archived_days} days is not archived again: write "
+            f"--recrawl {archived_days}d or more."
+        )
+
+
+def _operator(
+    root: Path, profile: str, contact: str | None, recrawl: str | None, *, as_json: bool
+) -> Operator:
+    """Return who archives, and whether pages are archived again, as options or the terminal say.
+
+    Raises:
+        ConfigError: the address is none.
+    """
+    there = read_operator(root)
+    is_first = not Layout(root).links_db.exists()
+    if contact is None and not as_json and sys.stdin.isatty():
+        settings = registry_settings(profile, "", root)
+        if not (settings.links.contact or settings.visit.contact):
+            contact = click.prompt(
+                "A page or mail address for sites that want to ask about visits (empty: none)",
+                default="",
+                show_default=False,
+                err=True,
+            )
+    if recrawl is None and is_first and not as_json and sys.stdin.isatty():
+        recrawl = click.prompt(
+            "Archive living pages again after how long, such as 90d (empty: never)",
+            default="",
+            show_default=False,
+            err=True,
+        )
+    operator = there
+    if contact is not None:
+        operator = replace(operator, contact=contact.strip())
+    if recrawl is not None:
+        operator = replace(operator, recrawl="" if recrawl == CLEARED else recrawl.strip())
+    check_operator(operator)
+    return operator
 
 
 async def _look(url: str, feed: FeedSettings, settings: Settings) -> Seen:
@@ -266,7 +358,7 @@ def _facts(wiki: Wiki, seen: Seen) -> dict[str, Any]:
     }
 
 
-def _tell(wiki: Wiki, seen: Seen) -> None:
+def _tell(wiki: Wiki, seen: Seen, recrawl: str, stored: StoredLevel) -> None:
     facts, feed = seen.facts, settings_of_wiki(wiki).feed
     version = ".".join(map(str, facts.version)) or "of an unknown version"
     click.echo(f"{clean(facts.name)} is known as {wiki.name}: MediaWiki {version}, {wiki.url}")
@@ -283,6 +375,10 @@ def _tell(wiki: Wiki, seen: Seen) -> None:
         )
     else:
         click.echo("New links are archived at once.")
+    if stored is not DEFAULT_STORED_LEVEL:
+        click.echo(f"Of what its pages cite, pages are recorded at the level {stored}.")
+    if recrawl:
+        click.echo(f"Living pages are archived again after {clean(recrawl)}.")
     if seen.user:
         more = ", with a bot's limits" if seen.has_high_limits else ""
         click.echo(f"Read as {clean(seen.user)}{more}.")

@@ -1,30 +1,29 @@
 """What the commands of `weboid wiki bot` open: a wiki by its name, its API as the bot, our own captures."""
 
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
-from dataclasses import dataclass, field
-from datetime import datetime
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Final
+from urllib.parse import urlsplit
 
 from core.clock import SystemClock
 from core.errors import InputError
 from core.layout import Layout
 from core.settings import Settings
+from crawler.cli.links.archives_asked import OwnCaptures, opened_captures
+from crawler.cli.where import Where
 from crawler.cli.wiki.opening import account_of, api_at, settings_of_wiki
-from links.archives.adapters import Copy
-from links.archives.services import WEBOID
+from links.books.looking import links_of_wiki
+from links.books.urls import urls_by_id
 from links.books.wikis import Wiki, all_wikis, known_wiki, parse_wiki
 from links.store.store import Store
-from playback.addresses import page_path
-from playback.database import open_database
-from playback.decisions.store import open_decisions
-from playback.front.pages import PageStore
-from playback.permits import Permits, TakenDownError
 from wiki.api.account import read_account
 from wiki.api.client import Api
+from wiki.editing.deciding import LOST
 from wiki.settings import BotSettings
 
 CLOCK = SystemClock()
+_COUNTED: Final = 1_000  # lost links that are looked through for copies of ours
 
 
 def wiki_named(store: Store, name: str) -> Wiki:
@@ -81,40 +80,67 @@ def bot_api(wiki: Wiki, settings: Settings, *, needs_account: bool = True) -> Ap
     return api_at(wiki.url, account, settings, maxlag_s=bot.maxlag_s)
 
 
-@dataclass
-class OwnPages:
-    """Our own captures, as copies that a wiki may cite; their titles for references that have none."""
-
-    store: PageStore
-    front: str
-    titles: dict[str, str] = field(default_factory=dict)
-
-    def nearest(self, url: str, at: datetime | None) -> Copy | None:
-        """The good capture nearest to the moment; None without one."""
-        try:
-            found = self.store.nearest(url, at, exact=False)
-        except TakenDownError:
-            return None
-        if found is None or found.rank or found.taken_down is not None:
-            return None
-        address = f"{self.front}{page_path(found.timestamp, found.url)}"
-        self.titles[address] = found.title
-        return Copy(WEBOID, address, found.timestamp, found.status, found.mime or "")
-
-    def title(self, copy: Copy) -> str:
-        """The title of a copy that was found here; empty for others."""
-        return self.titles.get(copy.address, "")
-
-
 @contextmanager
-def own_pages(layout: Layout, url: str, bot: BotSettings) -> Iterator[OwnPages | None]:
-    """Our own captures; None when the settings do not say where readers find them."""
+def own_captures(layout: Layout, url: str, bot: BotSettings) -> Iterator[OwnCaptures | None]:
+    """Open our own captures; None when the settings do not say where readers find them."""
     if not bot.front:
         yield None
         return
-    with (
-        closing(open_database(layout, url)) as database,
-        closing(open_decisions(layout, url)) as decisions,
+    with opened_captures(layout, url, bot.front) as own:
+        yield own
+
+
+def front_origin(front: str | None) -> str | None:
+    """Return what `--front` says: an origin; empty for ``-``, nowhere; None when it was not given.
+
+    Raises:
+        InputError: it is no origin.
+    """
+    if front is None or front == "-":
+        return None if front is None else ""
+    parts = urlsplit(front)
+    if (
+        parts.scheme not in ("http", "https")
+        or not parts.netloc
+        or parts.path.strip("/")
+        or parts.query
     ):
-        store = PageStore(database, Permits(decisions, database.rows, CLOCK.now))
-        yield OwnPages(store, bot.front.rstrip("/"))
+        raise InputError(f"{front[:200]!r} is no origin, such as https://archive.example.org.")
+    return f"{parts.scheme}://{parts.netloc}"
+
+
+def source_warnings(store: Store, where: Where, wiki: Wiki, bot: BotSettings) -> list[str]:
+    """Return what is to be said of where the bot takes copies from.
+
+    Raises:
+        InputError: from nowhere: every edit would say that no copy exists, whatever exists.
+    """
+    if bot.front:
+        return []
+    here = _lost_with_copies(store, where, wiki)
+    way = (
+        f"`weboid wiki bot on {wiki.name} --front ORIGIN` names it (with `run --dry-run`: --front)"
+    )
+    if not where.settings.links.archives:
+        known = f"{here}, but no public address is known. " if here else ""
+        raise InputError(
+            f"{known}The bot needs copies to cite on {wiki.name}: our own, at the address of the front"
+            f" that readers reach ({way}), or those of other archives ([links] archives in the profile)."
+        )
+    return (
+        [f"{here}, but no public address is known, so they are not cited: {way}."] if here else []
+    )
+
+
+def _lost_with_copies(store: Store, where: Where, wiki: Wiki) -> str:
+    """Return in words how many of the wiki's lost links have a good copy here; empty: none."""
+    states = [int(each) for each in LOST]
+    with store.reading() as rows:
+        uses = links_of_wiki(rows, wiki, limit=_COUNTED, states=states)
+        lost = [row.url for row in urls_by_id(rows, {use.url_id for use in uses}).values()]
+    with opened_captures(where.layout, where.settings.index.url, "") as own:
+        count = sum(own(url, None) is not None for url in lost)
+    if not count:
+        return ""
+    least = "at least " if len(uses) == _COUNTED else ""
+    return f"{least}{count:,} dead link{' has' if count == 1 else 's have'} a copy here"

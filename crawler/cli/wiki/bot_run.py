@@ -6,7 +6,7 @@ import random
 import sys
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -18,14 +18,16 @@ from rich.text import Text
 from core.errors import WeboidError
 from core.settings import Settings
 from crawler.cli.exits import Exit
+from crawler.cli.links.archives_asked import OwnCaptures, opened_archives
 from crawler.cli.links.opening import opened_registry
 from crawler.cli.tables import clean
 from crawler.cli.where import Where, where_options
 from crawler.cli.wiki.bot_opening import (
     CLOCK,
-    OwnPages,
     bot_api,
-    own_pages,
+    front_origin,
+    own_captures,
+    source_warnings,
     wiki_named,
     wikis_with_bot,
 )
@@ -37,6 +39,7 @@ from links.books.wikis import Wiki
 from links.reporters import open_reporters
 from links.store.store import Store
 from wiki.editing.acting import Did, Outcome
+from wiki.editing.copy_looks import ArchiveLooks
 from wiki.editing.crafts import Craft
 from wiki.editing.deciding import Choosing
 from wiki.editing.guarding import Timing
@@ -58,6 +61,16 @@ class _Task:
     wiki: Wiki
     wish: Wish
     is_look_back: bool
+    front: str | None = None
+
+    @property
+    def bot(self) -> BotSettings:
+        """The bot's settings, with the front of a dry run."""
+        return self.adjusted(settings_of_wiki(self.wiki).bot)
+
+    def adjusted(self, said: BotSettings) -> BotSettings:
+        """Return the settings with the front of a dry run."""
+        return said if self.front is None else replace(said, front=self.front)
 
 
 @click.command("run")
@@ -66,6 +79,9 @@ class _Task:
 @click.option("--limit", type=click.IntRange(1), default=None, help="Edits at most.")
 @click.option("--page", "titles", multiple=True, metavar="TITLE", help="Only this page.")
 @click.option("--look-back", is_flag=True, help="Only see what became of earlier edits.")
+@click.option(
+    "--front", metavar="ORIGIN", help="With --dry-run: where readers find our own copies."
+)
 @click.option("--all", "is_all", is_flag=True, help="On every wiki that has its bot switched on.")
 @where_options
 def command(
@@ -76,6 +92,7 @@ def command(
     limit: int | None,
     titles: tuple[str, ...],
     look_back: bool,
+    front: str | None,
     where: Where,
     as_json: bool,
 ) -> int:
@@ -86,6 +103,8 @@ def command(
     """
     if look_back and (dry_run or titles or limit):
         raise click.UsageError("--look-back edits nothing: it goes with none of the others.")
+    if front is not None and not dry_run:
+        raise click.UsageError("--front goes with --dry-run; `weboid wiki bot on --front` sets it.")
     if is_all and (name or titles):
         raise click.UsageError("--all is about every wiki: leave out NAME and --page.")
     show = _Show(as_json=as_json, is_dry=dry_run)
@@ -93,7 +112,8 @@ def command(
     with opened_registry(where.layout.root, where.settings.index.url) as store:
         if is_all:
             return _everywhere(store, where, wish, show, is_look_back=look_back)
-        task = _Task(store, where, wiki_named(store, name), wish, look_back)
+        own = front_origin(front)
+        task = _Task(store, where, wiki_named(store, name), wish, look_back, own)
         return _begin(task, show)
 
 
@@ -115,17 +135,20 @@ def _everywhere(
 
 
 def _begin(task: _Task, show: "_Show") -> int:
-    said = settings_of_wiki(task.wiki)
+    bot = task.bot
     if not task.wish.is_dry:
-        check_settings(said.bot, str(task.wiki.name))
+        check_settings(bot, str(task.wiki.name))
+    if not task.is_look_back:
+        for line in source_warnings(task.store, task.where, task.wiki, bot):
+            show.line(line)
     with (
-        own_pages(task.where.layout, task.where.settings.index.url, said.bot) as own,
+        own_captures(task.where.layout, task.where.settings.index.url, bot) as own,
         show.progress(),
     ):
         return asyncio.run(_run(task, own, show))
 
 
-async def _run(task: _Task, own: OwnPages | None, show: "_Show") -> int:
+async def _run(task: _Task, own: OwnCaptures | None, show: "_Show") -> int:
     done: list[Tally] = []
     with Stop(lambda: show.line("Ending with this page …")) as stop, stop.cut_short():
         done.append(await _work(task, own, show, stop))
@@ -134,14 +157,16 @@ async def _run(task: _Task, own: OwnPages | None, show: "_Show") -> int:
     if stop.event.is_set():
         return Exit.STOPPED
     tally = done[0]
-    is_bad = tally.did[Did.REFUSED] + tally.did[Did.UNSAFE] + tally.did[Did.UNKNOWN]
+    bad = (Did.REFUSED, Did.UNSAFE, Did.UNKNOWN, Did.BROKEN)
+    is_bad = sum(tally.did[each] for each in bad)
     return Exit.SOME_FAILED if is_bad or tally.unknown else Exit.OK
 
 
-async def _work(task: _Task, own: OwnPages | None, show: "_Show", stop: Stop) -> Tally:
+async def _work(task: _Task, own: OwnCaptures | None, show: "_Show", stop: Stop) -> Tally:
     settings = settings_of_wiki(task.wiki)
     api = bot_api(task.wiki, task.where.settings, needs_account=not task.wish.is_dry)
-    async with api:
+    origins = (task.bot.front,) if task.bot.front else ()
+    async with api, opened_archives(task.where.settings, origins=origins) as archives:
         kit = await prepare(api, settings.templates)
 
         def craft(now: datetime, bot: BotSettings) -> Craft:
@@ -150,8 +175,12 @@ async def _work(task: _Task, own: OwnPages | None, show: "_Show", stop: Stop) ->
         makers = Makers(
             craft,
             choosing(task.where.settings, own),
+            ArchiveLooks(
+                archives.asker, origins, asks_others=bool(task.where.settings.links.archives)
+            ),
             open_reporters(task.where.layout),
             is_over=stop.event.is_set,
+            adjust=task.adjusted,
         )
         job = new_job(CLOCK.now(), random.SystemRandom())
 
@@ -167,7 +196,7 @@ async def _work(task: _Task, own: OwnPages | None, show: "_Show", stop: Stop) ->
 
 
 def choosing(
-    settings: Settings, own: OwnPages | None
+    settings: Settings, own: OwnCaptures | None
 ) -> Callable[[datetime, BotSettings], Choosing]:
     """How copies are chosen: our own, then the archives in the order of `[links] archives`."""
     order = tuple(settings.links.archives)
@@ -175,7 +204,7 @@ def choosing(
     def made(now: datetime, _bot: BotSettings) -> Choosing:
         if own is None:
             return Choosing(now, order)
-        return Choosing(now, order, own.nearest, own.title, has_own=True)
+        return Choosing(now, order, own, own.title, has_own=True)
 
     return made
 
@@ -260,7 +289,8 @@ def summed_up(tally: Tally, name: str) -> str:
     if tally.settled:
         parts.append(f"{tally.settled:,} edits of an earlier run settled.")
     if tally.undone:
-        parts.append(f"{tally.undone:,} edits were undone: `weboid wiki bot review` shows them.")
+        waiting = f", {tally.to_review:,} of them await a review" if tally.to_review else ""
+        parts.append(f"{tally.undone:,} edits were undone{waiting}: see `weboid wiki bot review`.")
     return " ".join(parts)
 
 
@@ -318,6 +348,7 @@ def tally_facts(tally: Tally, job: str) -> dict[str, Any]:
         "skipped": tally.skipped,
         "settled": tally.settled,
         "undone": tally.undone,
+        "to_review": tally.to_review,
         "messages": tally.messages,
         "unknown": list(tally.unknown),
     }

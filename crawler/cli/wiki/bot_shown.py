@@ -1,18 +1,19 @@
 """`weboid wiki bot status`, `edits` and `review`: what the bot did, and what became of it."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
 import click
 
+from core.errors import InputError
 from crawler.cli.exits import Exit
 from crawler.cli.links.opening import opened_registry
 from crawler.cli.links.saying import name_of
 from crawler.cli.tables import clean, table, width
 from crawler.cli.where import Where, where_options
-from crawler.cli.wiki.bot_opening import CLOCK, wiki_named
+from crawler.cli.wiki.bot_opening import CLOCK, source_warnings, wiki_named
 from crawler.cli.wiki.bot_run import edit_facts
 from crawler.cli.wiki.opening import settings_of_wiki
 from links.books.edits import Edit, EditKind, EditState, counts, last_made, newest_edits
@@ -24,6 +25,7 @@ from wiki.editing.reviewing import Verdict, review, to_review
 from wiki.settings import to_json
 
 _MOST_LINKS: Final = 2  # of an edit in a line; --json has all
+_LONGEST: Final = 1_000  # characters of a citation that are shown
 _STATES = [each.name.lower() for each in EditState]
 
 
@@ -39,6 +41,10 @@ def status_command(*, name: str, where: Where, as_json: bool) -> int:
             pages = counts(rows, wiki.id, EditKind.PAGE)
             talk = counts(rows, wiki.id, EditKind.TALK)
             last = last_made(rows, wiki.id)
+        try:
+            warnings = source_warnings(store, where, wiki, bot)
+        except InputError as error:
+            warnings = [str(error)]
     found = {state.name.lower(): count for state, count in sorted(pages.items())}
     if as_json:
         document = {
@@ -48,6 +54,7 @@ def status_command(*, name: str, where: Where, as_json: bool) -> int:
             "edits": found,
             "messages": {state.name.lower(): count for state, count in sorted(talk.items())},
             "last": _moment(last) if last else None,
+            "warnings": warnings,
         }
         click.echo(json.dumps(document, ensure_ascii=False))
         return Exit.OK
@@ -55,6 +62,8 @@ def status_command(*, name: str, where: Where, as_json: bool) -> int:
     click.echo(clean(f"The bot is {how} on {wiki.name}."))
     if bot.run_page:
         click.echo(clean(f"It runs while {bot.run_page} says yes."))
+    for warning in warnings:
+        click.echo(clean(f"- {warning}"))
     for state, count in found.items():
         click.echo(f"{count:>9,} {state}")
     if last:
@@ -100,7 +109,8 @@ def edits_command(
     metavar="ID",
     help="The edit was right: it may be repeated.",
 )
-@click.option("--why", default="", metavar="TEXT", help="In a few words.")
+@click.option("--reason", default="", metavar="TEXT", help="In a few words.")
+@click.option("--why", "former", default="", hidden=True)  # the name until this release
 @click.option("--actor", default=None, metavar="NAME", help="Who says so.  [default: you]")
 @click.option(
     "--limit",
@@ -115,7 +125,8 @@ def review_command(
     name: str,
     accept: tuple[int, ...],
     decline: tuple[int, ...],
-    why: str,
+    reason: str,
+    former: str,
     actor: str | None,
     limit: int,
     where: Where,
@@ -131,12 +142,21 @@ def review_command(
     with opened_registry(where.layout.root, where.settings.index.url) as store:
         wiki = wiki_named(store, name)
         done = [
-            review(store, wiki.id, number, Verdict(is_right, name_of(actor), why), now=CLOCK.now())
+            review(
+                store,
+                wiki.id,
+                number,
+                Verdict(is_right, name_of(actor), reason or former),
+                now=CLOCK.now(),
+            )
             for numbers, is_right in ((accept, True), (decline, False))
             for number in numbers
         ]
         found = done or to_review(store, wiki.id, limit=limit)
         _show(store, wiki, found, as_json=as_json)
+        if not as_json:
+            for line in _undone_lines(found):
+                click.echo(line)
         if not found and not as_json:
             click.echo("Nothing awaits a review.")
     return Exit.OK
@@ -170,6 +190,16 @@ def _show(store: Store, wiki: Wiki, found: Sequence[Edit], *, as_json: bool) -> 
     ]
     for line in table(head, lines, columns=width()):
         click.echo(line)
+
+
+def _undone_lines(found: Sequence[Edit]) -> Iterator[str]:
+    """Yield what was undone of each edit: the text before it, and what it had put there."""
+    for edit in found:
+        for change in edit.changes:
+            if change.is_undone:
+                yield f"Edit {edit.id}, {change.kind}:"
+                yield f"  - {clean(change.before)[:_LONGEST]}"
+                yield f"  + {clean(change.after)[:_LONGEST]}"
 
 
 def _links(edit: Edit, names: Mapping[int, str]) -> str:

@@ -4,7 +4,6 @@ import asyncio
 import json
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import click
 
@@ -13,7 +12,7 @@ from core.settings import Settings
 from crawler.cli.exits import Exit
 from crawler.cli.links.opening import opened_registry
 from crawler.cli.where import Where, where_options
-from crawler.cli.wiki.bot_opening import bot_api, wiki_named
+from crawler.cli.wiki.bot_opening import bot_api, front_origin, source_warnings, wiki_named
 from crawler.cli.wiki.opening import settings_of_wiki
 from links.books.wikis import Wiki, change_wiki
 from links.store.store import Store
@@ -58,7 +57,12 @@ def on_command(
     """
     if password_file:
         password_file = str(Path(password_file).expanduser().absolute())
-    given = {**values, "account": account, "password_file": password_file, "front": _origin(front)}
+    given = {
+        **values,
+        "account": account,
+        "password_file": password_file,
+        "front": front_origin(front),
+    }
     with opened_registry(where.layout.root, where.settings.index.url) as store:
         wiki = wiki_named(store, name)
         said = settings_of_wiki(wiki)
@@ -71,7 +75,9 @@ def on_command(
         if bot.account == said.feed.account and "@" not in bot.account:
             raise InputError("The bot's account must be its own, not the one that reads.")
         tried = _with(wiki, said, bot)
+        unsourced = source_warnings(store, where, wiki, bot)
         me, warnings = asyncio.run(_look(tried, bot, where.settings, is_read=messages_read))
+        warnings += unsourced
         _write(store, wiki, said, bot)
     if as_json:
         click.echo(json.dumps({"wiki": str(wiki.name), "user": me.name, "warnings": warnings}))
@@ -154,17 +160,3 @@ def _with(wiki: Wiki, said: WikiSettings, bot: BotSettings) -> Wiki:
     """The wiki as it would be with these settings."""
     merged = WikiSettings(said.feed, bot, said.templates).merged_into(wiki.settings)
     return wiki._replace(settings=json.dumps(merged, ensure_ascii=False))
-
-
-def _origin(front: str | None) -> str | None:
-    if front is None or front == "-":
-        return None if front is None else ""
-    parts = urlsplit(front)
-    if (
-        parts.scheme not in ("http", "https")
-        or not parts.netloc
-        or parts.path.strip("/")
-        or parts.query
-    ):
-        raise InputError(f"{front[:200]!r} is no origin, such as https://archive.example.org.")
-    return f"{parts.scheme}://{parts.netloc}"

@@ -7,10 +7,12 @@ from crawler.cli.groups import LazyGroup
 _COMMANDS: dict[str, str] = {
     "add": "crawler.cli.wiki.add",
     "bot": "crawler.cli.wiki.bot",
+    "check": "crawler.cli.wiki.check",
     "ls": "crawler.cli.wiki.ls",
     "read": "crawler.cli.wiki.read",
     "repair": "crawler.cli.wiki.repair",
     "sweep": "crawler.cli.wiki.sweep",
+    "trial": "crawler.cli.wiki.trial",
     "watch": "crawler.cli.wiki.watch",
 }
 

@@ -1,33 +1,77 @@
 """`weboid wiki ls`: the wikis that are watched over, and how far their feeds are."""
 
 import json
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
 import click
+from sqlalchemy import Connection
 
 from core.clock import SystemClock
 from core.durations import told
 from core.errors import ConfigError
+from core.layout import Layout
+from core.settings import Settings
 from core.timestamps import warc_date
 from crawler.cli.exits import Exit
 from crawler.cli.links.opening import opened_registry
-from crawler.cli.options import collection_option, database_option, json_option
+from crawler.cli.options import (
+    collection_option,
+    database_option,
+    frontier_option,
+    json_option,
+    with_frontier,
+)
+from crawler.cli.standings import FrontierStatus
 from crawler.cli.tables import clean, table, width
 from crawler.cli.wiki.opening import settings_of_wiki
 from links.books.feeds import LEASE, Feed, feeds_of
-from links.books.tallies import count_links, count_pages
+from links.books.tallies import count_links, count_pages, links_of
 from links.books.wikis import Wiki, all_wikis
-from links.store.statements import Reader
+from links.link_search import STATES
+from playback.database import open_database
+from playback.decisions.store import open_decisions
+from playback.front.offering import Offering
+from playback.front.pages import PageStore
+from playback.front.registry.answers import Group
+from playback.front.registry.cached.asking import CachedQuestion, asked_url
+from playback.front.registry.cached.finding import Finder
+from playback.front.registry.cached.saying import Leading, Told, tell
+from playback.front.registry.source import OpenedWhenAsked
+from playback.permits import Permits
 from wiki.feeding.desk import CHANGES, SWEEP
+from wiki.feeding.sweeping import Sweep, late
 from wiki.settings import WikiSettings
 
 COUNTED_MOST: Final = 1_000_000
+JUDGED_MOST: Final = 10_000
+_AT_ONCE: Final = 500
+_HEAD: Final = (
+    *("wiki", "pages>", "links>", "queued>", "dead>", "no copy>", "bot", "feeds", "api"),
+)
 _SHOWN: Final = (CHANGES, SWEEP)  # to people; the others are workings of the feeder
 _CLOCK = SystemClock()
+
+
+@dataclass(frozen=True)
+class Counts:
+    """Links of a wiki, as its readers see them.
+
+    Attributes:
+        looked_at: how many; no more than `JUDGED_MOST`.
+        queued: they are on their way into the archive, or wait for their site.
+        dead: whoever follows them does not find what was cited.
+        bare: without a copy, here or elsewhere, and not on their way to one.
+    """
+
+    looked_at: int = 0
+    queued: int = 0
+    dead: int = 0
+    bare: int = 0
 
 
 @dataclass(frozen=True)
@@ -40,17 +84,26 @@ class Line:
     links: int
     feeds: dict[str, Feed]
     trouble: str
+    counts: Counts
 
 
 @click.command("ls")
 @collection_option
 @database_option
+@frontier_option
 @json_option
-def command(*, collection: Path, database_url: str, as_json: bool) -> int:
-    """List the wikis, how many pages and links of them are known, and what their feeds are at."""
+def command(*, collection: Path, database_url: str, frontier_url: str, as_json: bool) -> int:
+    """List the wikis: how many pages and links of them are known, what becomes of these, and the bot.
+
+    Of links that are queued, dead or without a copy the first 10,000 of a wiki are counted.
+    """
     now = _CLOCK.now()
-    with opened_registry(collection, database_url) as store, store.reading() as connection:
-        lines = [_line(connection, wiki) for wiki in all_wikis(connection)]
+    with (
+        opened_registry(collection, database_url) as store,
+        _finder(Layout(collection), database_url, frontier_url) as finder,
+        store.reading() as connection,
+    ):
+        lines = [_line(connection, wiki, finder, now) for wiki in all_wikis(connection)]
     if as_json:
         click.echo(json.dumps({"wikis": [_facts(line) for line in lines]}, ensure_ascii=False))
         return Exit.OK
@@ -62,12 +115,14 @@ def command(*, collection: Path, database_url: str, as_json: bool) -> int:
             str(line.wiki.name),
             _many(line.pages),
             _many(line.links),
+            *(_of_first(line.counts, each) for each in ("queued", "dead", "bare")),
+            _bot(line),
             _feeds(line, now),
             line.wiki.url or "no API is known: weboid wiki add URL --name …",
         )
         for line in lines
     ]
-    for text in table(("wiki", "pages>", "links>", "feeds", "api"), rows, columns=width()):
+    for text in table(_HEAD, rows, columns=width()):
         click.echo(text)
     for line in lines:
         if line.trouble:
@@ -75,7 +130,56 @@ def command(*, collection: Path, database_url: str, as_json: bool) -> int:
     return Exit.OK
 
 
-def _line(reader: Reader, wiki: Wiki) -> Line:
+@contextmanager
+def _finder(layout: Layout, database_url: str, frontier_url: str) -> Iterator[Finder | None]:
+    """What tells of links as the front does; None where there is nothing archived yet."""
+    if not database_url and not layout.captures_db.exists():
+        yield None
+        return
+    with (
+        closing(open_database(layout, database_url)) as database,
+        closing(open_decisions(layout, database_url)) as decisions,
+        closing(OpenedWhenAsked(layout, database_url)) as source,
+        closing(
+            FrontierStatus(layout, with_frontier(Settings(), frontier_url), clock=_CLOCK)
+        ) as status,
+    ):
+        pages = PageStore(database, Permits(decisions, database.rows, _CLOCK.now))
+        yield Finder(source, Offering(database, pages), status, _CLOCK)
+
+
+def _counts(reader: Connection, wiki: Wiki, finder: Finder | None) -> Counts:
+    """Return what becomes of the wiki's links."""
+    known = links_of(reader, wiki.id, limit=JUDGED_MOST)
+    if finder is None:
+        dead = sum(row.state in STATES[Group.UNREACHABLE] for row in known)
+        return Counts(len(known), 0, dead, len(known))
+    told = []
+    for start in range(0, len(known), _AT_ONCE):
+        asked = tuple(asked_url(row.url) for row in known[start : start + _AT_ONCE])
+        found = finder.find(CachedQuestion(wiki.name, asked), is_internal=True)
+        told += [tell(facts, Leading("", ""), finder.day) for facts in found.facts]
+    return Counts(
+        len(told),
+        sum(each.answer is Told.QUEUED for each in told),
+        sum(each.is_dead for each in told),
+        sum(each.answer not in (Told.COPY, Told.QUEUED) for each in told),
+    )
+
+
+def _of_first(counts: Counts, name: str) -> str:
+    """Return a count; with a plus where not all links were looked at."""
+    more = "+" if counts.looked_at >= JUDGED_MOST else ""
+    return f"{getattr(counts, name):,}{more}"
+
+
+def _bot(line: Line) -> str:
+    if line.settings is None:
+        return "?"
+    return "on" if line.settings.bot.enabled else "off"
+
+
+def _line(reader: Connection, wiki: Wiki, finder: Finder | None, now: datetime) -> Line:
     settings = None
     trouble = ""
     try:
@@ -84,13 +188,15 @@ def _line(reader: Reader, wiki: Wiki) -> Line:
         trouble = str(error)
     feeds = {k: v for k, v in feeds_of(reader, wiki.id).items() if k in (CHANGES, SWEEP)}
     troubles = dict.fromkeys(feed.trouble for feed in feeds.values() if feed.trouble)
+    slow = late(Sweep.parse(feeds[SWEEP].cursor), now=now) if SWEEP in feeds else ""
     return Line(
         wiki,
         settings,
         count_pages(reader, wiki.id, limit=COUNTED_MOST),
         count_links(reader, wiki.id, limit=COUNTED_MOST),
         feeds,
-        " ".join([*([trouble] if trouble else []), *troubles]),
+        " ".join([*([trouble] if trouble else []), *troubles, *([slow] if slow else [])]),
+        _counts(reader, wiki, finder),
     )
 
 
@@ -124,6 +230,11 @@ def _facts(line: Line) -> dict[str, Any]:
         "pages_url": line.wiki.pages_url,
         "pages": line.pages,
         "links": line.links,
+        "queued": line.counts.queued,
+        "dead": line.counts.dead,
+        "without_copy": line.counts.bare,
+        "judged": line.counts.looked_at,
+        "bot": line.settings.bot.enabled if line.settings is not None else None,
         "counted_most": COUNTED_MOST,
         "feeds": {
             kind: {"moment": warc_date(feed.moment), "trouble": feed.trouble}

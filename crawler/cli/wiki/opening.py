@@ -52,20 +52,29 @@ def api_at(address: str, account: Account, settings: Settings, **manners: float)
     Args:
         address: of api.php.
         account: who asks.
-        settings: `[links] contact` is told to the wiki; `[egress]` says the way (`route_to`).
+        settings: `[links]` says who asks (`agent_of`); `[egress]` says the way (`route_to`).
         manners: of `wiki.api.client.Manners`, where they differ.
 
     Raises:
         ConfigError: a setting cannot be used.
     """
     given: Mapping[str, float] = manners
-    agent = user_agent(settings.links.contact or settings.visit.contact)
     return Api(
         address,
         account,
-        manners=Manners(agent=agent, **given),  # type: ignore[arg-type]
+        manners=Manners(agent=agent_of(settings), **given),  # type: ignore[arg-type]
         route=route_to(address, settings),
     )
+
+
+def agent_of(settings: Settings) -> str:
+    """Return the User-Agent that wikis are asked with.
+
+    Raises:
+        ConfigError: the contact or the purpose page cannot be part of one.
+    """
+    links = settings.links
+    return user_agent(links.contact or settings.visit.contact, links.purpose_page)
 
 
 def route_to(url: str, settings: Settings) -> Route:

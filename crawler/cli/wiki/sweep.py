@@ -3,6 +3,7 @@
 import asyncio
 import json
 from contextlib import ExitStack
+from dataclasses import dataclass
 from typing import Any
 
 import click
@@ -17,21 +18,23 @@ from rich.progress import (
 )
 
 from core.clock import SystemClock
-from core.errors import WeboidError
+from core.errors import InputError, WeboidError
 from core.settings import Settings
 from crawler.cli.exits import Exit
 from crawler.cli.links.opening import opened_registry
 from crawler.cli.tables import clean
-from crawler.cli.where import Where, where_options
+from crawler.cli.where import Where, wiki_where_options
 from crawler.cli.wiki.archiving import FrontierArchive
 from crawler.cli.wiki.watch import holder_name, is_ended, opener_of
 from links.books.feeds import FeedHeldError
 from links.books.wikis import Wiki, parse_wiki
 from links.store.store import Store
 from wiki.feeding.citing import citing
-from wiki.feeding.desk import Shared, parse_settings
+from wiki.feeding.desk import Shared, order_lists, parse_settings
 from wiki.feeding.feed import Done
+from wiki.feeding.source import Source
 from wiki.feeding.surveying import Survey, survey
+from wiki.feeding.trees import categories_below, category_title
 from wiki.feeding.watching import chosen, order_sweep, sweep_wiki
 
 _CLOCK = SystemClock()
@@ -39,19 +42,48 @@ _CLOCK = SystemClock()
 
 @click.command("sweep")
 @click.argument("names", nargs=-1, metavar="[NAME]...")
+@click.option(
+    "--namespace",
+    "namespaces",
+    type=click.IntRange(0),
+    multiple=True,
+    help="Only the pages of that namespace, by its number; may be repeated.",
+)
+@click.option(
+    "--category",
+    "categories",
+    multiple=True,
+    metavar="TITLE",
+    help="Only the pages in that category and those below it; may be repeated.",
+)
 @click.option("--now", "is_now", is_flag=True, help="Also when none is due yet.")
 @click.option("--dry-run", is_flag=True, help="Say what would be observed, and write nothing.")
-@where_options
+@wiki_where_options
 def command(
-    *, names: tuple[str, ...], is_now: bool, dry_run: bool, where: Where, as_json: bool
+    *,
+    names: tuple[str, ...],
+    namespaces: tuple[int, ...],
+    categories: tuple[str, ...],
+    is_now: bool,
+    dry_run: bool,
+    where: Where,
+    as_json: bool,
 ) -> int:
     """Read every page of wikis anew, of all that are known or of those that are named.
 
     A wiki's first sweep brings its pages in, and all of their links into the archive. `weboid wiki
     watch` sweeps by itself, so this is for whoever does not want to wait. One that was interrupted goes
     on where it stopped. While a watch runs it is that watch which sweeps, and --now tells it to.
+
+    With --namespace and --category only those pages of one wiki are read, at once; the wiki's criteria
+    hold for them as for all others.
     """
     wanted = [parse_wiki(name) for name in names]
+    lists = Lists(namespaces, categories)
+    if lists and (len(wanted) != 1 or is_now or dry_run):
+        raise InputError(
+            "--namespace and --category are for one wiki that is named, without --now and --dry-run."
+        )
     with ExitStack() as stack:
         store = stack.enter_context(
             opened_registry(where.layout.root, where.settings.index.url, make=not dry_run)
@@ -66,16 +98,66 @@ def command(
             told = [_surveyed(wiki, store, where.settings, progress) for wiki in wikis]
         else:
             frontier = stack.enter_context(where.frontier(make=True))
-            archive = FrontierArchive(frontier, where.settings, clock=_CLOCK)
+            archive = FrontierArchive(frontier, where.settings, clock=_CLOCK, layout=where.layout)
             shared = Shared(store, archive, _CLOCK, holder_name(), citing(_CLOCK), is_gone=is_ended)
-            told = [_swept(wiki, shared, where.settings, progress, is_now=is_now) for wiki in wikis]
+            told = [
+                _swept(wiki, shared, where.settings, progress, is_now=is_now, lists=lists)
+                for wiki in wikis
+            ]
     for facts in told:
         click.echo(json.dumps(facts, ensure_ascii=False) if as_json else clean(_sentence(facts)))
     return Exit.SOME_FAILED if any(facts["trouble"] for facts in told) else Exit.OK
 
 
+@dataclass(frozen=True, slots=True)
+class Lists:
+    """Which pages are read; none: all.
+
+    Attributes:
+        namespaces: by their numbers.
+        categories: titles, each with what is below it.
+    """
+
+    namespaces: tuple[int, ...] = ()
+    categories: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.namespaces or self.categories)
+
+
+async def _begun(wiki: Wiki, lists: Lists, source: Source, shared: Shared) -> int | None:
+    """Order the lists of whoever feeds the wiki; return how many pages are read, None: not known.
+
+    Raises:
+        InputError: the wiki's pages of that namespace are not observed, or there are too many lists.
+        WeboidError: the wiki or the registry cannot be asked.
+    """
+    feed = parse_settings(wiki.settings).feed
+    if not lists:
+        return await source.size(feed.namespaces) or None
+    others = [number for number in lists.namespaces if number not in feed.namespaces]
+    if others:
+        raise InputError(
+            f"Pages of namespace {others[0]} of {wiki.name} are not observed: `weboid wiki add` with "
+            "--namespace says which are."
+        )
+    wanted = [("namespace", str(number)) for number in lists.namespaces]
+    if lists.categories:
+        facts = await source.facts()
+        below, _ = await categories_below(source, lists.categories, feed, facts)
+        wanted += [("category", category_title(name, facts)) for name in sorted(below)]
+    await asyncio.to_thread(order_lists, shared.store, wiki.id, wanted, now=_CLOCK.now())
+    return None
+
+
 def _swept(
-    wiki: Wiki, shared: Shared, settings: Settings, progress: Progress, *, is_now: bool
+    wiki: Wiki,
+    shared: Shared,
+    settings: Settings,
+    progress: Progress,
+    *,
+    is_now: bool,
+    lists: Lists,
 ) -> dict[str, Any]:
     """Sweep one wiki; what was done, its trouble included: the others must go on."""
     task = progress.add_task(clean(str(wiki.name)), total=None)
@@ -85,8 +167,9 @@ def _swept(
         both = done.pages.plus(done.swept)
         for name in ("added", "gone", "dropped"):
             sums[name] += getattr(both, name)
-        sums["pages"] += done.swept.pages
-        sums["links"] += done.swept.links
+        read = both if lists else done.swept
+        sums["pages"] += read.pages
+        sums["links"] += read.links
         sums["taken"] += done.handed.taken
         if done.sweep is not None:
             progress.update(task, completed=done.sweep.pages)
@@ -95,18 +178,16 @@ def _swept(
 
     async def sweep() -> None:
         async with opener(wiki) as source:
-            total = await source.size(parse_settings(wiki.settings).feed.namespaces)
-        progress.update(task, total=total or None)
-        await sweep_wiki(wiki, opener, shared, is_now=is_now, progress=note)
+            progress.update(task, total=await _begun(wiki, lists, source, shared))
+        await sweep_wiki(wiki, opener, shared, is_now=is_now, progress=note, sweeps=not lists)
 
     try:
         asyncio.run(sweep())
     except FeedHeldError as error:
+        is_left = is_now or bool(lists)
+        trouble = "" if is_left else str(error)
         if is_now:
             order_sweep(shared.store, wiki, now=_CLOCK.now())
-            is_left = True
-        else:
-            trouble = str(error)
     except WeboidError as error:
         trouble = str(error)
     progress.remove_task(task)

@@ -23,6 +23,8 @@ _WHY: Final = {
     Reason.UNSAFE: "its copy is none of this page, or cannot be written there",
     Reason.NO_COPY: "there is no copy, and the wiki has no tag to say so",
     Reason.LATER: "another change is made in the same place first",
+    Reason.PAYWALL: "it takes a subscription, and its site refuses us without one",
+    Reason.UNSHOWN: "the address of its copy does not show it now",
     Reason.FORBIDDEN: "the page asks bots to stay away, or somebody is at work on it",
 }
 

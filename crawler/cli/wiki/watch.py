@@ -8,6 +8,7 @@ import socket
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -19,38 +20,42 @@ from core.settings import Settings
 from crawler.cli.accompany import qa_option
 from crawler.cli.exits import Exit
 from crawler.cli.links.opening import opened_registry
-from crawler.cli.options import workers_option
+from crawler.cli.options import tell_contact, workers_option
+from crawler.cli.serve_options import replay_port_for, serve_options, serve_words
 from crawler.cli.tables import clean
-from crawler.cli.together import Home, environment_of, parts_of, speaker
-from crawler.cli.where import Where, where_options
+from crawler.cli.together import PART_NAMES, Home, environment_of, parts_of, speaker, stamped
+from crawler.cli.where import Where, wiki_where_options
 from crawler.cli.wiki.archiving import FrontierArchive
-from crawler.cli.wiki.levels import opened_levels
-from crawler.cli.wiki.opening import api_of, items_of, route_to
+from crawler.cli.wiki.levels import opened_levels, opened_wiki_levels
+from crawler.cli.wiki.opening import agent_of, api_of, items_of, route_to
+from crawler.cli.wiki.watch_note import WatchNote, write_note
 from crawler.household import Household
 from crawler.monitoring import parse_listen
 from crawler.stopping import Stop, first_of
-from links.books.wikis import Wiki, parse_wiki
-from playback.front.readers import parse_networks
-from wiki.api.client import user_agent
+from links.books.webhooks import use_signature
+from links.books.wikis import Wiki, WikiName, parse_wiki
+from links.store.store import Store
+from playback.scanning.clamd import find_clamd
+from wiki.api.account import read_secret
 from wiki.api.http import Wire
 from wiki.feeding.asking import ApiSource
-from wiki.feeding.bell import Ringing, check_secret, hanging
+from wiki.feeding.bell import AGE_LIMIT_S, ANY_WIKI, Ringing, UseSignature, check_secret, hanging
 from wiki.feeding.citing import citing
 from wiki.feeding.desk import Shared
 from wiki.feeding.source import Source
 from wiki.feeding.streaming import ring_from
-from wiki.feeding.watching import Opener, Said, Watch
+from wiki.feeding.watching import Opener, Said, Watch, chosen
 
 _CLOCK = SystemClock()
 
 
 @dataclass(frozen=True)
 class Bell:
-    """Where the bell hangs, and its secret (empty: only datagrams ring)."""
+    """Where the bell hangs, and its secrets by wiki (empty: only datagrams ring)."""
 
     host: str
     port: int
-    secret: bytes
+    secrets: dict[str, bytes]
 
 
 @click.command("watch")
@@ -58,10 +63,13 @@ class Bell:
 @click.option("--bell", metavar="HOST:PORT", help="Listen there for changes, on UDP and HTTP.")
 @click.option(
     "--secret-file",
-    metavar="FILE",
+    "secret_files",
+    multiple=True,
+    metavar="[WIKI=]FILE",
     envvar="WEBOID_BELL_SECRET_FILE",
     show_envvar=True,
-    help="What those who ring over HTTP sign with, at least 32 characters.",
+    help="What the wiki that rings over HTTP signs with, at least 32 characters; once for each wiki"
+    " where several are watched.",
 )
 @click.option(
     "--stream",
@@ -74,35 +82,37 @@ class Bell:
     metavar="HOST:PORT",
     help="Serve readers there, too: `weboid serve` with its defaults.",
 )
-@click.option(
-    "--links-internal",
-    multiple=True,
-    metavar="NETWORK",
-    help="Callers of --serve who may ask about links as often as they like, such as the wiki's"
-    " own server; may be given several times.",
-)
+@serve_options
 @click.option(
     "--feed-only",
     is_flag=True,
     help="Only watch: others archive, check links and confirm what they found.",
 )
+@click.option(
+    "--without",
+    multiple=True,
+    type=click.Choice(PART_NAMES),
+    metavar="PART",
+    help="Leave a part out that runs elsewhere, such as check or confirm; may be given several times.",
+)
 @qa_option
 @workers_option
-@where_options
+@wiki_where_options
 def command(
     *,
     names: tuple[str, ...],
     bell: str | None,
-    secret_file: str | None,
+    secret_files: tuple[str, ...],
     stream: str | None,
     once: bool,
     serve: str | None,
-    links_internal: tuple[str, ...],
     feed_only: bool,
+    without: tuple[str, ...],
     qa: bool | None,
     workers: int,
     where: Where,
     as_json: bool,
+    **serving: Any,
 ) -> int:
     """Watch wikis: archive what their pages cite as soon as they are saved, and watch every link.
 
@@ -113,14 +123,15 @@ def command(
     where it stopped, however long that was ago. See docs/wiki.md.
     """
     wanted = [parse_wiki(name) for name in names]
-    hung = _bell(bell, secret_file)
+    hung = _bell(bell, secret_files)
     if once and (hung is not None or stream is not None):
         raise InputError("--once ends before anybody could ring: leave out --bell and --stream.")
     if serve is not None and (once or feed_only):
         raise InputError("Where it only watches nobody is served: say `weboid serve`.")
-    if links_internal and serve is None:
-        raise InputError("--links-internal is for the front of --serve: say that, too.")
-    parse_networks(links_internal)  # what is none is said now, and not again and again by the front
+    for_serve = serve_words(serving)
+    if for_serve and serve is None:
+        name = for_serve[0].partition("=")[0]
+        raise InputError(f"{name} is for the front of --serve: say that, too.")
     home = Home(
         where.layout.root,
         where.profile,
@@ -128,27 +139,29 @@ def command(
         where.settings.index.url,
         workers,
         None if serve is None else parse_listen(serve),
-        links_internal,
+        for_serve,
         as_json,
         qa,
+        find_clamd(os.environ),
+        without=frozenset(without),
     )
+    tell_contact(where.settings.links.contact or where.settings.visit.contact)
     with ExitStack() as stack:
         store = stack.enter_context(
             opened_registry(where.layout.root, where.settings.index.url, make=True)
         )
         frontier = stack.enter_context(where.frontier(make=True))
-        archive = FrontierArchive(frontier, where.settings, clock=_CLOCK)
+        archive = FrontierArchive(frontier, where.settings, clock=_CLOCK, layout=where.layout)
         shared = Shared(store, archive, _CLOCK, holder_name(), citing(_CLOCK), is_gone=is_ended)
         show = Show(as_json=as_json)
         watch = Watch(shared, opener_of(where.settings), names=wanted, tell=show.tell)
         if once:
             is_well = asyncio.run(watch.once())
             return Exit.OK if is_well else Exit.SOME_FAILED
-        parts = [] if feed_only else parts_of(home, where.settings.links)
         beside = Household(
-            parts,
+            [] if feed_only else parts_of(home, where.settings.links),
             clock=_CLOCK,
-            report=speaker(as_json=as_json),
+            report=speaker(as_json=as_json, clock=_CLOCK),
             environment=environment_of(home),
         )
         ringing = None
@@ -156,7 +169,19 @@ def command(
             set_level = stack.enter_context(
                 opened_levels(where.layout, where.settings.index.url, _CLOCK)
             )
-            ringing = Ringing(watch.ring, hung.secret, _CLOCK, set_level)
+            _check_secrets(hung.secrets, store, wanted)
+            ringing = Ringing(
+                watch.ring,
+                hung.secrets,
+                _CLOCK,
+                signatures_in(store),
+                watch.names,
+                set_level,
+                stack.enter_context(
+                    opened_wiki_levels(where.layout, where.settings.index.url, _CLOCK)
+                ),
+            )
+        write_note(where.layout, _note(home, hung, bell, secret_files, serving))
         hearing = None if stream is None else hearing_of(stream, watch, where.settings)
         return asyncio.run(
             _run(watch, [beside.run, *([hearing] if hearing else [])], hung, ringing, show)
@@ -173,7 +198,7 @@ async def _run(
     async with AsyncExitStack() as stack:
         if bell is not None and ringing is not None:
             host, port = await stack.enter_async_context(hanging(bell.host, bell.port, ringing))
-            show.say(f"The bell hangs at {host}:{port}.")
+            show.say(f"Listening for change notifications on {host}:{port}.")
         stop = stack.enter_context(Stop(lambda: show.say("Ending what was begun …")))
         with stop.cut_short():
             try:
@@ -192,8 +217,7 @@ def hearing_of(
     """Lets a stream ring until it is told to stop."""
 
     async def hear(stop: asyncio.Event) -> None:
-        agent = user_agent(settings.links.contact or settings.visit.contact)
-        async with Wire(user_agent=agent, route=route_to(url, settings)) as wire:
+        async with Wire(user_agent=agent_of(settings), route=route_to(url, settings)) as wire:
             await ring_from(wire, url, ring=watch.ring, watched=watch.databases, stop=stop)
 
     return hear
@@ -241,7 +265,7 @@ class Show:
 
     def say(self, sentence: str) -> None:
         """A sentence for people; on standard error, where it is in no machine's way."""
-        click.echo(sentence, err=True)
+        click.echo(stamped(sentence, _CLOCK.now()), err=True)
 
     def tell(self, said: Said) -> None:
         """What a round did, or why it failed."""
@@ -259,7 +283,10 @@ class Show:
             self._line({"wiki": name, **facts}, f"{name}: {_sentence(facts)}")
 
     def _line(self, facts: dict[str, object], sentence: str) -> None:
-        click.echo(json.dumps(facts, ensure_ascii=False) if self._as_json else clean(sentence))
+        if self._as_json:
+            click.echo(json.dumps(facts, ensure_ascii=False))
+        else:
+            click.echo(stamped(clean(sentence), _CLOCK.now()))
 
 
 def facts_of(said: Said) -> dict[str, int]:
@@ -298,14 +325,74 @@ def _sentence(facts: dict[str, int]) -> str:
     return ", ".join(f"{count:,} {_WORDS[name]}" for name, count in facts.items() if count) + "."
 
 
-def _bell(address: str | None, secret_file: str | None) -> Bell | None:
+def _bell(address: str | None, secret_files: Sequence[str]) -> Bell | None:
     if address is None:
         return None
     host, port = parse_listen(address)
-    if not secret_file:
-        return Bell(host, port, b"")
-    try:
-        text = Path(secret_file).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{clean(secret_file)} cannot be read: {error}.") from error
-    return Bell(host, port, check_secret(text))
+    secrets: dict[str, bytes] = {}
+    for given in secret_files:
+        name, equals, file = given.rpartition("=")
+        owner = str(parse_wiki(name)) if equals else ANY_WIKI
+        if owner in secrets:
+            raise ConfigError(
+                f"--secret-file is given twice for {owner or 'no wiki in particular'}."
+            )
+        secrets[owner] = check_secret(read_secret(Path(file)))
+    if len(set(secrets.values())) < len(secrets):
+        raise ConfigError(
+            "Two wikis have the same secret: make each one with `openssl rand -hex 32`."
+        )
+    return Bell(host, port, secrets)
+
+
+def _note(
+    home: Home,
+    hung: Bell | None,
+    bell: str | None,
+    secret_files: Sequence[str],
+    serving: dict[str, Any],
+) -> WatchNote:
+    """Return where readers are served, and where the webhook is."""
+    front, replay = serving["origin"], serving["replay_origin"]
+    if home.serve is not None and not front:
+        host, port = home.serve
+        place = f"[{host}]" if ":" in host else host
+        front = f"http://{place}:{port}"
+        replay = f"http://{place}:{replay_port_for(port, serving['replay_port'])}"
+    files = {}
+    for given in secret_files:
+        name, equals, file = given.rpartition("=")
+        owner = str(parse_wiki(name)) if equals else ANY_WIKI
+        files[owner] = str(Path(file).expanduser().absolute())
+    return WatchNote(front, replay, bell or "" if hung is not None else "", files)
+
+
+def _check_secrets(secrets: dict[str, bytes], store: Store, names: Sequence[WikiName]) -> None:
+    """Return when it is clear which wiki each secret signs for.
+
+    Raises:
+        ConfigError: one is for no wiki in particular, and several are watched without one of their own.
+    """
+    if ANY_WIKI not in secrets:
+        return
+    known = [str(wiki.name) for wiki in chosen(store, names)]
+    others = [name for name in known if name not in secrets]
+    if len(known) > 1:
+        raise ConfigError(
+            "Several wikis are watched: name the wiki of each secret, "
+            f"--secret-file {(others or known)[0]}=FILE."
+        )
+
+
+def signatures_in(store: Store) -> UseSignature:
+    """Return what notes used signatures in the registry, where a restart does not forget them."""
+    kept = timedelta(seconds=2 * AGE_LIMIT_S)
+
+    def use(signature: bytes, moment: datetime) -> bool:
+        with store.writing() as connection:
+            return use_signature(connection, signature, moment, kept=kept)
+
+    async def used(signature: bytes, moment: datetime) -> bool:
+        return await asyncio.to_thread(use, signature, moment)
+
+    return used

@@ -13,9 +13,11 @@ if down and slot[FAILURES] >= most then
   slot[BLOCKED] = 0
   until_ms = slot[DOWN]
   call('ZREM', T .. 'blocks', host)
+  call('ZREM', T .. 'back_offs', host)
 else
   local wait = math.min(first_us * 2 ^ math.min(slot[FAILURES] - 1, 40), limit_us)
   until_ms = math.max(slot[BLOCKED], math.ceil((now_us + wait) / 1000), at_least)
+  if until_ms > slot[BLOCKED] then call('ZADD', T .. 'back_offs', until_ms, host) end
   slot[BLOCKED], slot[DOWN] = until_ms, 0
   call('ZADD', T .. 'blocks', until_ms, host)
 end

@@ -5,9 +5,11 @@ local slot = slot_of(host)
 if until_ms <= now then
   slot[BLOCKED], slot[DOWN], slot[FAILURES], slot[REASON] = 0, 0, 0, reason
   call('ZREM', T .. 'blocks', host)
+  call('ZREM', T .. 'back_offs', host)
 elseif until_ms > slot[BLOCKED] then
   slot[BLOCKED], slot[REASON] = until_ms, reason
   call('ZADD', T .. 'blocks', until_ms, host)
+  call('ZREM', T .. 'back_offs', host)
 end
 settle(host, slot, now)
 write()

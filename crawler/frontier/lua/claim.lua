@@ -10,12 +10,35 @@ local function tidy(key, moment)
   return call('ZRANGEBYSCORE', key, '-inf', moment, 'LIMIT', 0, AT_ONCE)
 end
 
+-- After the clock was put back: a lease that reaches further than any process's own (and an hour for
+-- other settings) is that of a worker which may be long dead, and no back-off or retry takes so long.
+local function far(key, latest)
+  return call('ZRANGEBYSCORE', key, '(' .. latest + margin, '+inf', 'LIMIT', 0, AT_ONCE)
+end
+
+for _, token in ipairs(far(T .. 'leases', now + lease_length)) do
+  call('ZADD', T .. 'leases', now + lease_length, token)
+end
+for _, host in ipairs(far(T .. 'back_offs', now + longest_back_off)) do
+  local slot, latest = slot_of(host), now + longest_back_off
+  slot[BLOCKED] = math.min(slot[BLOCKED], latest)
+  call('ZADD', T .. 'blocks', slot[BLOCKED], host)
+  call('ZADD', T .. 'back_offs', slot[BLOCKED], host)
+  settle(host, slot, now)
+end
+for _, id in ipairs(far(T .. 'later', now + longest_wait)) do
+  local r = read_record(id)
+  r.due = now + longest_wait
+  call('ZADD', T .. 'later', r.due, id)
+  write_record(r)
+end
+
 -- Queue the items whose leases ran out, or bury those to which that keeps happening. A host was last
 -- asked when its worker last gave a sign of life.
 for _, token in ipairs(tidy(T .. 'leases', now)) do
   local claim = held(tonumber(token))
   local r = claim.record
-  local slot = free(claim, claim.renewed * 1000, nil, nil, true)
+  local slot = free(claim, math.min(claim.renewed, now) * 1000, nil, nil, true)
   log_attempt(r.id, 'expired', 'the worker gave no sign of life', claim.worker, claim.claimed, now)
   r.attempts = r.attempts + 1
   if r.attempts >= most_claims then
@@ -66,8 +89,10 @@ end
 
 cut(T .. 'rests')
 for lane = NOW, STANDARD do cut(ready_key(lane)) end
-local past = tidy(T .. 'rests', now - 86400000)
-if #past > 0 then call('ZREM', T .. 'rests', unpack(past)) end
+for _, key in ipairs({ T .. 'rests', T .. 'back_offs' }) do
+  local past = tidy(key, now - 86400000)
+  if #past > 0 then call('ZREM', key, unpack(past)) end
+end
 
 -- ---------------------------------------------------------------------------------------- claiming
 
@@ -148,6 +173,8 @@ local function first_ready(order)
       local host = call('ZRANGEBYSCORE', ready_key(lane), '-inf', now, 'LIMIT', 0, 1)[1]
       if not host then break end
       local slot = slot_of(host)
+      local latest = now + longest_back_off
+      if slot[DOWN] > latest + margin then slot[DOWN] = latest end
       local over = slot[DOWN] > 0 and slot[DOWN] <= now
       if over then slot[DOWN] = 0 end
       if not over and slot[BLOCKED] <= now then return host, slot end

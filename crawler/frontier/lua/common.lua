@@ -14,6 +14,7 @@ end
 local settings = unpack_message(ARGV[2])
 local visits, delay_factor, min_delay_us, max_delay_us = unpack(settings, 1, 4)
 local longest_rest, slack, lease_length, random_order = unpack(settings, 5, 8)
+local margin, longest_back_off, longest_wait = unpack(settings, 9, 11)
 
 local NOW, STANDARD = 0, 2
 local QUEUED, LATER, CLAIMED, DONE, SKIPPED, DEAD = 0, 1, 2, 3, 4, 5
