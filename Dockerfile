@@ -1,11 +1,14 @@
-# Two images from the locked requirements: `weboid` (proxy, worker, front, every command) and
-# `replay` (pywb's classes live in an environment of their own). docs/cluster.md says how to run them.
+# Three images from the locked requirements: `weboid` (proxy, worker, front, every command), `replay`
+# (what plays copies back lives in an environment of its own), and `playback` with both. docs/cluster.md says how to run them.
 
 FROM python:3.11-slim-bookworm AS base
 ENV LANG=C.UTF-8 PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1
 RUN groupadd --gid 1000 weboid \
     && useradd --uid 1000 --gid 1000 --create-home weboid \
-    && install -d -o weboid -g weboid /collection
+    && install -d -o weboid -g weboid /logs /collection /collection/db /collection/db/lists \
+        /collection/cache /collection/cache/quality \
+    # Services that must not see these mount an empty folder over them.
+    && install -d -m 700 -o weboid -g weboid /collection/ca /collection/logins
 WORKDIR /app
 
 # Wheels cover x86-64; elsewhere a few libraries are compiled, in stages that no image keeps.
@@ -38,6 +41,11 @@ USER weboid
 VOLUME /collection
 ENTRYPOINT ["weboid"]
 CMD ["--help"]
+
+# What plays copies back for a browser or a scanner of its own: `weboid qa`, `weboid scan`.
+FROM weboid AS playback
+COPY --from=replay-packages /opt/replay /opt/replay
+ENV WEBOID_REPLAY_PYTHON=/opt/replay/bin/python
 
 FROM base AS replay
 COPY --from=replay-packages /opt/replay /opt/replay

@@ -243,7 +243,7 @@ class Axe:
             NewArtifact(f"urn:pageinfo:{url}", "application/json", info.to_json()),
             NewArtifact(f"urn:text:{url}", "text/plain", self._dice.randbytes(3000)),
         ]
-        places = await visit.write(artifacts, page_url=url, document=url, date=begun)
+        places = await visit.write(artifacts, document=url, date=begun)
         self.toll.promises += [
             Promise(each.uri, "resource", at.filename, at.offset, at.length, each.data)
             for each, at in zip(artifacts, places, strict=True)

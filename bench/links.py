@@ -3,6 +3,7 @@
 Each part is a module of its own with `figures`: `bench.links_year` lets a simulated year of 10⁵ links pass
 (baseline: preset `iabot`), `bench.links_lookups` fills a registry and asks it about pages,
 `bench.links_checks` looks at local servers with 2,000 connections (baseline: a plain checker),
+`bench.links_passing` makes first looks as `weboid links check` does, with gap, https and registry,
 `bench.links_booking` keeps the results of as many looks.
 """
 
@@ -17,7 +18,7 @@ from importlib.util import find_spec
 
 from bench import report
 
-PARTS = ("year", "lookups", "checks", "booking")
+PARTS = ("year", "lookups", "checks", "passing", "booking")
 
 
 def main() -> None:

@@ -42,9 +42,10 @@ _MIB = 1 << 20
 
 
 @contextmanager
-def origin(delay_s: float) -> Iterator[dict[str, int]]:
-    """The web, and its ports."""
+def origin(delay_s: float, certificate: Path | None = None) -> Iterator[dict[str, int]]:
+    """The web, and its ports; with a certificate one of them speaks TLS."""
     command = [sys.executable, "-m", "bench.links_origin", str(delay_s)]
+    command += [] if certificate is None else [str(certificate)]
     folder = Path(__file__).resolve().parents[1]
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=folder

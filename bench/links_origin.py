@@ -1,19 +1,20 @@
 """The web of the benchmark of checks, in a process of its own: a name server and thousands of hosts.
 
-``python -m bench.links_origin DELAY_S`` prints its ports as a line of JSON and serves until its input
-ends: HTTP on all of 127.0.0.0/8, and a name server that gives each ``nN.test`` an address there.
+``python -m bench.links_origin DELAY_S [CERTIFICATE]`` prints its ports as a line of JSON and serves until
+its input ends: HTTP, and HTTPS with that certificate, on all of 127.0.0.0/8, and a name server that gives each ``nN.test`` an address there.
 Answers come after a delay drawn about it, as they do from far away, so that connections stay open side by side.
 
     /fine/N   200 with type and length
     /get/N    405 to HEAD, the page to GET
     /moved/N  301 to /fine/N
-    /gone/N   404
+    /gone/N   404, as is whatever ends in no number
     /stats    how many connections were open at most, and how many requests came
 """
 
 import asyncio
 import json
 import random
+import ssl
 import struct
 import sys
 from typing import cast
@@ -68,7 +69,7 @@ class Host(asyncio.Protocol):
 
     def _answer(self, method: bytes, path: bytes) -> None:
         kind = path.split(b"/")[1]
-        if kind == b"gone":
+        if kind == b"gone" or not path.rpartition(b"/")[2].isdigit():
             data = b"HTTP/1.1 404 Not Found\r\n" + _ERROR
         elif kind == b"moved":
             to = path.replace(b"moved", b"fine")
@@ -109,7 +110,7 @@ class Names(asyncio.DatagramProtocol):
         self._transport.sendto(head + question + records, addr)
 
 
-async def _serve(delay_s: float) -> None:
+async def _serve(delay_s: float, certificate: str) -> None:
     loop = asyncio.get_running_loop()
     stats = Stats()
     server = await loop.create_server(lambda: Host(stats, delay_s), "0.0.0.0", 0, backlog=8192)
@@ -118,6 +119,13 @@ async def _serve(delay_s: float) -> None:
         "http": server.sockets[0].getsockname()[1],
         "names": names.get_extra_info("sockname")[1],
     }
+    if certificate:
+        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        context.load_cert_chain(certificate)
+        secure = await loop.create_server(
+            lambda: Host(stats, delay_s), "0.0.0.0", 0, backlog=8192, ssl=context
+        )
+        ports["https"] = secure.sockets[0].getsockname()[1]
     print(json.dumps(ports), flush=True)
     reader = asyncio.StreamReader()
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
@@ -126,4 +134,4 @@ async def _serve(delay_s: float) -> None:
 
 
 if __name__ == "__main__":
-    uvloop.run(_serve(float(sys.argv[1])))
+    uvloop.run(_serve(float(sys.argv[1]), "".join(sys.argv[2:])))

@@ -102,7 +102,7 @@ class Year:
         self._plain = [link.plain for link in links]
         self._due: dict[int, list[int]] = defaultdict(list)
         self._due[0] = list(range(len(links)))
-        self._table: Timetable[Link] = Timetable(gap_s=GAP_S, tries=3)
+        self._table: Timetable[Link] = Timetable(gaps=GAP_S, tries=3)
         self._running: list[tuple[float, Turn[Link], Sight]] = []
         self._called: dict[int, float] = {}  # of the links that are called dead: when
         self._calls: dict[int, list[tuple[float, float]]] = defaultdict(list)  # from when to when

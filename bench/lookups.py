@@ -44,10 +44,11 @@ def build(path: Path, rows: int) -> None:
         tables = [each for each in CAPTURES_DDL.split(";") if "INDEX" not in each]
         connection.executescript(";".join(tables))
         connection.execute("BEGIN")
-        marks = ", ".join("?" * 17)
         pages = rows // (PARTS + 1)
-        connection.executemany(f"INSERT INTO captures VALUES ({marks})", _captures(pages))
-        connection.executemany(f"INSERT INTO pages VALUES ({marks})", _pages(pages))
+        connection.executemany(
+            f"INSERT INTO captures VALUES ({', '.join('?' * 18)})", _captures(pages)
+        )
+        connection.executemany(f"INSERT INTO pages VALUES ({', '.join('?' * 20)})", _pages(pages))
         connection.execute("COMMIT")
         connection.executescript(CAPTURES_DDL)  # sorted in one go
         connection.execute("PRAGMA journal_mode = WAL")
@@ -78,7 +79,7 @@ def _captures(pages: int) -> Iterator[tuple[Any, ...]]:
             number += 1
             yield (
                 number, its_key, stamp, ms, each, kind, "image/png", status, f"sha256:{number:064x}",
-                "weboid-1.warc.gz", number * 1000, 900, None, None, None, page_id, None,
+                "weboid-1.warc.gz", number * 1000, 900, None, None, None, page_id, None, None,
             )  # fmt: skip
 
 
@@ -87,7 +88,7 @@ def _pages(pages: int) -> Iterator[tuple[Any, ...]]:
         url, key, at = _place(page)
         yield (
             f"{page:032x}", url, key, timestamp14(at), milliseconds(at), url, "complete", "", 200,
-            "text/html", "A page", 10, 9_000, 1.0, "ok", 0.9, "",
+            "text/html", "A page", 10, 9_000, 1.0, "ok", 0.9, "", "desktop", "en", "",
         )  # fmt: skip
 
 

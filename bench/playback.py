@@ -44,7 +44,8 @@ from bench.proxy import HOST, child, our_proxy, settings
 from bench.proxy_client import Client as ProxyClient
 from core.timestamps import timestamp14
 from playback.server import find_replay_python
-from tests.playback.conftest import CollectionBuilder, free_port, png
+from tests.playback.conftest import CollectionBuilder, png
+from tests.services.ports import free_port
 
 ROOT = Path(__file__).resolve().parents[1]
 AT = datetime(2026, 3, 1, 12, tzinfo=UTC)

@@ -39,6 +39,7 @@ from crawler.quality.checking import Checked
 from crawler.quality.keeping import keep
 from crawler.quality.running import Tally, check_pages
 from crawler.quality.sampling import suspected
+from crawler.stored_levels import everything_stored
 from links.store.store import Store, open_store
 from playback.database import open_database
 from playback.decisions.levels import DEFAULT_LEVEL
@@ -86,7 +87,7 @@ async def _archived(urls: Sequence[str], web: TestWeb, layout: Layout) -> None:
         politeness=PolitenessSettings(min_delay_s=0.0, max_delay_s=0.0, visits_per_host=JOBS),
     )
     done = await archive(
-        Order(urls, layout.root, settings, JOBS),
+        Order(urls, layout.root, settings, JOBS, stored_level_of=everything_stored),
         clock=CLOCK,
         started=lambda _added, _left: None,
         report=lambda _event: None,

@@ -3,8 +3,9 @@
 Each part is a module of its own with `figures`: `bench.wiki_parsing` reads pages (baseline: the parser with
 the filters that a bot's author would use), `bench.wiki_lookup` asks the front about 500 links at once
 (baseline: one by one), `bench.wiki_save` and `bench.wiki_view` use a real MediaWiki with and without the
-extension, `bench.wiki_embed` the proxy that does the same for any engine, and `bench.wiki_playable` saves
-pages on a watched wiki and waits for their copies (baseline: without the bell).
+extension, `bench.wiki_embed` the proxy that does the same for any engine, `bench.wiki_queued` saves pages in a
+browser and waits for their marks, and `bench.wiki_playable` saves pages on a watched wiki and waits for their
+copies (baseline: without the bell).
 """
 
 import sys
@@ -15,7 +16,7 @@ if not __package__:  # run as a file: its folder must not hide our packages
 
 from bench import report
 
-PARTS = ("parsing", "lookup", "save", "view", "embed", "playable")
+PARTS = ("parsing", "lookup", "save", "view", "embed", "queued", "playable")
 
 
 if __name__ == "__main__":

@@ -30,8 +30,9 @@ done about it, the preset says how many failures over how many days are too many
   the last: the link's own next look confirms or undoes it, so that one outage never makes up a run.
 - Where there is a browser, and the preset asks it, nothing is dead before the browser failed, too.
 - People's marks override every look, and what they mark is not looked at (B10, B11). A wiki's own "dead
-  link" tag counts only where `trusts_tags` is set: then the first failure is the last, and always-alive
-  ends.
+  link" tag counts only where `[links] trust_tags` is set: then the link's first own failure is the last, and
+  a link that is marked `permalive` is looked at for as long as a page calls it dead. A tag that our own bot
+  wrote is no evidence.
 """
 _TARGETS = {
     Rule.CLEAR: State.ALIVE,

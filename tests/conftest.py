@@ -1,5 +1,6 @@
 """What every suite may use, started once: the test web, a PostgreSQL."""
 
+import os
 import re
 import signal
 from collections.abc import Iterator
@@ -8,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.examples import register
+from tests.reports import pytest_assertrepr_compare as pytest_assertrepr_compare
+from tests.reports import pytest_runtest_makereport as pytest_runtest_makereport
 from tests.services.postgres import PostgresServer
 from tests.sites.web import TestWeb
 
@@ -21,6 +24,19 @@ def pytest_configure() -> None:
     commands that the tests start would inherit that.
     """
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+_UMASK = os.umask(0o022)
+os.umask(_UMASK)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup() -> None:
+    """Restore the umask, which `weboid` narrows when a test runs it within its own process.
+
+    Browsers run as another user and must read the files of the tests.
+    """
+    os.umask(_UMASK)
 
 
 # A module whose every test is of such a kind; it is not imported when the kind is left out.

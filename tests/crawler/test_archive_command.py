@@ -1,6 +1,7 @@
 """`weboid archive` as its user meets it: what it keeps, says, refuses and survives."""
 
 import fcntl
+import json
 import os
 import signal
 import sqlite3
@@ -19,6 +20,7 @@ from core.urls import host_of
 from crawler.frontier.sqlite import SqliteFrontier
 from tests.crawler.conftest import Weboid
 from tests.sites import hosts
+from tests.sites.web import TestWeb
 
 pytestmark = [pytest.mark.browser, pytest.mark.proxy]
 
@@ -352,6 +354,25 @@ def test_ctrl_c_finishes_the_pages_begun_and_the_next_run_goes_on(
     assert index(weboid.collection, "SELECT count(*), count(DISTINCT url) FROM pages") == [(8, 8)]
 
 
+def test_sigterm_to_the_process_group_finishes_the_pages_begun(weboid: Weboid) -> None:
+    """A unit's KillMode=control-group and timeout(1) signal every process; the proxy goes on to the end."""
+    urls = [f"{RULES}/slow/first-byte/1?{number}" for number in range(6)]
+    process = weboid.start(
+        "archive", "--json", "--profile", str(weboid.profile), "--workers", "2", *urls
+    )
+    assert process.stdout is not None
+    for line in process.stdout:
+        if '"event": "page"' in line:
+            os.killpg(process.pid, signal.SIGTERM)
+            break
+    out, err = process.communicate(timeout=60)
+
+    assert process.returncode == 6
+    assert "proxy.died" not in err
+    assert '"event": "retry"' not in out
+    check(weboid.collection)
+
+
 def test_a_second_ctrl_c_stops_at_once_and_leaves_nothing_running(weboid: Weboid) -> None:
     """A page that takes long does not hold the user; every WARC is whole."""
     url = f"{RULES}/slow/first-byte/30"
@@ -380,3 +401,35 @@ def test_refusals_that_are_kept_add_up(weboid_with: Callable[..., Weboid]) -> No
     assert [page["status"] for page in ran.pages.values()] == [503, 503, 503]
     assert report is not None
     assert report.failures == 3
+
+
+def test_stored_levels_hold_for_the_next_visit_unless_the_run_says_otherwise(
+    weboid: Weboid, web: TestWeb
+) -> None:
+    """`weboid level set --store` for a domain, then `--store` for a run: manifest, WARC and size say so."""
+    first, second = web.gallery(301), web.gallery(302)
+    assert weboid.archive(f"{RULES}/page/plain").code == 0
+    at = ("--collection", str(weboid.collection))
+    words = ("level", "set", "--store", "text", "--domain", hosts.GALLERY, *at)
+    assert weboid.run(*words).code == 0
+    assert weboid.archive(first).code == 0
+    assert weboid.archive(second, "--store", "no-media").code == 0
+
+    found = records(weboid.collection)
+    manifests = {
+        target.partition(":")[2].partition(":")[2]: json.loads(payload)
+        for kind, target, _, payload in found
+        if target.startswith("urn:pageinfo:")
+    }
+    images = {
+        target for kind, target, *_ in found if kind == "response" and target.endswith(".png")
+    }
+    wanted = {url for url in web.gallery_subresources(302) if url.endswith(".png")}
+    assert wanted
+    assert images == wanted
+    assert manifests[f"{RULES}/page/plain"]["stored"] == "everything"
+    assert (manifests[first]["stored"], manifests[first]["outcome"]) == ("text", "complete")
+    assert manifests[first]["left_out"] >= len(wanted)
+    assert not manifests[first]["missing"]
+    assert (manifests[second]["stored"], manifests[second]["left_out"]) == ("no-media", 0)
+    assert manifests[first]["stored_bytes"] < manifests[second]["stored_bytes"] / 2

@@ -112,7 +112,8 @@ def test_a_page_goes_through_proxy_and_worker_and_both_end_gently(
     by_file = {"WEBOID_FRONTIER": "@address", "WEBOID_DEDUP": "@address"}
     proxy = start("proxy", *PORTS, "--secret-file", "secret", **by_file)
     ready = proxy.until("ready")
-    worker = start("worker", "--workers", "1", "--secret-file", "secret", **by_file)
+    logs = ("--reports", "logs")
+    worker = start("worker", "--workers", "1", "--secret-file", "secret", *logs, **by_file)
     url = f"{RULES}/page/plain".replace("http:", "https:")
     with frontier_at(redis) as frontier:
         frontier.add([NewItem(url)], now=CLOCK.now())
@@ -120,6 +121,9 @@ def test_a_page_goes_through_proxy_and_worker_and_both_end_gently(
     refused = weboid.run("archive", "--profile", str(weboid.profile), url)
     codes = worker.stop(), proxy.stop()
 
+    (line,) = (weboid.folder / "logs" / "crawl.jsonl").read_text().splitlines()
+    logged = json.loads(line)
+    assert (logged["url"], logged["outcome"], logged["attempt"]) == (url, "complete", 1)
     assert (page["url"], page["outcome"]) == (url, "complete")
     assert codes == (0, 0)
     assert "authority" not in ready

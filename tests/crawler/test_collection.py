@@ -26,6 +26,17 @@ async def test_a_new_collection_is_made_and_opens_again(tmp_path: Path) -> None:
     assert read_collection(tmp_path / "new").marker.exists()
 
 
+async def test_a_new_collection_is_its_owners_alone(tmp_path: Path) -> None:
+    """An empty folder that becomes one, too; one that is there keeps what its owner gave it."""
+    (tmp_path / "made").mkdir(mode=0o755)
+    for name in ("made", "new"):
+        async with open_collection(tmp_path / name, clock=CLOCK) as collection:
+            assert collection.layout.root.stat().st_mode & 0o777 == 0o700
+    (tmp_path / "new").chmod(0o750)
+    async with open_collection(tmp_path / "new", clock=CLOCK) as collection:
+        assert collection.layout.root.stat().st_mode & 0o777 == 0o750
+
+
 async def test_a_collection_in_use_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -12,6 +12,7 @@ from crawler.companion import Beside
 from crawler.events import Event, PageDone
 from crawler.frontier.base import NewItem
 from crawler.profiles import load_profile
+from crawler.stored_levels import everything_stored
 from tests.crawler.linked_site import LinkedSite, page, weboid_for
 from tests.sites.web import TestWeb
 
@@ -61,7 +62,14 @@ async def test_a_crew_works_on_until_its_companion_has_nothing_more(
     with LinkedSite({"site.example/": page(), "site.example/second": page()}) as site:
         weboid = weboid_for(site, web, tmp_path)
         settings = load_profile(str(weboid.profile))
-        order = Order([FIRST], weboid.collection, settings, 2, companion=companion)
+        order = Order(
+            [FIRST],
+            weboid.collection,
+            settings,
+            2,
+            companion=companion,
+            stored_level_of=everything_stored,
+        )
 
         account = await archive(
             order, clock=CLOCK, started=lambda *_: None, report=lambda _event: None
@@ -77,7 +85,14 @@ async def test_a_companion_with_nothing_to_do_is_not_begun(web: TestWeb, tmp_pat
     with LinkedSite({"site.example/": page()}) as site:
         weboid = weboid_for(site, web, tmp_path)
         settings = load_profile(str(weboid.profile))
-        order = Order([], weboid.collection, settings, 1, companion=companion)
+        order = Order(
+            [],
+            weboid.collection,
+            settings,
+            1,
+            companion=companion,
+            stored_level_of=everything_stored,
+        )
 
         await archive(order, clock=CLOCK, started=lambda *_: None, report=lambda _event: None)
 

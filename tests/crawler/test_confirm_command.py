@@ -1,9 +1,11 @@
 """`weboid links confirm`: the browser's word on links."""
 
+import asyncio
 import json
 import signal
 from collections.abc import Iterable, Iterator
 from contextlib import closing
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -11,9 +13,19 @@ from sqlalchemy import bindparam, insert, select, update
 
 from core.clock import SystemClock
 from core.layout import Layout
+from core.settings import PolitenessSettings, Settings
 from crawler.cli.exits import Exit
+from crawler.cli.links import confirm
+from crawler.cli.wiki.archiving import FrontierArchive
+from crawler.errand import ONE_ATTEMPT
+from crawler.frontier.base import ItemState, NewItem
+from crawler.frontier.sqlite import SqliteFrontier
+from links.books.pages import PageName, PutPage, put_pages
 from links.books.urls import ensure_urls
+from links.books.wikis import WikiName, ensure_wiki
+from links.checking.opining import Awaiting
 from links.days import day_of
+from links.sorting import Sort, Sorted
 from links.states import Proof, State
 from links.store.schema import hosts, observations, urls
 from tests.crawler.linked_site import LinkedSite, file, page, weboid_for
@@ -108,6 +120,109 @@ def test_the_browser_decides_what_becomes_of_a_link(
     }
     assert {each["url"]: each["verdict"] for each in ran.events}[f"http://{gone}"] == "gone"
     assert again.out == ""
+
+
+def test_a_link_is_visited_as_its_page_spells_it(
+    site: LinkedSite, web: TestWeb, tmp_path: Path
+) -> None:
+    """A17: servers may tell escapes apart that the registry's key does not; only the spelling is there."""
+    weboid = weboid_for(site, web, tmp_path)
+    spelled, key = "http://fine.example.net/a?q=%2d", "http://fine.example.net/a?q=-"
+    site.answers["fine.example.net/a?q=%2d"] = html("Cape", ARTICLE)
+    weboid.archive("http://other.example.net/a")
+    watched(weboid.collection, [key])
+    with closing(open_registry(Layout(weboid.collection))) as store, store.writing() as rows:
+        wiki = ensure_wiki(rows, WikiName("dewiki"), day=TODAY)
+        link = Sorted(spelled, Sort.WATCHED, key, spelling=spelled)
+        put_pages(rows, wiki.id, [PutPage(PageName(1, "A"), (link,))], day=TODAY)
+
+    listed = weboid.run("links", "confirm", "--dry-run")
+    ran = weboid.run("links", "confirm", "--json", "--profile", str(weboid.profile))
+
+    assert listed.out.split() == [spelled]
+    assert [(each["url"], each["after"]) for each in ran.events] == [(key, "alive")], ran
+    assert site.asked["fine.example.net/a?q=-"] == 0
+
+
+def test_a_dead_host_is_confirmed_by_one_visit(
+    site: LinkedSite, web: TestWeb, tmp_path: Path
+) -> None:
+    """Hundreds of its links are decided in the time of one; those of another host by their own visits."""
+    weboid = weboid_for(site, web, tmp_path)
+    weboid.archive("http://fine.example.net/a")
+    dead = [f"http://away.example.net/{number}" for number in range(300)]
+    watched(weboid.collection, [*dead, "http://fine.example.net/a", "http://fine.example.net/b"])
+
+    ran = weboid.run("links", "confirm", "--json", "--profile", str(weboid.profile))
+
+    assert ran.code == 0, ran
+    found = states(weboid.collection)
+    assert {state for name, state in found.items() if name.startswith("away.")} == {State.DEAD}
+    assert (found["fine.example.net/a"], found["fine.example.net/b"]) == (State.ALIVE, State.DEAD)
+    with SqliteFrontier(
+        Layout(weboid.collection).frontier_db, politeness=PolitenessSettings()
+    ) as frontier:
+        assert sum(each is not None for each in frontier.find_all(dead)) == 1
+
+
+def test_a_host_that_is_down_already_speaks_for_its_links(
+    site: LinkedSite, web: TestWeb, tmp_path: Path
+) -> None:
+    """What ends unvisited, since its host was given up, is no less confirmed; one attempt each."""
+    weboid = weboid_for(site, web, tmp_path)
+    weboid.archive("http://fine.example.net/a")
+    now = SystemClock().now()
+    profile = ("--profile", str(weboid.profile))
+    dead = [f"http://away.example.net/{number}" for number in range(5)]
+    with SqliteFrontier(
+        Layout(weboid.collection).frontier_db, politeness=PolitenessSettings(host_failures=1)
+    ) as frontier:
+        frontier.add([NewItem("http://away.example.net/cited")], now=now)
+        frontier.back_off("away.example.net", "connect: refused", now=now, down=True)
+    watched(weboid.collection, dead)
+
+    asked = weboid.run("links", "confirm", "--hand-over", *profile)
+    weboid.archive("http://other.example.net/a")
+    booked = weboid.run("links", "confirm", "--hand-over", "--json", *profile)
+
+    assert asked.code == booked.code == 0, (asked, booked)
+    found = states(weboid.collection)
+    assert {found[each.removeprefix("http://")] for each in dead} == {State.DEAD}
+    with SqliteFrontier(
+        Layout(weboid.collection).frontier_db, politeness=PolitenessSettings()
+    ) as frontier:
+        (record,) = [each for each in frontier.find_all(dead) if each is not None]
+    assert (record.state, len(record.attempts)) == (ItemState.DEAD, 1)
+
+
+def test_what_waits_for_its_site_is_asked_for_now(
+    site: LinkedSite, web: TestWeb, tmp_path: Path
+) -> None:
+    """The queue would try it again in a week; the browser's word is needed before, once."""
+    weboid = weboid_for(site, web, tmp_path)
+    weboid.archive("http://fine.example.net/a")
+    url, via, now = "http://gone.example.net/a", "http://wiki.example.net/Page", SystemClock().now()
+    with SqliteFrontier(
+        Layout(weboid.collection).frontier_db, politeness=PolitenessSettings()
+    ) as frontier:
+        frontier.add([NewItem(url, via=via)], now=now - timedelta(hours=3))
+        (item,) = frontier.claim(now=now - timedelta(hours=2), worker="w")
+        frontier.retry(
+            item,
+            now=now - timedelta(hours=2),
+            reason="connect: refused",
+            not_before=now + timedelta(days=7),
+        )
+        watched(weboid.collection, [url])
+
+        asked = weboid.run("links", "confirm", "--hand-over", "--profile", str(weboid.profile))
+        record = frontier.find(url)
+        note = frontier.note(ONE_ATTEMPT, url, now=now)
+
+    assert asked.code == 0, asked
+    assert record is not None
+    assert (record.state, record.due_at, record.item.via) == (ItemState.QUEUED, None, via)
+    assert note is not None
 
 
 def test_what_is_captured_anyway_is_held_against_its_first_copy(
@@ -207,3 +322,65 @@ def test_what_was_visited_is_to_be_kept_elsewhere_too(
     assert told["never"][0] == Exit.INPUT
     assert told["failed"] == (Exit.OK, sorted(["gone", cited[1]]))
     assert told["always"] == (Exit.OK, sorted(["good", cited[0], "gone", cited[1]]))
+
+
+def test_a_capture_of_an_error_is_no_copy(site: LinkedSite, web: TestWeb, tmp_path: Path) -> None:
+    """A3: archives are asked about a link that was gone when it was archived here."""
+    weboid = weboid_for(site, web, tmp_path)
+    gone, fine = "http://gone.example.net/a", "http://fine.example.net/a"
+    weboid.archive(gone, fine)
+    watched(weboid.collection, [gone, fine])
+    layout, clock = Layout(weboid.collection), SystemClock()
+    with SqliteFrontier(layout.frontier_db, politeness=PolitenessSettings()) as frontier:
+        queue = FrontierArchive(frontier, Settings(), clock=clock, layout=layout)
+        there = asyncio.run(queue.archived([gone, fine], datetime(2026, 1, 1, tzinfo=UTC)))
+        later = asyncio.run(queue.archived([gone, fine], clock.now() + timedelta(days=1)))
+    assert (there, later) == ([fine], [])
+
+    ran = weboid.run("links", "copies", gone, "--find", "--json")
+    ours = weboid.run("links", "copies", fine, "--find", "--json")
+
+    assert (ran.events[0]["outcome"], ran.events[0]["best"]) == ("later", None)
+    assert (ours.events[0]["outcome"], ours.events[0]["best"]["archive"]) == (
+        "own",
+        "weboid",
+    )
+
+
+@pytest.mark.parametrize(
+    ("reason", "is_gone"),
+    [
+        ("robots: it cannot be had (connect: museum.example:443 cannot be reached)", True),
+        ("robots: it cannot be had (dns: museum.example does not resolve)", True),
+        ("robots: it cannot be had (status 503)", False),
+        ("the worker is gone", False),
+    ],
+)
+def test_a_host_that_gives_no_robots_txt_because_it_is_away_is_an_opinion(
+    reason: str, *, is_gone: bool, tmp_path: Path
+) -> None:
+    """Where robots.txt is obeyed such a page is never visited: else its link would wait for ever."""
+    url, now = "https://museum.example/a", SystemClock().now()
+    with SqliteFrontier(tmp_path / "frontier.sqlite") as frontier:
+        frontier.add([NewItem(url)], now=now)
+        (item,) = frontier.claim(now=now, worker="w")
+        frontier.release(item, now=now, reason=reason, not_before=now + timedelta(hours=1))
+        record = frontier.find(url)
+
+    opinion = confirm._queue_opinion(Awaiting(1, url, now - timedelta(minutes=1), url), record)
+    assert (opinion is not None and opinion[0].whole_host) is is_gone
+
+
+def test_an_end_by_a_host_that_was_down_already_is_an_opinion(tmp_path: Path) -> None:
+    """Also where it was found to be down by its robots.txt."""
+    url, now = "https://museum.example/a", SystemClock().now()
+    with SqliteFrontier(tmp_path / "frontier.sqlite") as frontier:
+        frontier.add([NewItem(url)], now=now)
+        (item,) = frontier.claim(now=now, worker="w")
+        reason = "host down: robots.txt cannot be had: dns: museum.example does not resolve"
+        frontier.fail(item, now=now, reason=reason)
+        record = frontier.find(url)
+
+    opinion = confirm._queue_opinion(Awaiting(1, url, now - timedelta(minutes=1), url), record)
+    assert opinion is not None
+    assert opinion[0].whole_host

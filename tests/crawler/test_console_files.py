@@ -3,29 +3,30 @@
 import io
 import json
 import os
+import sqlite3
 import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import ExitStack, closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.errors import InputError, UnavailableError
 from core.layout import Layout
 from core.pages import Outcome, PageInfo
 from core.settings import FrontierSettings, PolitenessSettings
-from crawler.crawllog import CrawlLog, rotate
-from crawler.events import LinksAdded, PageDone, PageSkipped, PageTriedAgain
+from crawler.crawllog import CrawlLog, rotate, rotate_older
+from crawler.events import LinksAdded, PageDone, PageSkipped, PageTriedAgain, SnapshotMade
 from crawler.frontier.base import Frontier, ItemState, Lane, NewItem
 from crawler.frontier.opening import open_frontier
 from crawler.ledger import LINE_LIMIT_BYTES, Taken, export, take_in
 from crawler.selecting import Selection, select
-from crawler.snapshot import take
+from crawler.snapshot import copy_database, take
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 UNFINISHED = frozenset({ItemState.QUEUED, ItemState.CLAIMED})
@@ -178,6 +179,7 @@ def test_a_line_that_cannot_be_used_is_named_and_the_rest_goes_on(
 
 @pytest.mark.slow
 @given(data=st.binary(max_size=200))
+@settings(deadline=None)
 def test_no_bytes_break_an_import(tmp_path_factory: pytest.TempPathFactory, data: bytes) -> None:
     """They are lines of an export, or named as none."""
     layout = layout_at(tmp_path_factory.mktemp("bytes") / "c")
@@ -313,6 +315,33 @@ def test_a_log_that_is_rotated_by_another_process_goes_on_in_a_new_file(
     assert [line["url"] for line in logged(layout.crawl_log)] == ["https://b.example/"]
 
 
+def test_workers_that_share_a_folder_rotate_their_log_once_for_a_snapshot(layout: Layout) -> None:
+    """The first that is told; a log that was begun after the snapshot stays."""
+    moment, clock = NOW + timedelta(seconds=1), StoppedClock()
+    with ExitStack() as stack:
+        logs = [
+            stack.enter_context(closing(CrawlLog(layout.crawl_log, clock=clock))) for _ in range(2)
+        ]
+        for log in logs:
+            log.note(PageSkipped("https://a.example/", "x"))
+        logs[0].note(SnapshotMade(moment))
+        clock.moment = moment + timedelta(seconds=1)
+        logs[0].note(PageSkipped("https://b.example/", "x"))
+        logs[1].note(SnapshotMade(moment))
+    files = sorted(layout.reports.iterdir())
+
+    assert [path.name for path in files] == ["crawl-20261121120001.jsonl", "crawl.jsonl"]
+    assert [len(logged(path)) for path in files] == [2, 1]
+
+
+def test_log_that_cannot_be_read_is_rotated_too(layout: Layout) -> None:
+    """A line that was cut by a full disk is older than any snapshot."""
+    layout.crawl_log.write_text('{"time": 1')
+
+    assert rotate_older(layout.crawl_log, NOW) is not None
+    assert rotate_older(layout.crawl_log, NOW) is None
+
+
 def test_a_log_is_rotated_at_its_size_and_no_name_is_used_twice(layout: Layout) -> None:
     """Also when several fill up within a second."""
     with closing(CrawlLog(layout.crawl_log, clock=StoppedClock(), limit_bytes=200)) as log:
@@ -365,3 +394,16 @@ def test_processes_share_a_log_line_by_line(layout: Layout) -> None:
     assert [writer.returncode for writer in writers] == [0, 0]
     assert len(urls) == 400
     assert len(set(urls)) == 400
+
+
+def test_database_is_copied_whatever_its_folder_is_called(tmp_path: Path) -> None:
+    """In the URI by which SQLite opens it `?`, `#` and `%` would mean something else."""
+    folder = tmp_path / "a 100%25?b#c"
+    folder.mkdir()
+    with closing(sqlite3.connect(folder / "old.sqlite")) as old:
+        old.executescript("CREATE TABLE t (a); INSERT INTO t VALUES (7);")
+
+    copy_database(folder / "old.sqlite", folder / "new.sqlite")
+
+    with closing(sqlite3.connect(folder / "new.sqlite")) as new:
+        assert new.execute("SELECT a FROM t").fetchall() == [(7,)]

@@ -1,10 +1,12 @@
 """The status over HTTP."""
 
+import asyncio
 import json
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import httpx
 import pytest
@@ -157,6 +159,17 @@ async def test_many_who_ask_at_once_cost_one_look(layout: Layout, frontier: Fron
 
     assert len(looks) == 2
     assert all(each is statuses[0] for each in statuses)
+
+
+async def test_idle_connections_do_not_silence_the_monitor(monitored: Monitored) -> None:
+    """More of them than it takes at once: those that ask nothing make room."""
+    url = urlsplit(monitored.address)
+    idle = [await asyncio.open_connection(url.hostname, url.port) for _ in range(100)]
+    answer = await _get(monitored, "/healthz")
+    for _, writer in idle:
+        writer.close()
+
+    assert answer.status_code == 200
 
 
 async def test_a_port_that_is_taken_is_named(layout: Layout, monitored: Monitored) -> None:

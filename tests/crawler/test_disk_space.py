@@ -83,3 +83,19 @@ def test_a_run_that_shall_not_wait_ends_and_loses_nothing(weboid: Weboid, small_
     assert "free some space" in full.err
     assert roomy.code == 0
     assert roomy.pages[f"{RULES}/page/plain"]["outcome"] == "complete"
+
+
+def test_a_full_disk_is_told_in_one_line(
+    weboid_with: Callable[..., Weboid], small_disk: Path
+) -> None:
+    """Without a reserve the writes themselves fail: the run ends with its own exit code, no traceback."""
+    weboid = weboid_with(proxy={"disk_reserve_bytes": 0, "disk_wait_s": 0})
+    free = os.statvfs(small_disk)
+    with (small_disk / "more").open("wb") as more:
+        more.write(os.urandom(free.f_bavail * free.f_bsize - 2 * MB))
+    ran = weboid.archive(*(f"{RULES}/page/plain?{number}" for number in range(60)))
+
+    assert ran.code == 4
+    assert "Traceback" not in ran.err
+    (line,) = [line for line in ran.err.splitlines() if line.startswith("weboid: ")]
+    assert "disk" in line or "full" in line

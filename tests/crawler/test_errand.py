@@ -5,24 +5,33 @@ from collections.abc import Iterator
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
-from core.errors import InputError
+from core.errors import InputError, InvariantError, UnavailableError
 from core.pages import Outcome, PageInfo
 from core.settings import FrontierSettings, PolitenessSettings, RecrawlSettings, Settings
+from core.urls import identity_key
+from crawler import errand, worker
 from crawler.browsers import Browsers
 from crawler.composing import Stores, compose
-from crawler.errand import Errand, Means
-from crawler.events import Event, PageDone, PagePutOff, PageSkipped, PageTriedAgain
-from crawler.frontier.base import FrontierItem, ItemState, NewItem
+from crawler.errand import NO_REST, ONE_ATTEMPT, Errand, Means
+from crawler.events import (
+    Event,
+    PageDone,
+    PagePutOff,
+    PageSkipped,
+    PageTriedAgain,
+    SnapshotMade,
+)
+from crawler.frontier.base import Frontier, FrontierItem, ItemState, NewItem
 from crawler.frontier.sqlite import SqliteFrontier
 from crawler.lending import Needs, Proxies
 from crawler.rules import Action, Aftermath, Verdict
 from crawler.supervisor import Supervisor
 from crawler.visiting import Captured
-from crawler.worker import STOP_ORDER, Crew
+from crawler.worker import SNAPSHOT_ORDER, STOP_ORDER, Crew
 from proxy.index.sqlite import SqliteCaptureIndex
 from render.executable import BrowserExecutable
 
@@ -171,6 +180,45 @@ async def test_a_rule_that_breaks_costs_an_attempt_and_not_the_crawl(desk: Desk)
     assert desk.events == [PageTriedAgain(URL, "The rule is odd.", 1)]
 
 
+@pytest.mark.parametrize("error", [OverflowError("int\ntoo large"), InvariantError("A bug.")])
+async def test_an_error_nobody_foresaw_costs_its_page_an_attempt(
+    desk: Desk, error: Exception, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The log has its traceback, and the crawl goes on."""
+    await desk.run(Says(error))
+    said = " ".join(f"{type(error).__name__}: {error}".split())
+
+    assert desk.events == [PageTriedAgain(URL, f"internal error: {said}", 1)]
+    assert "Traceback" in caplog.text
+
+
+async def test_a_page_that_ends_so_each_time_is_given_up(desk: Desk) -> None:
+    """With that reason, after as many attempts as any page has."""
+    await desk.run(Says(OverflowError("x")))
+    for days in (1, 2):
+        items = [
+            item
+            for _ in (URL, OTHER)
+            for item in desk.frontier.claim(now=NOW + timedelta(days=days), worker="w")
+        ]
+        await Errand(next(item for item in items if item.url == URL), desk.means).run()
+
+    assert desk.state() == (ItemState.DEAD, "internal error: OverflowError: x")
+
+
+async def test_page_after_page_that_ends_so_ends_the_run(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One sentence says it; a page that ends well in between begins the count anew."""
+    monkeypatch.setattr(errand, "INTERNAL_ERRORS", 2)
+    broken, sound = Says(OverflowError("x")), Says(Verdict(Action.SKIP, "no"))
+    desk.frontier.add([NewItem(f"https://{name}.test/") for name in "bcd"], now=NOW)
+    for rule in (broken, sound, broken):
+        await desk.run(rule)
+    with pytest.raises(InvariantError, match=r"2 pages in a row .* OverflowError: x"):
+        await desk.run(broken)
+
+
 async def test_what_waits_for_a_host_that_is_down_ends_unvisited(desk: Desk) -> None:
     """All of it, at once, with the host's reason; no rule is asked."""
     desk.frontier.back_off("a.test", "dns: no such name", now=NOW, down=True)
@@ -180,6 +228,39 @@ async def test_what_waits_for_a_host_that_is_down_ends_unvisited(desk: Desk) -> 
 
     assert desk.state(URL) == desk.state(OTHER) == (ItemState.DEAD, "host down: dns: no such name")
     assert rule.asked == 0
+
+
+def patient(desk: Desk) -> None:
+    """Let what waits for a host that is down wait."""
+    settings = Settings(frontier=FrontierSettings(wait_for_sites=True))
+    desk.means.settings_for = lambda _item: settings
+
+
+async def test_what_waits_for_its_site_is_put_off_until_the_host_is_no_longer_left_alone(
+    desk: Desk,
+) -> None:
+    """An outage costs one attempt; the reason is in the books."""
+    patient(desk)
+    desk.frontier.back_off("a.test", "dns: no such name", now=NOW, down=True)
+    over = desk.frontier.host("a.test", now=NOW)
+    await desk.run(Says(Verdict()))
+    record = desk.frontier.find(URL)
+
+    assert over is not None
+    assert record is not None
+    assert (record.state, record.due_at) == (ItemState.QUEUED, over.down_until)
+    assert [each.reason for each in record.attempts] == ["host down: dns: no such name"]
+
+
+async def test_what_has_one_attempt_is_not_put_off(desk: Desk) -> None:
+    """Its failure is what was asked for; the next time it is tried as often as any."""
+    patient(desk)
+    desk.frontier.put_note(ONE_ATTEMPT, identity_key(URL), "", now=NOW)
+    desk.frontier.back_off("a.test", "dns: no such name", now=NOW, down=True)
+    await desk.run(Says(Verdict()))
+
+    assert desk.state() == (ItemState.DEAD, "host down: dns: no such name")
+    assert desk.frontier.note(ONE_ATTEMPT, identity_key(URL), now=NOW) is None
 
 
 @pytest.mark.parametrize(
@@ -226,6 +307,19 @@ async def test_a_stop_order_ends_a_crew(desk: Desk) -> None:
     assert desk.frontier.stats(NOW).later == 2
 
 
+async def test_a_run_that_was_called_for_does_not_wait_for_weeks(desk: Desk) -> None:
+    """What waits for its site is left in the queue; a worker that stays goes on with it."""
+    for url in (URL, OTHER):
+        item = desk.claim()
+        desk.frontier.retry(
+            item, now=NOW, reason=url, not_before=NOW + timedelta(days=7), delay=NO_REST
+        )
+    async with asyncio.timeout(30):
+        await Crew(desk.means, lease_s=60, name="crew").run(1)
+
+    assert desk.frontier.unfinished(NOW) == 2
+
+
 async def test_a_run_that_was_called_for_takes_an_old_stop_order_back(desk: Desk) -> None:
     """Whoever starts a crawl wants it to run."""
     desk.frontier.give_order(STOP_ORDER, "", "")
@@ -249,3 +343,158 @@ async def test_a_worker_that_stays_waits_while_a_stop_order_stands(desk: Desk) -
         await asyncio.sleep(0.01)
     crew.stopping.set()
     await running
+
+
+class Faulty:
+    """The frontier, one verb of which raises for some calls."""
+
+    def __init__(self, frontier: SqliteFrontier, verb: str, errors: list[Exception]) -> None:
+        self._frontier = frontier
+        self._verb = verb
+        self._errors = errors
+
+    def __getattr__(self, name: str) -> Any:
+        """The verb, or what raises in its place."""
+        if name == self._verb and self._errors:
+            raise self._errors.pop()
+        return getattr(self._frontier, name)
+
+
+def with_faults(desk: Desk, verb: str, *errors: Exception) -> None:
+    """Let the next calls of the verb raise these."""
+    desk.means.frontier = cast(Frontier, Faulty(desk.frontier, verb, list(errors)))
+
+
+async def test_cancellation_that_escapes_from_a_library_costs_an_attempt(desk: Desk) -> None:
+    """Nobody cancelled the page: given back without an attempt it would come again for ever."""
+    item = desk.claim()
+    desk.means.rules = [cast(Says, Cancels())]
+    await asyncio.create_task(Errand(item, desk.means).run())
+
+    assert desk.events == [PageTriedAgain(URL, "internal error: CancelledError:", 1)]
+
+
+class Cancels:
+    """A rule out of which a cancellation comes that nobody asked for."""
+
+    async def before(self, item: FrontierItem, *, now: datetime) -> Verdict:
+        """Raise it."""
+        raise asyncio.CancelledError
+
+    async def after(
+        self, item: FrontierItem, captured: Captured, aftermath: Aftermath, *, now: datetime
+    ) -> None:
+        """Nobody may ask."""
+        raise AssertionError("nothing was visited")
+
+
+async def test_page_whose_error_cannot_be_noted_is_left_to_its_lease(desk: Desk) -> None:
+    """The errand ends without an error, so that the other workers go on."""
+    with_faults(desk, "retry", OverflowError("y"))
+    await desk.run(Says(OverflowError("x")))
+
+    assert desk.state()[0] is ItemState.CLAIMED
+    desk.frontier.claim(now=NOW + timedelta(days=1), worker="w")  # which notices the lease's end
+    record = desk.frontier.find(URL)
+    assert record is not None
+    assert [each.ending for each in record.attempts] == ["expired"]
+
+
+@pytest.mark.parametrize("verb", ["skip", "note"])
+async def test_error_of_the_frontiers_own_costs_an_attempt(desk: Desk, verb: str) -> None:
+    """As one of the page's."""
+    with_faults(desk, verb, OverflowError("x"))
+    if verb == "note":
+        desk.frontier.back_off("a.test", "dns: no such name", now=NOW, down=True)
+        patient(desk)
+    await desk.run(Says(Verdict(Action.SKIP, "no")))
+
+    assert desk.events == [PageTriedAgain(URL, "internal error: OverflowError: x", 1)]
+
+
+async def test_frontier_that_cannot_be_used_ends_the_run(desk: Desk) -> None:
+    """That is no internal error: its own words say what to do."""
+    with_faults(desk, "retry", UnavailableError("gone"))
+    with pytest.raises(UnavailableError, match="gone"):
+        await desk.run(Says(OverflowError("x")))
+
+
+@pytest.fixture
+def no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let workers go on at once after an internal error."""
+    monkeypatch.setattr(worker, "FIRST_PAUSE_S", 0.0)
+
+
+@pytest.mark.usefixtures("no_pause")
+@pytest.mark.parametrize("verb", ["claim", "unfinished", "next_wakeup", "stats"])
+async def test_internal_error_of_a_worker_ends_no_other(desk: Desk, verb: str) -> None:
+    """Each seam of the loop around pages: the crew does all that is to be done."""
+    desk.means.rules = [Says(Verdict(Action.SKIP, "no"))]
+    crew = Crew(desk.means, lease_s=60, name="crew")
+    with_faults(desk, verb, OverflowError("x"))
+    desk.frontier.add([NewItem("https://b.test/"), NewItem("https://c.test/")], now=NOW)
+    await crew.run(2)
+
+    assert desk.frontier.stats(NOW).skipped == 4
+
+
+@pytest.mark.usefixtures("no_pause")
+async def test_worker_that_fails_each_time_ends_the_run(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A crash loop is broken, with one sentence."""
+    monkeypatch.setattr(worker, "INTERNAL_ERRORS", 3)
+    with_faults(desk, "claim", *[OverflowError("x")] * 4)
+    with pytest.raises(ExceptionGroup) as caught:
+        await Crew(desk.means, lease_s=60, name="crew").run(1)
+
+    assert caught.group_contains(InvariantError, match="3 internal errors .* OverflowError: x")
+
+
+async def test_order_to_stop_arrives_after_an_error_while_looking_for_orders(desk: Desk) -> None:
+    """Who looks for orders goes on looking."""
+    until = NOW + timedelta(hours=1)
+    desk.means.rules = [Says(Verdict(Action.LATER, "wait", until))]
+    with_faults(desk, "orders", OverflowError("x"))
+    desk.frontier.give_order("job", "j", "")  # so that orders are asked for
+    running = asyncio.create_task(Crew(desk.means, lease_s=60, name="crew").run(1))
+    while desk.frontier.stats(NOW).later < 2:
+        await asyncio.sleep(0.01)
+    desk.frontier.give_order(STOP_ORDER, "", "")
+
+    await running
+
+
+async def test_lease_that_could_not_be_renewed_once_is_renewed_again(desk: Desk) -> None:
+    """The page goes on: an error of the renewal is not the page's."""
+    renewals = asyncio.Event()
+
+    class Waits(Says):
+        async def before(self, item: FrontierItem, *, now: datetime) -> Verdict:
+            while len(errors):
+                await asyncio.sleep(0.01)
+            renewals.set()
+            return await super().before(item, now=now)
+
+    errors: list[Exception] = [OverflowError("x")]
+    desk.means.frontier = cast(Frontier, Faulty(desk.frontier, "renew", errors))
+    desk.means.rules = [Waits(Verdict(Action.SKIP, "no"))]
+    await Crew(desk.means, lease_s=0.1, name="crew").run(1)
+
+    assert renewals.is_set()
+    assert desk.state() == (ItemState.SKIPPED, "no")
+
+
+async def test_snapshot_is_told_once_to_each_process(desk: Desk) -> None:
+    """Also to one that begins after it."""
+    desk.means.rules = [Says(Verdict(Action.SKIP, "no"))]
+    desk.frontier.give_order(SNAPSHOT_ORDER, "", "2026-11-21T12:00:00Z")
+    crew = Crew(desk.means, lease_s=60, name="crew", endless=True)
+    running = asyncio.create_task(crew.run(1))
+    while SnapshotMade(NOW) not in desk.events:
+        await asyncio.sleep(0.01)
+    desk.frontier.give_order("job", "j", "")
+    desk.frontier.give_order(STOP_ORDER, "", "")
+    await running
+
+    assert desk.events.count(SnapshotMade(NOW)) == 1

@@ -228,6 +228,50 @@ def test_a_line_is_bounded_whatever_the_page(tmp_path: Path) -> None:
     assert (tmp_path / "links-mine.jsonl").stat().st_size < 100_000
 
 
+async def test_each_decision_is_logged_where_the_crawl_says_so(crawl: Crawl) -> None:
+    """With its reason, followed or not; what is no URL, too (U17)."""
+    crawl.begin("link_decisions = true")
+    await crawl.follow(item(), f"{SEED}x", "https://b.example/", "http://[")
+
+    lines = [
+        json.loads(line)
+        for line in (crawl.folder / "decisions-mine.jsonl").read_text().splitlines()
+    ]
+    assert [(each["url"], each["followed"]) for each in lines] == [
+        (f"{SEED}x", True),
+        ("https://b.example/", False),
+        ("http://[", False),
+    ]
+    assert all(each["reason"] for each in lines)
+    assert {(each["page_id"], each["page"]) for each in lines} == {("id", SEED)}
+
+
+async def test_decisions_are_counted_alone_unless_the_crawl_wants_them_logged(
+    crawl: Crawl,
+) -> None:
+    """A line a page costs a thousandth of that."""
+    crawl.begin()
+    await crawl.follow(item(), f"{SEED}x")
+
+    assert (crawl.folder / "links-mine.jsonl").exists()
+    assert not (crawl.folder / "decisions-mine.jsonl").exists()
+
+
+def test_log_of_decisions_is_bounded(tmp_path: Path) -> None:
+    """Its lines, its files and their number, as those of the pages."""
+    log = LinkLog(tmp_path, limit_bytes=50_000)
+    decisions = [
+        (f"https://b.example/{n}" + "x" * 50_000, Decision(False, f"exclude: {n}" + "y" * 5_000))
+        for n in range(20)
+    ]
+    for _ in range(15):
+        log.write_decisions(PageLinks.of(item(), decisions, NOW), decisions)
+
+    files = list(tmp_path.glob("decisions-mine*"))
+    assert len(files) <= 10
+    assert all(path.stat().st_size < 100_000 for path in files)
+
+
 def test_files_that_are_full_are_set_aside_and_the_oldest_goes(tmp_path: Path) -> None:
     """Each line is in one file; nine are kept beside the current one."""
     log = LinkLog(tmp_path, limit_bytes=1)

@@ -183,3 +183,43 @@ def test_a_name_cannot_steer_the_terminal(level: Level) -> None:
 
     for command in (("history",), ("list",), ("show", LINK)):
         assert "\x1b" not in level(*command)[1]
+
+
+def test_stored_levels_are_set_shown_listed_and_cleared(level: Level) -> None:
+    """By the same options as shown levels, and apart from them."""
+    level("set", "--store", "no-media", "--wiki", "w", "--actor", "root", "--reason", "disk")
+    level("set", "--store", "text", "--domain", "example.org", "--wiki", "w", "--actor", "ann")
+    level("set", "html", "--wiki", "w", "--actor", "bob")
+
+    found = facts(level("show", LINK, "--wiki", "w", "--json"))
+    assert (found["level"], found["stored"]["level"]) == ("html", "text")
+    assert [each["scope"] for each in found["stored"]["rules"]] == ["domain", "wiki"]
+    told = level("show", LINK, "--wiki", "w")[1]
+    assert "It is recorded when a page of w cites it at the level text." in told
+    assert "store no-media" in told
+    listed = facts(level("list", "--json"))["rules"]
+    assert sorted((each["kind"], each["level"]) for each in listed) == [
+        ("shown", "html"),
+        ("stored", "no-media"),
+        ("stored", "text"),
+    ]
+    assert [
+        each["level"] for each in facts(level("list", "--level", "no-media", "--json"))["rules"]
+    ] == ["no-media"]
+
+    assert level("clear", "--store", "--wiki", "w")[0] == Exit.OK
+    assert facts(level("show", "https://b.example/", "--wiki", "w", "--json"))["level"] == "html"
+    history = facts(level("history", "--wiki", "w", "--json"))["decisions"]
+    assert [(each["kind"], each["level"]) for each in history] == [
+        ("stored", "no-media"),
+        ("shown", "html"),
+        ("stored", None),
+    ]
+
+
+@pytest.mark.parametrize("words", [(), ("text", "--store", "text")])
+def test_a_level_is_set_of_one_kind_at_a_time(level: Level, words: tuple[str, ...]) -> None:
+    """Neither and both are refused with what to say instead."""
+    code, _, err = level("set", *words, "--default")
+    assert code == Exit.INPUT
+    assert "Say either how much is shown" in err

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -311,3 +312,29 @@ def test_a_registry_in_a_database_needs_no_collection(
 
     assert ran.exit_code == 0, ran.output
     assert not nowhere.exists()
+
+
+@pytest.mark.parametrize(
+    ("limits", "code", "said"),
+    [
+        ("ulimit -Sn 120", Exit.OK, ""),
+        ("ulimit -n 400", Exit.OK, "so 100 links are asked for at the same time and not 500"),
+        ("ulimit -n 80", Exit.INPUT, "too few for any check: raise it to 1,600"),
+    ],
+    ids=["raised", "fewer", "refused"],
+)
+def test_the_limit_of_open_files_fits_the_connections(
+    store: Store, tmp_path: Path, profile: Path, limits: str, code: Exit, said: str
+) -> None:
+    """The soft limit is raised; where the hard one forbids it, that is said (W41)."""
+    watch(store, [], day=TODAY)
+    words = shlex.join(
+        [sys.executable, "-m", "crawler.cli", *_arguments(tmp_path, profile, "check")]
+    )
+
+    done = subprocess.run(
+        ["bash", "-c", f"{limits}; exec {words}"], capture_output=True, text=True, check=False
+    )
+
+    assert done.returncode == code, done.stderr
+    assert said in done.stderr if said else "files" not in done.stderr

@@ -5,6 +5,7 @@ import io
 import json
 import sys
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,9 @@ import pytest
 from core.layout import COLLECTION_VERSION, Layout
 from crawler.cli import main
 from crawler.cli.exits import Exit
+from links.books.pages import PageName, PutPage, put_pages
+from links.sorting import MISSING_TARGET, Sort, Sorted
+from tests.services.registries import open_registry
 
 Links = Callable[..., tuple[int, str, str]]
 PAGES = (
@@ -147,6 +151,23 @@ def test_show_says_all_that_is_known(filled: Links) -> None:
         "  dewiki@WMF: Baz",
     ]
     assert filled("show", "https://nobody.net/")[0] == Exit.INPUT
+
+
+def test_show_tells_of_links_that_are_not_watched(filled: Links, tmp_path: Path) -> None:
+    """W48, W50: why, and on which pages, as the text stands there."""
+    lost, bad = "https://de.wikipedia.org/wiki/Nowhere", "http://a.net:8o8o/"
+    with closing(open_registry(Layout(tmp_path))) as store, store.writing() as rows:
+        links = (
+            Sorted(lost, Sort.MISSING, note=MISSING_TARGET),
+            Sorted(bad, Sort.INVALID, note="port"),
+        )
+        put_pages(rows, 1, [PutPage(PageName(77, "Linking"), links)], day=3_000)
+
+    assert "a wiki of the farm has no such page" in filled("show", lost)[1]
+    (told,) = _objects(filled("show", lost, "--json"))
+    assert (told["is_watched"], told["reason"]) == (False, "missing-target")
+    assert [page["title"] for page in told["pages"]] == ["Linking"]
+    assert "no valid address (port)" in filled("show", bad)[1]
 
 
 def test_wikis_are_added_with_their_farms(links: Links) -> None:

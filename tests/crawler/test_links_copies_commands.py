@@ -4,19 +4,30 @@ import json
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import closing
+from datetime import UTC, date, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import update
+from sqlalchemy import insert, update
 
+from core.classes import PageClass
 from core.layout import COLLECTION_VERSION, Layout
+from core.pages import Outcome
+from core.timestamps import timestamp14
 from crawler.cli import main
 from crawler.cli.exits import Exit
+from links.books.citing import CitingRow, put_citations
+from links.books.pages import Ref, number_of
 from links.books.urls import ensure_urls
+from links.books.wanted import due_links
+from links.books.wikis import change_wiki, ensure_wiki, parse_wiki
+from links.days import day_of_date
 from links.states import State
-from links.store.schema import copies, urls
+from links.store.schema import copies, refs, urls
+from tests.playback.conftest import NOW, CollectionBuilder
 from tests.services.registries import open_registry
 
 pytestmark = pytest.mark.slow
@@ -27,7 +38,7 @@ Links = Callable[..., tuple[int, str, str]]
 
 
 class _Archive(BaseHTTPRequestHandler):
-    """An archive with TimeMaps, which has one good copy of one page."""
+    """An archive with TimeMaps, which has two good copies of one page."""
 
     def do_GET(self) -> None:
         """Answer."""
@@ -38,10 +49,16 @@ class _Archive(BaseHTTPRequestHandler):
             lines.append(
                 f'<{origin}/20130115102033/{A}>; rel="memento"; datetime="Tue, 15 Jan 2013 10:20:33 GMT"'
             )
+            lines.append(
+                f'<{origin}/20250115102033/{A}>; rel="memento"; datetime="Wed, 15 Jan 2025 10:20:33 GMT"'
+            )
             status, body = 200, ",\n".join(lines)
         elif self.path == f"/20130115102033/{A}":
             status, body = 200, "<title>A page</title>"
             headers["Memento-Datetime"] = "Tue, 15 Jan 2013 10:20:33 GMT"
+        elif self.path == f"/20250115102033/{A}":
+            status, body = 200, "<title>A newer page</title>"
+            headers["Memento-Datetime"] = "Wed, 15 Jan 2025 10:20:33 GMT"
         else:
             status, body = 404, "none"
         self.send_response(status)
@@ -109,8 +126,88 @@ def _told(ran: tuple[int, str, str]) -> list[Any]:
     return [json.loads(line) for line in out.splitlines()]
 
 
-def test_copies_are_found_for_links_without(links: Links, profile: str, archive: int) -> None:
+@pytest.fixture
+def cited_on(tmp_path: Path, links: Links) -> Callable[..., None]:
+    """Lets pages cite the first link, each with an access date in that year, or without one."""
+
+    def cite(*years: int | None) -> None:
+        store = open_registry(Layout(tmp_path))
+        with store.writing() as rows:
+            number = ensure_urls(rows, [A], day=3_000)[A]
+            cited = []
+            for page, year in enumerate(years, 1):
+                rows.execute(
+                    insert(refs), [{"page": page, "url_id": number, "first_day": 9_500 + page}]
+                )
+                day = None if year is None else day_of_date(date(year, 6, 1))
+                cited.append(CitingRow(Ref(page, number), "citation", day))
+            put_citations(rows, [row.link.page for row in cited], cited, day=9_600)
+        store.close()
+
+    return cite
+
+
+def test_the_version_is_of_the_day_on_which_the_link_was_cited(
+    links: Links, cited_on: Callable[..., None], profile: str
+) -> None:
+    """B06: the earliest access date that a page tells; the version of the other day is kept, too."""
+    cited_on(2026, 2015, None)
+
+    found = _told(links("copies", "--find", "--profile", profile, "--json"))
+
+    assert "/20130115102033/" in found[0]["best"]["address"]
+
+
+def test_without_a_date_the_day_counts_on_which_a_page_was_seen_with_the_link(
+    links: Links, cited_on: Callable[..., None], profile: str
+) -> None:
+    """That was long after the newest version."""
+    cited_on(None)
+
+    found = _told(links("copies", "--find", "--profile", profile, "--json"))
+
+    assert "/20250115102033/" in found[0]["best"]["address"]
+
+
+def test_our_own_crawler_archives_a_living_link_that_no_archive_has(
+    links: Links, profile: str, tmp_path: Path
+) -> None:
+    """B12: it is wanted for the page that has it, as if it had just been found there."""
+    store = open_registry(Layout(tmp_path))
+    with store.writing() as rows:
+        wiki = change_wiki(
+            rows, ensure_wiki(rows, parse_wiki("w@WMF"), day=1), url="https://w.example/api.php"
+        )
+        found = ensure_urls(rows, [B], day=3_000)
+        rows.execute(update(urls).where(urls.c.id == found[B]).values(state=int(State.ALIVE)))
+        page = number_of(wiki.id, 7)
+        rows.execute(insert(refs), [{"page": page, "url_id": found[B], "first_day": 9_000}])
+
+    sought = _told(links("copies", B, "--find", "--profile", profile, "--json"))
+
+    assert sought[0]["is_wanted"]
+    with store.reading() as rows:
+        waiting = due_links(rows, wiki.id, now=datetime.now(UTC), limit=5)
+    store.close()
+    assert [(row.page, row.url_id) for row in waiting] == [(page, found[B])]
+
+
+@pytest.mark.parametrize("command", [("copies", "--find"), ("passes",)])
+def test_an_admin_is_told_that_nobody_is_asked(
+    links: Links, tmp_path: Path, command: tuple[str, ...]
+) -> None:
+    """Dead links without a copy, and no archive in the profile: the setting is named."""
+    code, out, err = links(*command, "--collection", str(tmp_path))
+
+    assert code == Exit.OK
+    assert "2 dead links have no copy; no archive is configured: [links] archives" in out + err
+
+
+def test_copies_are_found_for_links_without(
+    links: Links, cited_on: Callable[..., None], profile: str, archive: int
+) -> None:
     """All dead links that have none: one has a copy, the other is unfixable and asked no more."""
+    cited_on(2014)
     found = _told(links("copies", "--find", "--profile", profile, "--json"))
 
     assert [(each["url"], each["outcome"]) for each in found] == [(A, "found"), (B, "unfixable")]
@@ -119,6 +216,38 @@ def test_copies_are_found_for_links_without(links: Links, profile: str, archive:
     assert _told(links("copies", "--find", "--dry-run", "--profile", profile, "--json")) == []
     (shown,) = _told(links("copies", B, "--json"))
     assert (shown["copies"], shown["asked"]["outcome"]) == ([], "unfixable")
+
+
+def test_a_capture_of_an_error_ends_no_search(
+    links: Links, cited_on: Callable[..., None], profile: str, archive: int, tmp_path: Path
+) -> None:
+    """It is no copy: the archives are asked, and theirs is the best."""
+    cited_on(2014)
+    with closing(CollectionBuilder(tmp_path, is_there=True)) as builder:
+        builder.page(A, "<p>Not found</p>", status=404, page_class=PageClass.HTTP_ERROR)
+        builder.page(B, None, outcome=Outcome.FAILED, status=None)
+    found = _told(links("copies", "--find", "--profile", profile, "--json"))
+
+    kept = f"http://archive.example:{archive}/20130115102033/{A}"
+    assert [each["best"] and each["best"]["address"] for each in found] == [kept, None]
+    assert [each["outcome"] for each in found] == ["found", "unfixable"]
+    for url in (A, B):
+        (shown,) = _told(links("copies", url, "--json"))
+        assert shown["own"] is None
+
+
+def test_our_own_capture_is_among_the_copies(links: Links, tmp_path: Path) -> None:
+    """In `links copies` and in `links show`, by the address that readers know."""
+    with closing(CollectionBuilder(tmp_path, is_there=True)) as builder:
+        builder.page(A, "<p>A page</p>")
+    path = f"/page/{timestamp14(NOW)}/{A}"
+
+    (shown,) = _told(links("copies", A, "--front", "https://archive.example", "--json"))
+    assert shown["own"]["address"] == f"https://archive.example{path}"
+    assert path in links("copies", A)[1]
+    (known,) = _told(links("show", A, "--collection", str(tmp_path), "--json"))
+    assert [copy["address"] for copy in known["copies"]] == [path]
+    assert f"weboid: {path}" in links("show", A, "--collection", str(tmp_path))[1]
 
 
 def test_people_are_told_what_was_found(links: Links, profile: str) -> None:
@@ -137,7 +266,7 @@ def test_nobody_is_asked_without_a_setting(links: Links) -> None:
 
     assert code == Exit.OK
     assert "ask again later" in out
-    assert "[links] archives in the profile names none" in err
+    assert "1 dead link has no copy; no archive is configured: [links] archives" in err
 
 
 def test_a_version_is_chosen_locked_and_dropped(links: Links) -> None:

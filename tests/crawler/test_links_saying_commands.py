@@ -63,11 +63,11 @@ def test_a_report_is_made_and_withdrawn(links: Links) -> None:
     """Several URLs are one report; a domain with a path means what is watched below it."""
     told = facts(links("report", DEAD, "https://www.example.net/", "--actor", "ann", "--json"))
     assert told["reported"] == [DEAD, "https://www.example.net/"]
-    assert told["domain_presumed_reachable"] is True
+    assert told["domain_presumed_reachable"] is False
     below = facts(links("report", "--domain", "gone.example.net/a", "--actor", "bob", "--json"))
     assert below["reported"] == [DEAD, f"{DEAD}/b"]
     gone = facts(links("report", "--withdraw", "--domain", "example.net", "--json"))
-    assert gone == {"withdrawn": 4, "domain_no_longer_presumed": True}
+    assert gone == {"withdrawn": 4, "domain_no_longer_presumed": False}
 
 
 def test_reports_that_cannot_be_made_say_why(links: Links) -> None:

@@ -157,11 +157,15 @@ def test_an_excluded_host_is_counted_and_told_of(store: Store, links: Links) -> 
     on_wiki = ("search", "*.creativecommons.org", "--wiki", "dewiki")
     found = facts(links(*on_wiki, "--json"))
     assert found["links"] == []
+    assert facts(links("search", "*.creativecommons.org", "--json"))["links"] == []
+    assert facts(links("exclude", "suggest", "--wiki", "dewiki", "--json"))["hosts"] == []
     assert "dewiki@WMF keeps links to creativecommons.org out" in found["warnings"][0]
     assert "creativecommons.org" in links(*on_wiki)[2]
 
     removed = links("exclude", "remove", "creativecommons.org", "--wiki", "dewiki")
     assert "read again: 4." in removed[1]
+    back = facts(links(*on_wiki, "--json"))["links"]
+    assert [(link["url"], len(link["pages"])) for link in back] == [(CC, 4), (f"{CC}/deed", 4)]
     assert stale(store) == [1, 2, 3, 4]
 
 

@@ -18,6 +18,7 @@ from crawler.login_file import Login, make_key_file, write_login
 from render.session import Session
 from tests.crawler.conftest import Weboid
 from tests.crawler.test_archive_command import check, index, records
+from tests.proxy.tls_origins import server_context, write_leaf
 
 pytestmark = [pytest.mark.browser, pytest.mark.proxy]
 SECRET = "s3cr3t-of-a-session"
@@ -127,8 +128,49 @@ def test_named_hosts_are_visited_with_the_login_and_the_archive_holds_no_secret(
         "default",
         "default/login:club",
     ]
+    names = "SELECT DISTINCT pages.url, pages.login, captures.login FROM captures JOIN pages"
+    rows = sorted(index(weboid.collection, f"{names} USING (page_id)"))
+    assert rows == [
+        ("http://members.test/private", "club", "club"),
+        ("http://other.test/private", "", None),
+    ]
+    assert weboid.run("index", "rebuild").code == 0
+    assert sorted(index(weboid.collection, f"{names} USING (page_id)")) == rows
     check(weboid.collection)
     listed = json.loads(weboid.run("login", "ls", "--json").out)
     assert [each["name"] for each in listed["logins"]] == ["club"]
     assert weboid.run("login", "rm", "club").code == 0
     assert weboid.archive("http://members.test/").code == 2, "what is named must be there"
+
+
+@pytest.mark.parametrize("allowed", [False, True])
+def test_a_login_reaches_no_server_whose_certificate_does_not_verify(
+    members: Any, tmp_path: Path, allowed: bool
+) -> None:
+    """The page fails and says why, unless the login was made with --unverified-tls."""
+    write_leaf(tmp_path / "leaf.pem", "members.test", None)
+    context = server_context(tmp_path / "leaf.pem", None)
+    members.socket = context.wrap_socket(members.socket, server_side=True)
+    weboid = weboid_for(
+        members,
+        tmp_path,
+        f'login = {{ names = ["club"], key_file = "{tmp_path / "key"}" }}\n'
+        "frontier = { attempts = 1 }\n",
+    )
+    cookie = {"name": "sid", "value": SECRET, "domain": "members.test", "path": "/"}
+    login = Login(
+        "club",
+        ("members.test",),
+        datetime.now(UTC),
+        unverified_tls=allowed,
+        session=Session((cookie,)),
+    )
+    asyncio.run(make_collection(weboid.collection))
+    write_login(weboid.collection / "logins", login, make_key_file(tmp_path / "key"))
+    ran = weboid.archive("https://members.test/private")
+    page = ran.pages["https://members.test/private"]
+    seen = any(SECRET in headers.get("Cookie", "") for _, _, headers in members.asked)
+
+    assert seen is allowed
+    assert page["outcome"] == ("complete" if allowed else "failed")
+    assert page["reason"] == ("" if allowed else "tls: self-signed: self-signed certificate")

@@ -1,6 +1,7 @@
 """A login at rest: encrypted, for its owner alone, opened by its key and by nothing else."""
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -174,3 +175,15 @@ def test_a_login_that_is_not_there_or_is_none_is_refused_by_name(tmp_path: Path)
     ):
         with pytest.raises(InputError, match=said):
             opened(tmp_path, name, key=passphrase("correct horse"))
+
+
+def test_leave_to_trust_any_certificate_is_part_of_what_is_sealed() -> None:
+    """It cannot be added to a login that was made without it, nor taken away unseen."""
+    lenient = seal(replace(LOGIN, unverified_tls=True), KEY)
+    changed = json.loads(seal(LOGIN, KEY))
+    changed["unverified_tls"] = True
+
+    assert unseal(lenient, KEY).unverified_tls
+    assert not unseal(seal(LOGIN, KEY), KEY).unverified_tls
+    with pytest.raises(InputError, match="does not open"):
+        unseal(json.dumps(changed).encode(), KEY)

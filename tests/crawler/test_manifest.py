@@ -9,7 +9,7 @@ import pytest
 from core.classes import PageClass
 from core.pages import Outcome, PageBehaviour, PageInfo, parse_pageinfo
 from crawler.manifest import match, page_info
-from crawler.visiting import retry_after
+from crawler.visiting import retry_decision, retry_moment
 from proxy.ledger import Kept, LedgerEntry
 from render.behaviours.running import Done
 from render.classify import Classification
@@ -154,17 +154,18 @@ def test_a_manifest_of_another_version_is_read() -> None:
         ("Sat, 21 Nov 2026 11:00:00 GMT", 0),
         ("999999999999999", 86_400),
         ("Fri, 01 Jan 2100 00:00:00 GMT", 86_400),
+        ("Mon, 01 Jan 99999999999999999999 00:00:00 GMT", 86_400),
     ],
 )
 def test_retry_after_names_a_moment_at_most_a_day_ahead(value: str, seconds: int) -> None:
     """RFC 9110 10.2.3: seconds or a date; no site can send us away for ever."""
-    assert retry_after(value, now=NOW) == NOW + timedelta(seconds=seconds)
+    assert retry_moment({"retry-after": value}, now=NOW) == NOW + timedelta(seconds=seconds)
 
 
 @pytest.mark.parametrize("value", ["", "soon", "-5", "١٢"])
 def test_a_retry_after_that_says_nothing_is_none(value: str) -> None:
     """Then the frontier's own delay counts."""
-    assert retry_after(value, now=NOW) is None
+    assert retry_moment({"retry-after": value}, now=NOW) is None
 
 
 def test_what_a_limit_of_ours_cut_makes_the_page_partial() -> None:
@@ -175,3 +176,23 @@ def test_what_a_limit_of_ours_cut_makes_the_page_partial() -> None:
 
     assert (page.outcome, page.reason) == (Outcome.PARTIAL, "limit: 1 of 2 resources")
     assert page.resources[1].reason == "limit: visit_limit_bytes"
+
+
+@pytest.mark.parametrize(
+    ("reason", "first", "again"),
+    [
+        ("crashed", True, True),
+        ("missing: full_page", True, True),
+        ("cut: net::ERR_INCOMPLETE_CHUNKED_ENCODING", True, True),
+        ("crashed", False, False),
+        ("deadline: settle", True, False),
+        ("hung", True, False),
+    ],
+)
+def test_a_partial_capture_is_tried_once_more_where_the_machine_failed(
+    reason: str, *, first: bool, again: bool
+) -> None:
+    """A killed renderer or a missing picture is chance; a deadline is not, and is not paid twice."""
+    partial = replace(VISIT, outcome=Outcome.PARTIAL, reason=reason)
+
+    assert retry_decision(partial, now=NOW, first=first) == (again, None)

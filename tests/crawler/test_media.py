@@ -1,10 +1,16 @@
 """Media behind players: fetched by yt-dlp through the visit's proxy, and never at the page's cost."""
 
 import json
+import socket
+import subprocess
+import sys
+import threading
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 from hypothesis import given
@@ -19,6 +25,7 @@ from crawler.media import (
     _command,
     _environment,
     _played,
+    bootstrap,
     fetch_media,
     player_of,
 )
@@ -74,6 +81,87 @@ def test_what_a_player_plays_is_kept_in_the_same_visit(weboid_with: Callable[...
     assert nothing is not None
     assert nothing.urls == ()
     assert nothing.reason.startswith("yt-dlp: ERROR")
+
+
+class PlaylistProxy(BaseHTTPRequestHandler):
+    """A proxy that has a playlist and its segments."""
+
+    playlist = b""
+    asked: ClassVar[list[str]] = []
+
+    def do_GET(self) -> None:
+        """The playlist, or a segment."""
+        self.asked.append(self.path)
+        body = self.playlist if self.path.endswith(".m3u8") else bytes(16)
+        self.send_response(200)
+        self.send_header("Content-Type", "application/vnd.apple.mpegurl")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *arguments: object) -> None:
+        """Say nothing."""
+
+
+@pytest.mark.parametrize("scheme", ["ftp", "ws"])
+@pytest.mark.parametrize(
+    "playlist",
+    [
+        "#EXTINF:1,\n{url}/a.ts\n#EXT-X-ENDLIST\n",
+        '#EXT-X-KEY:METHOD=AES-128,URI="{url}/key"\n#EXTINF:1,\na.ts\n#EXT-X-ENDLIST\n',
+        "#EXT-X-STREAM-INF:BANDWIDTH=1\n{url}/b.m3u8\n",
+    ],
+    ids=["segment", "key", "variant"],
+)
+async def test_a_playlist_leads_nowhere_but_to_the_proxy(scheme: str, playlist: str) -> None:
+    """Whatever scheme it names: nobody who listens on this machine hears of it."""
+    with (
+        socket.create_server(("127.0.0.1", 0)) as listener,
+        ThreadingHTTPServer(("127.0.0.1", 0), PlaylistProxy) as proxy,
+    ):
+        listener.setblocking(False)
+        threading.Thread(target=proxy.serve_forever, args=(0.02,), daemon=True).start()
+        url = f"{scheme}://127.0.0.1:{listener.getsockname()[1]}"
+        PlaylistProxy.playlist = f"#EXTM3U\n#EXT-X-VERSION:3\n{playlist.format(url=url)}".encode()
+        PlaylistProxy.asked.clear()
+        through = Through(Credentials("127.0.0.1", proxy.server_port, "visit", "x"), "")
+        asked = Player("http://player.test/s.m3u8", "http://player.test/")
+        played = await fetch_media(asked, through, MediaSettings(players=True), clock=SystemClock())
+        proxy.shutdown()
+        with pytest.raises(BlockingIOError):
+            listener.accept()
+
+    assert "http://player.test/s.m3u8" in PlaylistProxy.asked, played.reason
+
+
+async def test_its_process_has_no_other_way(tmp_path: Path) -> None:
+    """No name is looked up, nothing is connected to, sent, bound or started; the proxy is reached."""
+    tries = """
+import os, socket, subprocess
+def attempt(name, call):
+    try:
+        call()
+        print(name)
+    except OSError:
+        pass
+attempt("proxy", lambda: socket.create_connection(("127.0.0.1", PORT)).close())
+attempt("other port", lambda: socket.create_connection(("127.0.0.1", PORT + 1)).close())
+attempt("udp", lambda: socket.socket(type=socket.SOCK_DGRAM).sendto(b"", ("127.0.0.1", 53)))
+attempt("unix", lambda: socket.socket(socket.AF_UNIX).connect("/run/x"))
+attempt("bind", lambda: socket.socket().bind(("127.0.0.1", 0)))
+attempt("name", lambda: socket.getaddrinfo("localhost", 80))
+attempt("old name", lambda: socket.gethostbyname("localhost"))
+attempt("program", lambda: subprocess.run(["/bin/true"]))
+attempt("shell", lambda: os.system("true"))
+"""
+    with socket.create_server(("127.0.0.1", 0)) as proxy:
+        port = proxy.getsockname()[1]
+        (tmp_path / "tries.py").write_text(tries.replace("PORT", str(port)))
+        source = bootstrap(MediaSettings(), Credentials("127.0.0.1", port, "", ""), module="tries")
+        command = [sys.executable, "-c", source]
+        ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+
+    assert ran.stdout.split("\n") == ["proxy", ""]
 
 
 @pytest.mark.parametrize(
@@ -148,13 +236,15 @@ def test_its_command_line_tells_no_secret_and_takes_no_orders(
     tmp_path: Path,
 ) -> None:
     """The login is in its environment alone, and a URL cannot be read as an option."""
-    command = _command("python", Player("--exec=x", PLAYER), tmp_path, MediaSettings())
+    command = _command("python", Player("--exec=x", PLAYER), tmp_path, MediaSettings(), SECRET)
     environment = _environment(SECRET, tmp_path, tmp_path)
 
     assert not any(SECRET.password in each or "everybody" in each for each in command)
     assert command[-2:] == ["--", "--exec=x"]
     assert {"--ignore-config", "--no-cookies", "--no-plugin-dirs", "--no-exec"} <= set(command)
-    assert environment["https_proxy"] == "http://visit:not%3Afor%2Feverybody@127.0.0.1:8000"
+    proxies = {value for name, value in environment.items() if name.lower().endswith("_proxy")}
+    assert proxies == {"http://visit:not%3Afor%2Feverybody@127.0.0.1:8000", ""}
+    assert environment["no_proxy"] == ""
 
 
 _VALUES = st.recursive(

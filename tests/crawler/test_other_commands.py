@@ -2,6 +2,7 @@
 
 import json
 import signal
+from collections.abc import Callable
 from pathlib import Path
 
 import httpx
@@ -9,6 +10,7 @@ import pytest
 
 from tests.crawler.conftest import Weboid
 from tests.crawler.test_archive_command import RULES, index
+from tests.services.clamav import ClamdServer
 
 pytestmark = [pytest.mark.browser, pytest.mark.proxy]
 
@@ -23,8 +25,10 @@ def test_status_counts_what_the_collection_holds(weboid: Weboid) -> None:
     assert (status["done"], status["dead"], status["in_use"]) == (1, 1, False)
     assert status["responses"] >= 1
     assert status["artifacts"] == 7
+    assert status["bytes_per_page"] == status["warc_bytes"]
     assert told.code == 0
     assert "1 complete, 1 failed" in told.out
+    assert " a page" in told.out
     assert f"{RULES}/broken/empty" in told.out
 
 
@@ -50,8 +54,50 @@ def test_the_doctor_starts_what_it_reports(weboid: Weboid) -> None:
     findings = {each["subject"]: each for each in json.loads(ran.out)}
 
     assert ran.code == 0
-    assert {"python", "browser", "sandbox", "proxy", "replay", "memory", "disk"} <= set(findings)
+    parts = {"python", "browser", "sandbox", "proxy", "replay", "memory", "disk"}
+    assert parts | {"fonts", "limits", "clock", "scanner"} <= set(findings)
     assert findings["sandbox"]["health"] == "good"
+
+
+def test_the_doctor_tells_of_a_collection_that_anybody_can_read(weboid: Weboid) -> None:
+    """As older releases made them; what archiving writes into it now is no longer for all."""
+    weboid.archive(f"{RULES}/page/plain")
+    files = [path for path in weboid.collection.rglob("*") if path.is_file()]
+    private = weboid.run("doctor", "--json").out
+    weboid.collection.chmod(0o755)
+    found = {each["subject"]: each for each in json.loads(weboid.run("doctor", "--json").out)}
+
+    assert '"privacy"' not in private
+    assert found["privacy"]["health"] == "warn"
+    assert found["privacy"]["remedy"].startswith("Run: chmod 700 ")
+    assert [path.name for path in files if path.stat().st_mode & 0o007] == []
+
+
+def test_the_doctor_says_whether_a_virus_scanner_answers(
+    weboid: Weboid, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without one it warns, with the package to install; nothing else fails for that."""
+    monkeypatch.setenv("WEBOID_CLAMD", "unix:/nowhere/clamd.ctl")
+    ran = weboid.run("doctor", "--json")
+    found = {each["subject"]: each for each in json.loads(ran.out)}["scanner"]
+    assert (ran.code, found["health"]) == (0, "warn")
+    assert "does not answer" in found["text"]
+
+
+def test_what_was_archived_is_scanned_after_the_run(
+    weboid: Weboid, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where clamd is found, and unless --no-scan says otherwise."""
+    clamd = ClamdServer()
+    try:
+        monkeypatch.setenv("WEBOID_CLAMD", clamd.address)
+        skipped = weboid.archive("--no-scan", f"{RULES}/page/plain")
+        ran = weboid.archive(f"{RULES}/page/plain", "--again")
+    finally:
+        clamd.stop()
+    assert "payloads of" not in skipped.err
+    assert "scanned with ClamAV" in ran.err
+    assert ran.summary["outcomes"] == {"complete": 1}
 
 
 def test_the_doctor_says_what_to_do_about_a_missing_browser(weboid: Weboid) -> None:
@@ -130,3 +176,32 @@ def test_a_dry_run_does_nothing(weboid: Weboid) -> None:
     assert ran.code == 1
     assert "1 URLs would be archived" in ran.out
     assert not weboid.collection.exists()
+
+
+def test_a_page_is_archived_again_when_it_is_due_and_readers_see_both(
+    weboid_with: Callable[..., Weboid],
+) -> None:
+    """`[recrawl] every`, a run that stays, and the list of captures that the front shows."""
+    weboid = weboid_with(recrawl={"every": "2s"}, policy={"robots": "ignore"})
+    url = f"{RULES}/page/plain"
+    profile = ("--profile", str(weboid.profile))
+    process = weboid.start("archive", "--stay", "--no-scan", "--json", *profile, url)
+    assert process.stdout is not None
+    visited = 0
+    for line in process.stdout:
+        visited += json.loads(line)["event"] == "page"
+        if visited == 2:
+            break
+    process.send_signal(signal.SIGTERM)
+    process.communicate()
+    server = weboid.start("serve", "--no-scan")
+    assert server.stdout is not None
+    try:
+        origin = server.stdout.readline().strip()
+        found = httpx.get(f"{origin}/timemap/link/{url}").text
+        told = httpx.get(f"{origin}/url/{url}").text
+    finally:
+        server.send_signal(signal.SIGTERM)
+        server.communicate()
+    assert found.count('memento"') + found.count("memento;") >= 2, found
+    assert told.count("/page/2") >= 2

@@ -1,6 +1,7 @@
 """Profiles: those that come along, those that extend others, and what is said about faulty ones."""
 
 import json
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,8 @@ from click.testing import CliRunner, Result
 from core.errors import ConfigError
 from core.settings import Settings
 from crawler.cli import weboid
+from crawler.frontier.base import ItemState, NewItem
+from crawler.frontier.sqlite import SqliteFrontier
 from crawler.profile_check import faults, warnings
 from crawler.profiles import layers, load_profile, names, profile_says, said_by, settings_of
 
@@ -186,3 +189,32 @@ via = { "*" = "socks5://me:secret@a.example:1080" }
     }
     assert of["scope", "kind"]["from"] == "default"
     assert "settle_s" not in ran("show", file, "--changed").output
+
+
+def test_what_a_wiki_cites_is_tried_for_a_month(tmp_path: Path) -> None:
+    """A04: after hours, days and weeks; what a person archives by hand is given up within minutes."""
+    lengths = {}
+    for name in ("wiki", "default"):
+        settings = load_profile(name)
+        now = begun = datetime(2026, 11, 22, tzinfo=UTC)
+        file = tmp_path / f"{name}.sqlite"
+        with SqliteFrontier(
+            file, politeness=settings.politeness, settings=settings.frontier
+        ) as frontier:
+            frontier.add([NewItem("http://down.example/")], now=now)
+            state, waits = ItemState.QUEUED, []
+            while state is ItemState.QUEUED:
+                (item,) = frontier.claim(now=now, worker="w")
+                state = frontier.retry(item, now=now, reason="connect: refused") or state
+                wakeup = frontier.next_wakeup(now)
+                if wakeup is not None:
+                    waits.append(wakeup - now)
+                    now = wakeup
+        lengths[name] = (now - begun, waits)
+
+    month, waits = lengths["wiki"]
+    assert timedelta(days=28) <= month <= timedelta(days=35)
+    assert any(timedelta(hours=1) <= wait <= timedelta(hours=6) for wait in waits)
+    assert any(timedelta(days=1) <= wait <= timedelta(days=4) for wait in waits)
+    assert max(waits) == timedelta(days=7)
+    assert lengths["default"][0] < timedelta(minutes=5)

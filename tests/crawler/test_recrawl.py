@@ -1,5 +1,6 @@
 """When a page is visited again."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -11,7 +12,7 @@ from core.pages import Outcome, PageInfo
 from core.settings import RecrawlSettings, Settings
 from crawler.frontier.base import FrontierItem, Lane
 from crawler.recrawl import Memo, RecrawlRule, next_memo, parse_memo
-from crawler.rules import Aftermath
+from crawler.rules import Action, Aftermath
 from crawler.visiting import Captured
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
@@ -119,3 +120,36 @@ async def test_without_recrawl_nothing_is_due_and_the_memo_is_kept() -> None:
     await rule.after(item("memo"), Captured(page("text:1")), aftermath, now=NOW)
 
     assert (aftermath.due, aftermath.memo) == (None, "memo")
+
+
+async def test_an_interval_of_ones_own_is_kept_whatever_has_changed() -> None:
+    """`every` switches it on, and goes before all bounds."""
+    settings = Settings(recrawl=RecrawlSettings(every="90d"))
+    rule, memo = RecrawlRule(lambda _: settings), ""
+    for digest in ("text:1", "text:1", "text:2"):
+        aftermath = Aftermath()
+        await rule.after(item(memo), Captured(page(digest)), aftermath, now=NOW)
+        assert aftermath.due == NOW + timedelta(days=90)
+        memo = aftermath.memo
+
+
+@pytest.mark.parametrize("status", [404, 410])
+async def test_a_page_that_is_gone_is_not_due(status: int) -> None:
+    """What is kept of it is the capture before; only living pages are captured again."""
+    rule, aftermath = RecrawlRule(lambda _: Settings(recrawl=SETTINGS)), Aftermath()
+    gone = replace(page("text:1"), status=status)
+    await rule.after(item("memo"), Captured(gone), aftermath, now=NOW)
+    assert (aftermath.due, aftermath.memo) == (None, "memo")
+
+
+async def test_captures_again_have_a_share_of_each_hour() -> None:
+    """What comes for the first time is never put off by it."""
+    rule = RecrawlRule(lambda _: Settings(recrawl=RecrawlSettings(every="90d", per_hour=2)))
+    due = replace(item(str(Memo(100, "text:1"))), lane=Lane.HIGH)
+    for minutes in (0, 1):
+        assert (await rule.before(due, now=NOW + timedelta(minutes=minutes))).action is Action.VISIT
+    verdict = await rule.before(due, now=NOW + timedelta(minutes=2))
+    assert (verdict.action, verdict.until) == (Action.LATER, NOW + timedelta(hours=1))
+    new = replace(due, memo="")
+    assert (await rule.before(new, now=NOW + timedelta(minutes=2))).action is Action.VISIT
+    assert (await rule.before(due, now=NOW + timedelta(hours=1))).action is Action.VISIT

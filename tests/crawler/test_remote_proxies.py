@@ -72,7 +72,7 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(remote, "SHUN_S", 0.05)
 
 
-def note(name: str = "a:1", **changed: Any) -> str:
+def note(name: str = "a:1", by: Secret = SECRET, **changed: Any) -> str:
     """What a proxy says."""
     said = {
         "address": name,
@@ -85,7 +85,13 @@ def note(name: str = "a:1", **changed: Any) -> str:
         "beat": 1,
         "started": "then",
     }
-    return json.dumps({**said, **changed})
+    return signed(name, {**said, **changed}, by)
+
+
+def signed(name: str, said: dict[str, Any], secret: Secret = SECRET) -> str:
+    """A note as a proxy of the cluster with that secret puts it: as an `Announcer` writes it."""
+    message = json.dumps([PROXY, name, said], sort_keys=True, separators=(",", ":")).encode()
+    return json.dumps({**said, "signature": secret.signature(message)})
 
 
 def announce(frontier: SqliteFrontier, started: Running, **changed: Any) -> str:
@@ -93,7 +99,7 @@ def announce(frontier: SqliteFrontier, started: Running, **changed: Any) -> str:
     name = join_host_port("127.0.0.1", started.control_port)
     said = {**Describer(started, name, CLOCK)(), "beat": 1, **changed}
     until = CLOCK.now() + timedelta(minutes=5)
-    frontier.put_note(PROXY, name, json.dumps(said), now=CLOCK.now(), until=until)
+    frontier.put_note(PROXY, name, signed(name, said), now=CLOCK.now(), until=until)
     return name
 
 
@@ -224,15 +230,17 @@ async def test_nobody_waits_for_a_proxy_when_told_to_stop(
 
 def test_a_note_is_there_while_its_process_lives_and_gone_after(frontier: SqliteFrontier) -> None:
     """It is taken back at the end, and expires when nobody could."""
-    announcer = Announcer(frontier, PROXY, "a:1", lambda: json.loads(note()), CLOCK)
-    (living,) = living_proxies(frontier, CLOCK)
+    said = json.loads(note())
+    del said["signature"]
+    announcer = Announcer(frontier, PROXY, "a:1", lambda: said, CLOCK, SECRET)
+    (living,) = living_proxies(frontier, CLOCK, SECRET)
     later = frontier.notes(PROXY, now=CLOCK.now() + timedelta(seconds=16))
     announcer.close()
 
     assert living.control == ("a", 1)
     assert living.has_room
     assert later == {}
-    assert living_proxies(frontier, CLOCK) == []
+    assert living_proxies(frontier, CLOCK, SECRET) == []
 
 
 @pytest.mark.parametrize(
@@ -242,9 +250,10 @@ def test_a_note_is_there_while_its_process_lives_and_gone_after(frontier: Sqlite
         "null",
         "[]",
         "{}",
-        note(address="nowhere"),
-        note(visits="many"),
-        note(browsers="a:99999"),
+        note("x", address="nowhere"),
+        note("x", visits="many"),
+        note("x", browsers="a:99999"),
+        "[" * 100_000,
     ],
 )
 def test_a_note_that_says_nothing_useful_is_passed_over(
@@ -254,18 +263,43 @@ def test_a_note_that_says_nothing_useful_is_passed_over(
     now = datetime.now(UTC)
     frontier.put_note(PROXY, "x", text, now=now, until=now + timedelta(minutes=1))
 
-    assert living_proxies(frontier, CLOCK) == []
-    assert AnnouncedProxy.parse("x", text) is None
+    assert living_proxies(frontier, CLOCK, SECRET) == []
+    assert AnnouncedProxy.parse("x", text, SECRET) is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        json.dumps({**json.loads(note("a:1")), "authority": "another"}),
+        json.dumps({**json.loads(note("a:1")), "signature": "00"}),
+        json.dumps({**json.loads(note("a:1")), "signature": "\u00e9"}),
+        json.dumps({k: v for k, v in json.loads(note("a:1")).items() if k != "signature"}),
+        note("a:1", by=Secret.of("t" * 32)),
+        note("b:1"),
+    ],
+    ids=["changed", "wrong", "odd", "none", "another secret", "another proxy's"],
+)
+def test_a_note_that_no_holder_of_the_secret_wrote_is_ignored(
+    frontier: SqliteFrontier, text: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Who can write into Redis alone gives browsers no authority; the log has one line of it."""
+    now, ignored = CLOCK.now(), set[str]()
+    frontier.put_note(PROXY, "a:1", text, now=now, until=now + timedelta(minutes=1))
+    frontier.put_note(PROXY, "c:1", note("c:1"), now=now, until=now + timedelta(minutes=1))
+    for _ in range(3):
+        found = living_proxies(frontier, CLOCK, SECRET, ignored)
+        assert [each.name for each in found] == ["c:1"]
+    assert len([each for each in caplog.records if "a:1" in each.getMessage()]) == 1
 
 
 def test_a_proxy_of_another_collection_is_refused(frontier: SqliteFrontier) -> None:
     """One frontier is one collection's; a proxy's own old note is no hindrance."""
     now = CLOCK.now()
     frontier.put_note(PROXY, "a:1", note("a:1"), now=now, until=now + timedelta(minutes=1))
-    check_family(frontier, "key", "b:1", CLOCK)
-    check_family(frontier, "other", "a:1", CLOCK)
+    check_family(frontier, "key", "b:1", CLOCK, SECRET)
+    check_family(frontier, "other", "a:1", CLOCK, SECRET)
     with pytest.raises(ConfigError, match="same shared folder"):
-        check_family(frontier, "other", "b:1", CLOCK)
+        check_family(frontier, "other", "b:1", CLOCK, SECRET)
 
 
 def test_a_browser_needs_replacing_only_for_a_proxy_that_it_cannot_reach() -> None:

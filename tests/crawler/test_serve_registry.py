@@ -8,6 +8,7 @@ import pytest
 
 from core.layout import COLLECTION_VERSION, Layout
 from tests.crawler.conftest import Weboid
+from tests.services.ports import free_port
 
 TOKEN = "a-secret-of-internal-callers-0123456789"
 PAGE = "/links/api/page?dbname=dewiki@WMF&curid=7"
@@ -29,6 +30,7 @@ def own(tmp_path: Path) -> Weboid:
 def test_serve_shows_a_registry_that_is_begun_meanwhile(own: Weboid) -> None:
     """Nothing is restarted; internal callers ask as often as they like (W23)."""
     (own.folder / "token").write_text(TOKEN + "\n")
+    (own.folder / "token").chmod(0o600)
     process = own.start("serve", "--port", "0", "--links-token-file", "token")
     assert process.stdout is not None
     address = process.stdout.readline().strip()
@@ -53,6 +55,23 @@ def test_serve_shows_a_registry_that_is_begun_meanwhile(own: Weboid) -> None:
     assert 'href="/links"' in home
     assert codes == {200}
     assert process.returncode == 0, err
+
+
+@pytest.mark.playback
+@pytest.mark.slow
+def test_copies_have_the_port_after_that_of_the_pages(own: Weboid) -> None:
+    """Addresses of copies that were cited lead there after a restart, too."""
+    port = free_port()
+    process = own.start("serve", "--port", str(port))
+    assert process.stdout is not None
+    assert process.stdout.readline().strip() == f"http://127.0.0.1:{port}"
+    try:
+        copy = httpx.get(f"http://127.0.0.1:{port + 1}/c/20260101000000/https://a.example/")
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=60)
+
+    assert copy.status_code == 404  # there is none, but this is who would show it
 
 
 @pytest.mark.slow

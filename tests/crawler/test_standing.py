@@ -32,7 +32,7 @@ async def written(client: ProxyClient) -> None:
     """Write an artifact, so that a WARC is open."""
     async with client.visit("page", bucket="default") as visit:
         artifact = NewArtifact(f"urn:text:{URL}", "text/plain", b"kept")
-        await visit.write([artifact], page_url=URL, document=URL, date=CLOCK.now())
+        await visit.write([artifact], document=URL, date=CLOCK.now())
         await visit.seal(grace_s=0)
 
 

@@ -79,6 +79,21 @@ def test_a_dry_run_says_what_would_be_covered(layout: Layout) -> None:
     assert said(layout, "list") == []
 
 
+def test_a_dry_run_lists_the_captures_that_embed_a_document(layout: Layout) -> None:
+    """Their copies are shown without it; they are not taken down themselves."""
+    framed = "https://framed.example/words"
+    with closing(CollectionBuilder(layout.root, is_there=True)) as builder:
+        page_id = builder.page("https://c.example/", "<p>outer", title="Outer")
+        builder.response(framed, b"<p>inner", page_id=page_id)
+
+    told = said(layout, "add", framed, "--dry-run")
+
+    assert told["embedded_in"] == [{"url": "https://c.example/", "timestamp": timestamp14(NOW)}]
+    assert told["added"][0]["pages"] == 0
+    text = run(layout, "add", framed, "--dry-run").stdout
+    assert f"{timestamp14(NOW)} https://c.example/" in text
+
+
 def test_what_is_said_is_kept(layout: Layout) -> None:
     """Reason, ticket, actor, end; what holds already is left; files give more."""
     words = ["--reason", "By order 7.", "--ticket", "T-9", "--actor", "anna", "--until", "30d"]
@@ -90,7 +105,7 @@ def test_what_is_said_is_kept(layout: Layout) -> None:
     )  # fmt: skip
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", one["expires_at"])
     assert said(layout, "add", URL, "--until", "1d") == {
-        "added": [], "already": 1, "dry_run": False,
+        "added": [], "already": 1, "embedded_in": [], "dry_run": False,
     }  # fmt: skip
     longer = said(layout, "add", URL)
     assert len(longer["added"]) == 1  # for ever is longer than 30 days

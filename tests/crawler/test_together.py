@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -10,11 +11,22 @@ from click.testing import CliRunner
 from core.errors import ConfigError, InputError
 from core.settings import LinksSettings
 from crawler.cli import weboid
-from crawler.cli.together import Home, environment_of, parts_of, speaker
+from crawler.cli.together import PART_NAMES, Home, environment_of, parts_of, speaker
 from crawler.household import Ended, Part, Said
+from tests.wiki.feeding.conftest import Ticking
 
+NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)
 HOME = Home(Path("c"), "default", workers=3)
-ALWAYS = {"archive", "check", "confirm", "bot", "replace", "purge"}
+SERVE_OPTIONS = (
+    "--replay-port=8091",
+    "--origin=https://archive.example",
+    "--replay-origin=https://copies.example",
+    "--behind=127.0.0.1",
+    "--links-internal=::1",
+    "--links-token-file=token",
+    "--reviewers=127.0.0.1",
+)
+ALWAYS = {"archive", "check", "confirm", "bot", "copies", "replace", "purge", "lists"}
 
 
 def named(parts: list[Part]) -> dict[str, Part]:
@@ -26,7 +38,15 @@ def test_one_machine_does_all_that_links_need() -> None:
     assert set(named(parts_of(HOME, LinksSettings()))) == ALWAYS
     served = replace(HOME, serve=("127.0.0.1", 8080))
     asked = LinksSettings(archives=("wayback",), mirror="failed")
-    assert set(named(parts_of(served, asked))) == ALWAYS | {"copies", "verify", "mirror", "serve"}
+    assert set(named(parts_of(served, asked))) == ALWAYS | {"verify", "mirror", "serve"}
+
+
+def test_what_is_archived_is_scanned_where_there_is_a_scanner() -> None:
+    """Once: readers are served by a part that leaves it to the household."""
+    home = replace(HOME, clamd="127.0.0.1:3310", serve=("127.0.0.1", 8080))
+    parts = named(parts_of(home, LinksSettings()))
+    assert {"--watch", "--clamd=127.0.0.1:3310"} <= set(parts["scan"].command)
+    assert "--no-scan" in parts["serve"].command
 
 
 def test_workers_of_a_shared_frontier_archive() -> None:
@@ -38,7 +58,13 @@ def test_workers_of_a_shared_frontier_archive() -> None:
 @pytest.mark.parametrize("as_json", [False, True])
 def test_each_part_is_a_command_that_knows_its_options(as_json: bool) -> None:
     """A flag that was renamed must not be found out at night."""
-    home = replace(HOME, serve=("127.0.0.1", 8080), internal=("::1",), as_json=as_json)
+    home = replace(
+        HOME,
+        serve=("127.0.0.1", 8080),
+        serve_options=SERVE_OPTIONS,
+        as_json=as_json,
+        clamd="unix:/run/clamd.ctl",
+    )
     for part in parts_of(home, LinksSettings(archives=("wayback",), mirror="always")):
         words = list(part.command[3:])
         told = CliRunner().invoke(weboid, [*words, "--help"])
@@ -66,18 +92,36 @@ def test_addresses_of_shared_stores_stand_in_no_command_line() -> None:
 
 def test_parts_speak_behind_their_names(capsys: pytest.CaptureFixture[str]) -> None:
     """With what would move the cursor taken out."""
-    tell = speaker(as_json=False)
+    tell = speaker(as_json=False, clock=Ticking(NOW))
     tell(Said("check", "a\x1b[2Jb"))
     tell(Ended("archive", -9, 2.0))
     first, second = capsys.readouterr().out.splitlines()
-    assert first.startswith("   check | a")
+    assert first.startswith("2026-11-22 12:00:00    check | a")
     assert "\x1b" not in first
-    assert second == " archive | ended (signal SIGKILL), started again in 2 s"
+    assert second == "2026-11-22 12:00:00  archive | ended (signal SIGKILL), started again in 2 s"
+
+
+def test_retries_of_a_host_do_not_flood_the_log(capsys: pytest.CaptureFixture[str]) -> None:
+    """The first is told, then one an hour, which says how many there were; all else is told always."""
+    clock = Ticking(NOW)
+    tell = speaker(as_json=False, clock=clock)
+    for _ in range(24):
+        tell(Said("archive", "again     http://down.org/a: connect: refused"))
+        tell(Said("archive", "later     http://down.org/b: host down; not before tomorrow"))
+        clock.tick(minutes=5)
+    tell(Said("archive", "again     http://other.org/a: connect: refused"))
+    tell(Said("archive", "complete  200 http://down.org/a"))
+    tell(Said("archive", "complete  200 http://down.org/a"))
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split("| ")[1].split()[0] for line in lines] == [
+        *("again", "later", "again", "later", "again", "complete", "complete")
+    ]
+    assert lines[2].endswith("(11 more of down.org since the last line)")
 
 
 def test_machines_get_every_line_as_an_object(capsys: pytest.CaptureFixture[str]) -> None:
     """A part's own objects with its name; what is none as a line."""
-    tell = speaker(as_json=True)
+    tell = speaker(as_json=True, clock=Ticking(NOW))
     tell(Said("archive", '{"event": "page", "url": "http://a/"}'))
     tell(Said("serve", "http://127.0.0.1:8080"))
     tell(Said("serve", "[1]"))
@@ -90,27 +134,27 @@ def test_machines_get_every_line_as_an_object(capsys: pytest.CaptureFixture[str]
     ]
 
 
-def test_the_front_knows_who_asks_without_counting() -> None:
-    """A wiki's own server, as `weboid serve` takes it; nobody without a word."""
+def test_options_of_the_front_are_passed_on() -> None:
+    """As `weboid serve` takes them; none without a word."""
     served = replace(HOME, serve=("127.0.0.1", 8080))
-    named_two = replace(served, internal=("192.0.2.7", "10.0.0.0/8"))
-    for home, words in ((served, ()), (named_two, ("192.0.2.7", "10.0.0.0/8"))):
+    for options in ((), SERVE_OPTIONS):
+        home = replace(served, serve_options=options)
         command = named(parts_of(home, LinksSettings()))["serve"].command
-        found = [each for each in command if each.startswith("--links-internal")]
-        assert found == [f"--links-internal={word}" for word in words]
+        assert command[-2 - len(options) :] == ("--host=127.0.0.1", "--port=8080", *options)
 
 
 @pytest.mark.parametrize(
     ("words", "told"),
     [
         (["--links-internal", "192.0.2.7"], "--serve"),
+        (["--replay-port", "8081"], "--serve"),
         (["--serve", "127.0.0.1:0", "--links-internal", "10.0.0.1/8"], "is no network"),
+        (["--serve", "127.0.0.1:0", "--behind", "10.0.0.1/8"], "is no network"),
+        (["--serve", "127.0.0.1:0", "--origin", "https://a.example"], "--replay-origin"),
     ],
 )
-def test_who_asks_without_counting_must_make_sense(
-    words: list[str], told: str, tmp_path: Path
-) -> None:
-    """A network that is none is refused at once, and so is one where nobody is served."""
+def test_options_of_the_front_must_make_sense(words: list[str], told: str, tmp_path: Path) -> None:
+    """What is no network or origin is refused at once, and so is any where nobody is served."""
     ran = CliRunner().invoke(weboid, ["wiki", "watch", *words, "--collection", str(tmp_path)])
     assert isinstance(ran.exception, InputError | ConfigError)
     assert told in str(ran.exception)
@@ -123,3 +167,64 @@ def test_who_only_watches_serves_nobody(other: str, tmp_path: Path) -> None:
     ran = CliRunner().invoke(weboid, words)
     assert isinstance(ran.exception, InputError)
     assert "weboid serve" in str(ran.exception)
+
+
+SECRET = "0123456789abcdef0123456789abcdef"
+
+
+@pytest.mark.parametrize(
+    ("files", "told"),
+    [
+        ({"open": (SECRET, 0o644)}, "chmod 600"),
+        ({"short": ("short", 0o600)}, "openssl"),
+        ({"one@x=a": (SECRET, 0o600), "two@x=b": (SECRET, 0o600)}, "the same secret"),
+        ({"one@x=a": (SECRET, 0o600), "one@x=b": (SECRET * 2, 0o600)}, "twice"),
+    ],
+)
+def test_secrets_of_the_webhook_must_make_sense(
+    files: dict[str, tuple[str, int]], told: str, tmp_path: Path
+) -> None:
+    """Each file is its owner's alone, and each wiki has one secret of its own."""
+    words = []
+    for given, (text, mode) in files.items():
+        name, equals, file = given.rpartition("=")
+        path = tmp_path / file
+        path.write_text(text)
+        path.chmod(mode)
+        words.append(f"--secret-file={name}{equals}{path}")
+    line = ["wiki", "watch", "--bell", "127.0.0.1:0", *words, "--collection", str(tmp_path / "c")]
+    ran = CliRunner().invoke(weboid, line)
+    assert isinstance(ran.exception, InputError | ConfigError)
+    assert told in str(ran.exception)
+
+
+def test_a_secret_for_no_wiki_in_particular_is_refused_where_several_are_watched(
+    tmp_path: Path,
+) -> None:
+    """Before anything starts, with the option to write instead."""
+    secret = tmp_path / "secret"
+    secret.write_text(SECRET)
+    secret.chmod(0o600)
+    collection = f"--collection={tmp_path / 'c'}"
+    for name in ("one@x", "two@x"):
+        url = f"--url=https://{name[:3]}.example/api.php"
+        added = CliRunner().invoke(weboid, ["links", "wiki", name, url, "--new-farm", collection])
+        assert added.exit_code == 0, added.output
+    line = ["wiki", "watch", "--bell", "127.0.0.1:0", f"--secret-file={secret}", collection]
+    ran = CliRunner().invoke(weboid, line)
+    assert isinstance(ran.exception, ConfigError)
+    assert "--secret-file one@x=FILE" in str(ran.exception)
+
+
+def test_what_runs_elsewhere_is_left_out() -> None:
+    """Each name that a part has may be left out, and no other is taken."""
+    full = replace(HOME, serve=("127.0.0.1", 8080))
+    links = LinksSettings(archives=("wayback",), mirror="failed")
+    names = set(named(parts_of(full, links)))
+    assert names <= set(PART_NAMES)
+    left = named(parts_of(replace(full, without=frozenset({"check", "confirm"})), links))
+    assert set(left) == names - {"check", "confirm"}
+
+    ran = CliRunner().invoke(weboid, ["wiki", "watch", "--without", "checks"])
+    assert ran.exit_code == 2
+    assert "'confirm'" in ran.output

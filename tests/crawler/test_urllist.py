@@ -1,5 +1,6 @@
 """A list of URLs, with everything that people put into lists."""
 
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -7,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.errors import InputError
-from crawler.urllist import parse_lines, read_list
+from crawler.urllist import ListFile, parse_lines, read_list
 
 
 def test_lines_are_urls_in_their_order_each_once() -> None:
@@ -92,3 +93,20 @@ def test_no_line_crashes_the_reader(lines: list[str]) -> None:
     found = parse_lines(lines, source="list")
 
     assert len(found.urls) + len(found.problems) + found.duplicates <= len(lines)
+
+
+def test_a_long_list_takes_memory_for_a_line(tmp_path: Path) -> None:
+    """100,000 URLs are read one by one, as often as wanted, with less than a megabyte held."""
+    path = tmp_path / "long.txt"
+    with path.open("w") as file:
+        file.writelines(f"https://a.example/{number}\n" for number in range(100_000))
+    with ListFile(str(path)) as urls:
+        tracemalloc.start()
+        try:
+            counts = [sum(1 for _ in urls) for _ in range(2)]
+            _, peak = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+
+    assert counts == [100_000, 100_000]
+    assert peak < 1_000_000

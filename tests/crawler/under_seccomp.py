@@ -44,16 +44,21 @@ async def _answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) ->
     writer.close()
 
 
-async def main() -> None:
-    """Visit a page."""
-    load(Path(sys.argv[1]))
-    mounted = ctypes.CDLL(None).mount(b"none", b"/mnt", b"tmpfs", 0, None)
+async def title_seen() -> str:
+    """Visit a page; return its title."""
     clock = SystemClock()
     server = await asyncio.start_server(_answer, "127.0.0.1", 0)
     async with server, await Browser.launch(BrowserSettings(), find_browser(""), clock=clock) as b:
         url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/"
         seen = await visit(b, VisitRequest(url, None), VisitSettings(), clock=clock)
-    sys.stdout.write(json.dumps({"title": seen.title, "mounted": mounted == 0}))
+    return seen.title
+
+
+async def main() -> None:
+    """Visit a page under the profile."""
+    load(Path(sys.argv[1]))
+    mounted = ctypes.CDLL(None).mount(b"none", b"/mnt", b"tmpfs", 0, None)
+    sys.stdout.write(json.dumps({"title": await title_seen(), "mounted": mounted == 0}))
 
 
 if __name__ == "__main__":

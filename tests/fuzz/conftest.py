@@ -73,7 +73,6 @@ def writing(*sizes: object) -> Message:
         "uri": "urn:text:http://a.example/",
         "content_type": "text/plain",
         "date": "2026-11-21T00:00:00Z",
-        "target": "http://a.example/",
         "document": "http://a.example/",
     }
     return {"verb": "write", "artifacts": [{**described, "size": size} for size in sizes]}

@@ -26,7 +26,7 @@ def hunt(name: str, seconds: int, folder: Path) -> bool:
         (seeds / f"{number:04}").write_bytes(data)
     code = (
         "import atheris, sys\n"
-        "with atheris.instrument_imports(include=['proxy', 'json', 'ipaddress']):\n"
+        "with atheris.instrument_imports(include=['core', 'crawler', 'email', 'ipaddress', 'json', 'links', 'proxy', 'wiki']):\n"
         "    from tests.fuzz.targets import TARGETS\n"
         "atheris.Setup(sys.argv[1:], TARGETS[sys.argv[1]])\n"
         "atheris.Fuzz()\n"

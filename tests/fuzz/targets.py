@@ -34,6 +34,7 @@ from proxy.http1 import (
     reusable,
 )
 from proxy.targets import absolute, authority, spelled, tunnelled
+from tests.fuzz.readers import READERS
 
 CORPUS = Path(__file__).with_name("corpus")
 Target = Callable[[bytes], None]
@@ -160,7 +161,7 @@ def control_frames(data: bytes) -> None:
 TARGETS: dict[str, Target] = {
     each.__name__: each
     for each in (request_head, response_head, chunked_body, connect_authority, control_frames)
-}
+} | READERS
 
 
 def corpus(name: str) -> list[bytes]:

@@ -187,7 +187,6 @@ def artifact(**changes: object) -> Message:
         (writing("3"), b"abc"),
         (artifact(uri="urn:text:a\r\nWARC-Type: response"), b"abc"),
         (artifact(uri="\ud800"), b"abc"),
-        (artifact(target=None), b"abc"),
         (artifact(date="2026-13-01T00:00:00Z"), b"abc"),
         (artifact(date=5), b"abc"),
         (artifact(uri="urn:pageinfo:http://a.example/"), b"abc"),

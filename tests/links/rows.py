@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from sqlalchemy import Connection, insert, select
 
-from links.locator import SCHEMES, bucket_of, domain_index, locate, surt_host
+from links.locator import SCHEMES, bucket_of, domain_index, locate
 from links.states import State
 from links.store.schema import farms, hosts, pages, refs, urls, wikis
 from links.store.store import Store
@@ -83,7 +83,6 @@ class Rows:
                 "id": self.hosts[name],
                 "name": name,
                 "domain_index": domain_index(name),
-                "surt": surt_host(name),
                 "domain": name,
                 "bucket": bucket_of(name),
             }

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from sqlalchemy import Connection, insert, select
 
 from links.days import day_of
-from links.locator import SCHEMES, bucket_of, domain_index, locate, surt_host
+from links.locator import SCHEMES, bucket_of, domain_index, locate
 from links.states import State
 from links.store.schema import hosts, urls
 
@@ -39,7 +39,7 @@ def watch(connection: Connection, *texts: str, state: State = State.DEAD) -> lis
         ).scalar_one_or_none()
         if host_id is None:
             named = {
-                "name": it.host, "domain_index": domain_index(it.host), "surt": surt_host(it.host),
+                "name": it.host, "domain_index": domain_index(it.host),
                 "domain": ".".join(it.host.split(".")[-2:]), "bucket": bucket,
             }  # fmt: skip
             made = insert(hosts).values(named).returning(hosts.c.id)

@@ -2,6 +2,8 @@
 
 import asyncio
 import ipaddress
+import os
+import resource
 import socket
 import ssl
 from contextlib import suppress
@@ -209,6 +211,8 @@ async def test_what_is_sent_is_a_browser_s_request_with_an_honest_name() -> None
         assert "text/html" in request.headers["accept"]
         assert request.headers["accept-language"].startswith("en")
         assert request.headers["accept-encoding"] == "gzip, deflate"
+        assert request.headers["cache-control"] == "max-age=0"
+        assert request.headers["connection"] == "close"
         assert not {"referer", "cookie", "authorization"} & set(request.headers)
 
 
@@ -356,3 +360,20 @@ async def test_ending_a_look_leaves_nothing_open() -> None:
         async with asyncio.timeout(30):
             await gone.wait()
     server.close()
+
+
+async def test_no_more_files_is_no_word_on_any_host() -> None:
+    """Neither on the way there nor at the name server: this process may open no more (W41)."""
+    async with naming({"a.test": Records(["127.0.0.1"])}) as server:
+        prober = prober_by(server)
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        lowest = os.dup(0)
+        os.close(lowest)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (lowest, hard))
+        try:
+            found = [await prober.probe(url) for url in ("http://a.test/", "http://127.0.0.1/")]
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        await prober.close()
+    assert [each.note.partition(",")[0] for each in found] == ["files: ours"] * 2
+    assert {(each.verdict, each.code) for each in found} == {(Verdict.UNDECIDED, Code.NONE)}

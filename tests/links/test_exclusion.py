@@ -5,10 +5,12 @@ import json
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sqlalchemy import select
+from sqlalchemy import Connection, select
 
 from core.errors import InputError
 from core.urls import fetch_key
+from links.books.pages import PageName, Put, PutPage, put_pages
+from links.books.wikis import Wiki, change_wiki, ensure_wiki, parse_wiki
 from links.exclusion import (
     ENTRIES_LIMIT,
     Changes,
@@ -26,9 +28,27 @@ from links.exclusion import (
     without_entry,
 )
 from links.link_patterns import parse_link_pattern
+from links.link_search import FoundLink, Wanted, search_links
 from links.locator import locate
-from links.store.schema import excluded
+from links.rulebook import RuleBook
+from links.sorting import sort_link
+from links.store.schema import excluded, refs, urls
 from links.store.store import Store
+
+
+@pytest.fixture
+def wiki(store: Store) -> Wiki:
+    """A wiki of the default farm."""
+    with store.writing() as rows:
+        return ensure_wiki(rows, parse_wiki("dewiki"), day=0)
+
+
+def put(store: Store, wiki: Wiki, page_id: int, *cited: str, day: int = 3) -> Put:
+    """Put a page of the wiki by the rules that it has now."""
+    with store.writing() as rows:
+        rules = RuleBook().rules_of(rows, wiki.id)
+        links = tuple(sort_link(url, rules) for url in cited)
+        return put_pages(rows, wiki.id, [PutPage(PageName(page_id, "P"), links)], day=day)
 
 
 def excludes(form: Form, entry: str, url: str) -> bool:
@@ -204,3 +224,48 @@ def test_counts_are_those_of_the_pages(tallies: list[dict[str, int]]) -> None:
     links = {entry: count for entry, count in changes._links.items() if count}
     assert links == before
     assert json.loads(tally_text(before) or "{}") == before
+
+
+def test_an_excluded_link_is_watched_and_keeps_its_history(store: Store, wiki: Wiki) -> None:
+    """Only link search leaves it out, as long as the list names it; its reference stays (X05)."""
+    put(store, wiki, 7, "https://cc.org/by", "https://a.net/")
+    settings = with_entry({}, parse_entry("cc.org", Form.DOMAIN))
+    with store.writing() as rows:
+        change_wiki(rows, wiki, settings=settings)
+    written = put(store, wiki, 7, "https://cc.org/by", "https://a.net/", day=9)
+
+    assert (written.urls, written.gone, written.added) == (2, 0, 0)
+    with store.reading() as rows:
+        kept = rows.execute(select(refs.c.first_day, refs.c.gone_day)).all()
+        due = rows.execute(select(urls.c.due_day)).scalars().all()
+        assert counts_of(rows, wiki.id) == {"cc.org": (1, 1, 9)}
+        assert [link.url for link in found_links(rows, "*.org", wiki.id)] == []
+    assert [tuple(row) for row in kept] == [(3, None), (3, None)]
+    assert None not in due
+    with store.writing() as rows:
+        change_wiki(rows, wiki, settings={})
+        assert [link.url for link in found_links(rows, "*.org")] == ["https://cc.org/by"]
+
+
+@pytest.mark.parametrize("many", [1, 12])
+def test_a_link_that_another_wiki_shows_is_found_with_its_pages(
+    store: Store, wiki: Wiki, many: int
+) -> None:
+    """Those of the wiki that excludes it are left out, however many they are (X05)."""
+    for page in range(1, many + 1):
+        put(store, wiki, page, "https://cc.org/by")
+    link = (sort_link("https://cc.org/by"),)
+    with store.writing() as rows:
+        change_wiki(rows, wiki, settings={"exclusion_list": ["cc.org"]})
+        other = ensure_wiki(rows, parse_wiki("enwiki"), day=0)
+        put_pages(rows, other.id, [PutPage(PageName(4, "Foo"), link)], day=3)
+        found = found_links(rows, "cc.org")
+
+        assert [[page.title for page in each.pages] for each in found] == [["Foo"]]
+        assert found_links(rows, "cc.org", wiki.id) == []
+        assert len(found_links(rows, "cc.org", other.id)) == 1
+
+
+def found_links(rows: Connection, pattern: str, wiki_id: int | None = None) -> list[FoundLink]:
+    """What a search finds."""
+    return list(search_links(rows, parse_link_pattern(pattern), Wanted(wiki_id=wiki_id)).links)

@@ -235,6 +235,7 @@ def test_every_question_uses_an_index(store: Store) -> None:
         "wiki": 1,
         "hosts": [1, 2, 3],
         "ids": [4, 5],
+        "after": 0,
         "namespaces": [0],
     }
     explain = "EXPLAIN " if store.is_shared else "EXPLAIN QUERY PLAN "

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from links.days import LAST_DAY, date_of, day_of, day_of_date
-from links.locator import BUCKETS, bucket_of, domain_index, locate, split, surt_host
+from links.locator import BUCKETS, bucket_of, domain_index, locate, split
 
 
 @pytest.mark.parametrize(
@@ -40,11 +40,6 @@ def test_parts_make_the_url_again(url: str, host: str, port: int, path: str) -> 
 def test_hosts_are_indexed_as_mediawiki_does(host: str, index: str) -> None:
     """The form of its table of links (X08)."""
     assert domain_index(host) == index
-
-
-def test_hosts_are_surts() -> None:
-    """As index look-ups begin."""
-    assert surt_host("www.example.org") == "org,example,www"
 
 
 @given(st.text(max_size=60))

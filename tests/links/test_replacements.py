@@ -58,14 +58,14 @@ def test_a_replacement_is_shown_only_after_a_look_found_it(store: Store) -> None
         (url_id,) = watch(rows, OLD)
         done = propose(rows, OLD, "HTTPS://new.example.net:443/page#x", ONE, NOW)
         (waiting,) = replacements_to_test(rows, TODAY, 9)
-        assert shown_replacement(waiting, State.DEAD) == ""
+        assert shown_replacement(waiting.address, waiting.stage, State.DEAD) == ""
         assert book_test(rows, waiting, found(Verdict.OK), TODAY) is Stage.WORKS
     works = proposed(store, url_id)
 
     assert (done.address, done.is_new) == (NEW, True)
-    assert shown_replacement(works, State.DEAD) == NEW
-    assert shown_replacement(works, State.ALIVE) == ""
-    assert shown_replacement(None, State.DEAD) == ""
+    assert works is not None
+    assert shown_replacement(works.address, works.stage, State.DEAD) == NEW
+    assert shown_replacement(works.address, works.stage, State.ALIVE) == ""
 
 
 def test_there_is_one_place(store: Store) -> None:

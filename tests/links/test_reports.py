@@ -6,7 +6,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from sqlalchemy import func, select
+from sqlalchemy import Connection, func, select
 
 from core.errors import InputError
 from core.layout import Layout
@@ -196,19 +196,29 @@ def test_anybody_may_withdraw_at_any_time(sqlite_store: Store) -> None:
         withdraw(rows, [f"{SITE}/a"], reporter(4), NOW)
 
 
+def say(rows: Connection, named: str, *readers: int, late: int = 1) -> list[bool]:
+    """Readers report a URL or a domain, the last `late` of them a day later; what each brought about."""
+    done = []
+    for place, number in enumerate(readers):
+        moment = NOW + DAY * (place >= len(readers) - late)
+        told = report(rows, [named], reporter(number), moment, is_pattern="://" not in named)
+        done.append(told.presumed)
+    return done
+
+
 @pytest.mark.parametrize(("watched", "reported"), [(1, 1), (2, 1), (3, 2), (4, 2), (5, 3)])
 def test_half_of_a_domain_makes_the_whole_presumed(
-    watched: int, reported: int, sqlite_store: Store
+    watched: int, reported: int, store: Store
 ) -> None:
     """Not before half is reached, then for six months, and for later URLs of it too (W16)."""
     named = [f"https://{'www.' * (n % 2)}example.org/{n}" for n in range(watched)]
-    with sqlite_store.writing() as rows:
+    with store.writing() as rows:
         ids = watch(rows, *named)
         watch(rows, "https://other.example/")
-        done = [report(rows, [named[n]], reporter(n), NOW).presumed for n in range(reported)]
+        done = [any(say(rows, named[n], *range(n * 3, n * 3 + 3))) for n in range(reported)]
         (later,) = watch(rows, "https://example.org/later")
         said = reachable(rows, [*ids, later], TODAY)
-        end = TODAY + VALID_DAYS
+        end = TODAY + 1 + VALID_DAYS
 
         assert done == [False] * (reported - 1) + [True]
         assert {each.presumed_until for each in said.values()} == {end - 1}
@@ -217,20 +227,39 @@ def test_half_of_a_domain_makes_the_whole_presumed(
         assert reachable(rows, [later], end) == {}
 
 
+def test_one_reader_cannot_decide_for_a_domain(store: Store) -> None:
+    """A report about a whole site is one voice, and two others about one URL do not carry it (M5)."""
+    with store.writing() as rows:
+        ids = watch(rows, *(f"https://example.org/{n}" for n in range(9)))
+        assert say(rows, "example.org", 1, late=0) == [False]
+        assert say(rows, "https://example.org/0", 2, 3) == [False, False]
+        assert say(rows, "example.org", 1) == [False]
+        assert all(each.presumed_until is None for each in reachable(rows, ids, TODAY).values())
+
+
+def test_three_readers_of_a_site_make_it_presumed_on_a_second_day(store: Store) -> None:
+    """Each says it of the whole site; all on one day is not enough (M5, W16)."""
+    with store.writing() as rows:
+        watch(rows, *(f"https://example.org/{n}" for n in range(9)))
+        assert say(rows, "example.org", 1, 2, 3, late=0) == [False, False, False]
+        assert say(rows, "example.org", 2) == [True]
+
+
 def test_a_presumption_falls_when_what_it_stood_on_is_withdrawn(store: Store) -> None:
-    """One of two reports of four: less than half; a named domain loses it at once."""
+    """One of two reported URLs of four: less than half; a named domain loses it at once."""
     named = [f"https://example.org/{n}" for n in range(4)]
     with store.writing() as rows:
         ids = watch(rows, *named)
-        for number in (0, 1):
-            report(rows, [named[number]], reporter(number), NOW)
+        say(rows, named[0], 0, 1, 2)
+        say(rows, named[1], 3, 4, 6)
         assert len(reachable(rows, ids, TODAY)) == 4
-        assert withdraw(rows, [named[0]], reporter(5), NOW).presumption
+        assert withdraw(rows, [named[0]], reporter(5), NOW + DAY).presumption
         assert set(reachable(rows, ids, TODAY)) == {ids[1]}
-        report(rows, [named[0]], reporter(0), NOW + MINUTE)
+        report(rows, [named[0]], reporter(0), NOW + DAY + MINUTE)
+        report(rows, [named[0]], reporter(1), NOW + DAY + MINUTE)
         drop_reports(rows, ids)
         assert len(reachable(rows, ids, TODAY)) == 4
-        assert withdraw(rows, ["example.org"], reporter(6), NOW, is_pattern=True).presumption
+        assert withdraw(rows, ["example.org"], reporter(6), NOW + DAY, is_pattern=True).presumption
         assert rows.execute(select(host_quirks)).all() == []
 
 

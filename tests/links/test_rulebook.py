@@ -56,6 +56,26 @@ def test_rules_follow_what_changes(store: Store) -> None:
     assert kinds == [Sort.WATCHED] * 3
 
 
+def test_the_host_of_the_farms_address_is_the_farms_own(store: Store) -> None:
+    """From the next question on, for all its wikis (W61); one that registers its own links does so."""
+    rows = Rows(store)
+    rows.add_wiki()
+    rows.add_wiki(2, "other")
+    rows.add_wiki(3, "far", farm_id=7)
+    book, url = RuleBook(), "http://home.ours.org/page"
+    assert sort(store, book, url) is Sort.WATCHED
+
+    with store.writing() as writing:
+        address = "https://home.ours.org/start"
+        writing.execute(update(farms).where(farms.c.id == 1).values(address=address))
+
+    kinds = [sort(store, book, url, wiki_id) for wiki_id in (1, 2, 3)]
+    assert kinds == [Sort.INTERNAL, Sort.INTERNAL, Sort.WATCHED]
+    assert sort(store, book, "http://www.ours.org/") is Sort.WATCHED
+    change(store, settings='{"registers_own": true}')
+    assert sort(store, book, url) is Sort.WATCHED
+
+
 def test_a_wikis_own_list_is_nobody_elses(store: Store) -> None:
     """Local blocks of other wikis are never told (W52)."""
     rows = Rows(store)

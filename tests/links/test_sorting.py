@@ -73,7 +73,9 @@ TABLE = [
     ("mailto:wiki@wikimedia.org", Sort.PASSED_OVER, "scheme"),
     ("tel:+123", Sort.PASSED_OVER, "scheme"),
     ("javascript:alert(1)", Sort.PASSED_OVER, "scheme"),
-    ("ftp://far.org/x", Sort.PASSED_OVER, "scheme"),
+    ("ftp://far.org/x", Sort.NOT_CHECKED, "ftp"),
+    ("FTPS://far.org/x", Sort.NOT_CHECKED, "ftp"),
+    ("ftp:far", Sort.PASSED_OVER, "scheme"),
     ("urn:isbn:1", Sort.PASSED_OVER, "scheme"),
     ("someone@far.org", Sort.PASSED_OVER, "scheme"),
     # What is kept free for examples (W45).
@@ -110,7 +112,7 @@ def test_each_url_has_its_sort(text: str, sort: Sort, note: str) -> None:
     found = sort_link(text)
 
     assert (found.sort, found.note) == (sort, note)
-    assert (found.identity == "") is (sort in (Sort.INVALID, Sort.PASSED_OVER))
+    assert (found.identity == "") is (sort in (Sort.INVALID, Sort.PASSED_OVER, Sort.NOT_CHECKED))
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,6 @@ from links.store.store import Store
 HOST = {
     "name": "example.org",
     "domain_index": "org.example.",
-    "surt": "org,example",
     "domain": "example.org",
     "bucket": 1,
 }

@@ -27,7 +27,7 @@ Table = Timetable[str]
 
 
 def _table(hosts: dict[str, int], **options: int) -> Table:
-    table: Table = Timetable(gap_s=GAP, **options)
+    table: Table = Timetable(gaps=GAP, **options)
     number = 0
     for host, count in hosts.items():
         for _ in range(count):
@@ -299,7 +299,7 @@ def test_the_table_is_bounded() -> None:
 
 def test_hosts_without_urls_are_forgotten() -> None:
     """A pass over a million hosts remembers those of the last seconds."""
-    table: Table = Timetable(gap_s=GAP)
+    table: Table = Timetable(gaps=GAP)
     for number in range(2000):
         table.add(number, f"host{number}.test", "")
         _asked(table, number * 0.1)
@@ -338,7 +338,7 @@ class TimetableModel(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.table: Timetable[float] = Timetable(gap_s=GAP, room=12, host_room=5, tries=2)
+        self.table: Timetable[float] = Timetable(gaps=GAP, room=12, host_room=5, tries=2)
         self.now = 0.0
         self.number = 0
         self.held: dict[int, str] = {}

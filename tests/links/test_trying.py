@@ -96,8 +96,8 @@ async def test_only_a_page_that_is_really_there_is_shown(sqlite_store: Store) ->
     with sqlite_store.reading() as rows:
         found = replacements_of(rows, [*range(1, 2 + len(ids))])
     assert {each.address: each.stage for each in found.values()} == wanted
-    shown = {shown_replacement(each, State.DEAD) for each in found.values()} - {""}
-    assert shown == {"http://new.example.net/good"}
+    shown = {shown_replacement(each.address, each.stage, State.DEAD) for each in found.values()}
+    assert shown == {"", "http://new.example.net/good"}
     assert stages.total() == len(told) == len(wanted)
     assert again == {Stage.WAITING: 2}  # what waits is looked at once a day
 

@@ -32,7 +32,8 @@ from core.captures import Capture, RecordLocation
 from core.classes import PageClass
 from core.index_schema import CAPTURES_DDL
 from core.layout import OPEN_SUFFIX, Layout
-from core.pages import Outcome, PageInfo
+from core.logins import LOGIN_HEADER
+from core.pages import Outcome, PageInfo, PageResource, Screen
 from core.quality import Check, check_record
 from core.records import ArtifactKind, RecordType, artifact_uri
 from core.replay_keys import replay_key
@@ -41,8 +42,11 @@ from playback.decisions.level_book import LevelBook
 from playback.decisions.level_targets import target_of
 from playback.decisions.levels import Actor, Level
 from playback.decisions.store import open_decisions
+from playback.front.readers import parse_networks
+from playback.front.registry.access import Access
 from playback.server import serve
 from proxy.index.rows import QualityRow, columns, quality_row
+from tests.services.ports import free_port
 
 ROOT = Path(__file__).parents[2]
 REPLAY_PYTHON = ROOT / ".venv-replay" / "bin" / "python"
@@ -86,16 +90,18 @@ class CollectionBuilder:
         page_id: str | None = None,
         warc: str = "captures-00000.warc.gz",
         is_open: bool = False,
+        login: str = "",
     ) -> Capture:
         """A `response` record and its row; `is_open` writes to the WARC as not yet closed."""
         lines = [("Content-Type", content_type or mime), *headers]
         location, digest = self._write(
-            url, body, RecordType.RESPONSE, at, warc, is_open, _http(status, lines), _page(page_id)
-        )
+            url, body, RecordType.RESPONSE, at, warc, is_open, _http(status, lines),
+            _page(page_id, login),
+        )  # fmt: skip
         return self.index(
             Capture(
                 url, replay_key(url), at, RecordType.RESPONSE, mime, status, digest, location,
-                page_id=page_id,
+                page_id=page_id, login=login or None,
             )
         )  # fmt: skip
 
@@ -150,7 +156,7 @@ class CollectionBuilder:
                 "WARC-Profile": (
                     "http://netpreserve.org/warc/1.1/revisit/identical-payload-digest"
                 ),
-                **_page(original.page_id),
+                **_page(original.page_id, original.login or ""),
             },
         )
         return self.index(
@@ -174,6 +180,7 @@ class CollectionBuilder:
         mime: str,
         at: datetime = NOW,
         page_id: str | None = None,
+        login: str = "",
     ) -> Capture:
         """A `resource` record and its row."""
         uri = artifact_uri(kind, url)
@@ -186,12 +193,12 @@ class CollectionBuilder:
             "artifacts-00000.warc.gz",
             False,
             None,
-            {"Content-Type": content_type, **_page(page_id)},
+            {"Content-Type": content_type, **_page(page_id, login)},
         )
         return self.index(
             Capture(
                 uri, replay_key(uri), at, RecordType.RESOURCE, mime, None, digest, location,
-                page_id=page_id,
+                page_id=page_id, login=login or None,
             )
         )  # fmt: skip
 
@@ -211,41 +218,68 @@ class CollectionBuilder:
         text: str | None = None,
         page_class: PageClass = PageClass.OK,
         evidence: tuple[str, ...] = (),
+        screen: Screen | None = None,
+        login: str = "",
+        stored: str = "everything",
+        left_out: int = 0,
+        resources: Sequence[PageResource] = (),
     ) -> str:
         """A page with the artifacts that are given, its manifest and its rows; its identifier."""
         page_id = hashlib.sha256(f"{url} {at}".encode()).hexdigest()[:32]
         if dom is not None:
             self.artifact(
-                ArtifactKind.DOM, url, dom.encode(), mime="text/html", at=at, page_id=page_id
+                ArtifactKind.DOM,
+                url,
+                dom.encode(),
+                mime="text/html",
+                at=at,
+                page_id=page_id,
+                login=login,
             )
         if shot is not None:
             for kind in (ArtifactKind.VIEW, ArtifactKind.FULL_PAGE):
-                self.artifact(kind, url, shot, mime="image/png", at=at, page_id=page_id)
+                self.artifact(
+                    kind, url, shot, mime="image/png", at=at, page_id=page_id, login=login
+                )
             with Image.open(io.BytesIO(shot)) as image, io.BytesIO() as buffer:
                 image.convert("RGB").save(buffer, "JPEG")
                 small = buffer.getvalue()
             self.artifact(
-                ArtifactKind.THUMBNAIL, url, small, mime="image/jpeg", at=at, page_id=page_id
+                ArtifactKind.THUMBNAIL,
+                url,
+                small,
+                mime="image/jpeg",
+                at=at,
+                page_id=page_id,
+                login=login,
             )
         if text is not None:
             self.artifact(
-                ArtifactKind.TEXT, url, text.encode(), mime="text/plain", at=at, page_id=page_id
+                ArtifactKind.TEXT,
+                url,
+                text.encode(),
+                mime="text/plain",
+                at=at,
+                page_id=page_id,
+                login=login,
             )
         info = PageInfo(
             page_id=page_id, url=url, final_url=final_url or url, captured_at=warc_date(at),
             outcome=outcome, reason=reason, status=status, mime=mime, title=title,
             page_class=page_class, class_score=0.9, class_evidence=evidence,
+            screen=screen, login=login, stored=stored, left_out=left_out,
+            resources=tuple(resources),
         )  # fmt: skip
         self.artifact(
             ArtifactKind.PAGEINFO, url, info.to_json(), mime="application/json", at=at,
-            page_id=page_id,
+            page_id=page_id, login=login,
         )  # fmt: skip
         self._database.execute(
-            "INSERT INTO pages VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
+            "INSERT INTO pages VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
             (
                 page_id, url, replay_key(url), timestamp14(at), _milliseconds(at), info.final_url,
                 outcome, reason, status, mime, title, 3, 4_321, 1.5, page_class, 0.9,
-                "\n".join(evidence),
+                "\n".join(evidence), info.device, info.language, info.login,
             ),
         )  # fmt: skip
         return page_id
@@ -257,14 +291,14 @@ class CollectionBuilder:
         self._database.execute(
             "INSERT INTO captures (urlkey, timestamp, captured_ms, url, record_type, mime, status,"
             " digest, filename, offset, length, orig_filename, orig_offset, orig_length, page_id,"
-            " truncated) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
+            " truncated, login) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
             (
                 capture.urlkey, timestamp14(capture.captured_at),
                 _milliseconds(capture.captured_at), capture.url, capture.record_type, capture.mime,
                 capture.status, capture.digest, capture.location.filename, capture.location.offset,
                 capture.location.length, original and original.filename,
                 original and original.offset, original and original.length, capture.page_id,
-                capture.truncated,
+                capture.truncated, capture.login,
             ),
         )  # fmt: skip
         return capture
@@ -300,8 +334,9 @@ class CollectionBuilder:
             return RecordLocation(warc, start, file.tell() - start), digest
 
 
-def _page(page_id: str | None) -> dict[str, str]:
-    return {} if page_id is None else {"WARC-Page-ID": page_id}
+def _page(page_id: str | None, login: str = "") -> dict[str, str]:
+    page = {} if page_id is None else {"WARC-Page-ID": page_id}
+    return {**page, LOGIN_HEADER: login} if login else page
 
 
 def _http(status: int, headers: list[tuple[str, str]]) -> StatusAndHeaders:
@@ -406,6 +441,10 @@ class Served:
         return fetch(self.front, target, headers=options.get("headers"))
 
 
+# Tests ask more often than people do.
+UNLIMITED = Access(internal=parse_networks(["127.0.0.0/8"]))
+
+
 @contextlib.contextmanager
 def serving(
     builder: CollectionBuilder, index_url: str = "", full: str = "", **more: Any
@@ -421,7 +460,7 @@ def serving(
             on_ready=ready.put,
             index_url=index_url,
             full=full,
-            **more,
+            **{"access": UNLIMITED, **more},
         )
 
     with asyncio.Runner() as runner:
@@ -440,13 +479,6 @@ def _run_out(loop: asyncio.AbstractEventLoop, task: asyncio.Task[None]) -> None:
     asyncio.set_event_loop(loop)
     with contextlib.suppress(asyncio.CancelledError):
         loop.run_until_complete(task)
-
-
-def free_port() -> int:
-    """A port that nothing listens on."""
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def decide(layout: Layout, level: Level | None, **target: str) -> None:
@@ -553,7 +585,23 @@ class Leaks:
     """A listener to which a browser's every foreign name leads; what was asked of it."""
 
     port: int
-    requests: list[bytes] = field(default_factory=list)
+    received: list[bytes] = field(default_factory=list)
+    read: threading.Event = field(default_factory=threading.Event)
+
+    @property
+    def requests(self) -> list[bytes]:
+        """Return the first bytes of each connection made until now, in order.
+
+        Connections are read one after another, so all earlier ones are read when the last one is.
+        """
+        self.read.clear()
+        with socket.create_connection(("127.0.0.1", self.port)) as last:
+            last.sendall(_LAST)
+        assert self.read.wait(30)
+        return list(self.received)
+
+
+_LAST = b"the connection of the test itself"
 
 
 @pytest.fixture
@@ -571,7 +619,11 @@ def leaks() -> Iterator[Leaks]:
                 with client:
                     client.settimeout(2)
                     with contextlib.suppress(OSError):
-                        found.requests.append(client.recv(4096))
+                        received = client.recv(4096)
+                        if received == _LAST:
+                            found.read.set()
+                        else:
+                            found.received.append(received)
 
         thread = threading.Thread(target=accept, daemon=True)
         thread.start()
@@ -613,7 +665,7 @@ class Browser:
         command = [
             "chromium-headless-shell", "--headless", "--disable-gpu", "--hide-scrollbars",
             "--force-color-profile=srgb", f"--user-data-dir={self.home / 'profile'}",
-            f"--host-resolver-rules={mapped}", "--timeout=15000", "--virtual-time-budget=4000",
+            f"--host-resolver-rules={mapped}", "--timeout=50000", "--virtual-time-budget=4000",
             *options, address,
         ]  # fmt: skip
         if os.geteuid() == 0:
@@ -621,7 +673,7 @@ class Browser:
                 "setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", *command
             ]  # fmt: skip
         done = subprocess.run(
-            command, capture_output=True, text=True, timeout=60, check=True,
+            command, capture_output=True, text=True, timeout=90, check=True,
             env={**os.environ, "HOME": str(self.home)}, cwd=self.home,
         )  # fmt: skip
         return done.stdout

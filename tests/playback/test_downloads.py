@@ -38,7 +38,7 @@ def test_sound_and_films_are_handed_out_by_their_bytes(
     body, kind = FILMS[name]
     archived.builder.response(f"{site}/x", body, mime="application/octet-stream")
 
-    reply = archived.replay.get(f"/c/{TS}/{site}/x")
+    reply = archived.replay.get(f"/c/{TS}dl_/{site}/x")
 
     assert (reply.status, reply["Content-Type"], reply.body) == (200, kind, body)
     extension = name.rpartition(".")[2]
@@ -59,7 +59,7 @@ def test_what_only_calls_itself_so_is_not_handed_out(
     """Programs, shortcuts and documents are kept, not given away (P-16)."""
     archived.builder.response(f"{site}/x", body, mime=mime)
 
-    assert archived.replay.get(f"/c/{TS}/{site}/x").status == 404
+    assert archived.replay.get(f"/c/{TS}dl_/{site}/x").status == 404
 
 
 @pytest.mark.parametrize("coding", ["", "gzip", "chunked"])
@@ -84,7 +84,7 @@ def test_a_range_is_the_same_however_the_body_is_stored(
         headers = (("Transfer-Encoding", "chunked"),)
     archived.builder.response(f"{site}/x", body, mime="application/pdf", headers=headers)
 
-    reply = archived.replay.get(f"/c/{TS}/{site}/x", headers={"Range": asked})
+    reply = archived.replay.get(f"/c/{TS}dl_/{site}/x", headers={"Range": asked})
 
     assert (reply.status, reply.body) == (206, PDF[first:end])
     assert reply["Content-Range"] == f"bytes {first}-{end - 1}/{len(PDF)}"
@@ -96,7 +96,7 @@ def test_a_range_of_a_revisit_is_of_its_original(archived: Archived, site: str) 
     original = archived.builder.response(f"{site}/one", PDF, mime="application/pdf")
     archived.builder.revisit(f"{site}/two", original)
 
-    reply = archived.replay.get(f"/c/{TS}/{site}/two", headers={"Range": "bytes=3-6"})
+    reply = archived.replay.get(f"/c/{TS}dl_/{site}/two", headers={"Range": "bytes=3-6"})
 
     assert (reply.status, reply.body) == (206, PDF[3:7])
 
@@ -104,7 +104,7 @@ def test_a_range_of_a_revisit_is_of_its_original(archived: Archived, site: str) 
 def test_conditions_decide_whether_a_range_is_sent(archived: Archived, site: str) -> None:
     """A changed copy is sent whole, a known one not at all, what lies behind its end is refused."""
     archived.builder.response(f"{site}/x", PDF, mime="application/pdf")
-    address = f"/c/{TS}/{site}/x"
+    address = f"/c/{TS}dl_/{site}/x"
     etag = archived.replay.get(address)["ETag"]
 
     def ask(**headers: str) -> tuple[int, int]:
@@ -132,16 +132,16 @@ def test_a_large_film_is_never_all_in_memory(collection: CollectionBuilder) -> N
     body = head + os.urandom(1_000_000) + bytes(size - len(head) - 1_000_004) + b"tail"
     collection.response(f"{site}/film", body, mime="video/mp4")
     with running_replay(collection.layout.root) as replay:
-        assert replay.get(f"/c/{TS}/{site}/never").status == 404
+        assert replay.get(f"/c/{TS}dl_/{site}/never").status == 404
         before = _peak_memory_kb(replay.process.pid)
-        last = replay.get(f"/c/{TS}/{site}/film", headers={"Range": "bytes=-4"})
+        last = replay.get(f"/c/{TS}dl_/{site}/film", headers={"Range": "bytes=-4"})
         address = urlsplit(replay.origin)
         with socket.create_connection((address.hostname, address.port), timeout=30) as client:
             client.sendall(
-                f"GET /c/{TS}/{site}/film HTTP/1.1\r\nHost: {address.netloc}\r\n\r\n".encode()
+                f"GET /c/{TS}dl_/{site}/film HTTP/1.1\r\nHost: {address.netloc}\r\n\r\n".encode()
             )
             received = len(client.recv(65_536))
-            assert replay.get(f"/c/{TS}/{site}/never").status == 404  # while the film is sent
+            assert replay.get(f"/c/{TS}dl_/{site}/never").status == 404  # while the film is sent
             while received < size:
                 received += len(client.recv(1 << 20))
 
@@ -157,7 +157,7 @@ def test_what_is_taken_down_by_its_digest_is_not_handed_out_in_pieces(
     collection.response(f"{site}/x", PDF, mime="application/pdf")
     collection.response(f"{site}/other", PDF + b"!", mime="application/pdf")
     with running_replay(collection.layout.root) as replay:
-        address = f"/c/{TS}/{site}/x"
+        address = f"/c/{TS}dl_/{site}/x"
         etag = replay.get(address)["ETag"]
         store = open_decisions(collection.layout, "")
         digest = f"md5:{hashlib.md5(PDF, usedforsecurity=False).hexdigest()}"
@@ -169,7 +169,7 @@ def test_what_is_taken_down_by_its_digest_is_not_handed_out_in_pieces(
 
         for headers in ({}, {"Range": "bytes=0-1"}, {"If-None-Match": etag}):
             assert replay.get(address, headers=headers).status == 451
-        assert replay.get(f"/c/{TS}/{site}/other", headers={"Range": "bytes=0-1"}).status == 206
+        assert replay.get(f"/c/{TS}dl_/{site}/other", headers={"Range": "bytes=0-1"}).status == 206
 
 
 def _peak_memory_kb(pid: int) -> int:

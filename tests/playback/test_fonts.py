@@ -289,6 +289,7 @@ def test_whatever_a_sheet_says_its_fonts_come_from_us(in_replay: Call, css: str)
 
     assert twice == once
     assert "</" not in once
+    once = re.sub(r'(url\("[^"]*"\))|"(?:\\.|[^"\\])*"', r"\1", once)  # what strings hold is text
     for face in re.findall(r"(?<!\\)@font-face\{[^}]*\}", once):  # an escaped @ is a name
         assert "src:url(" in face
     for url in re.findall(r"(?i)(?<![\w-])url\(\s*[\"']?([^\"')]*)", once):
@@ -360,8 +361,10 @@ def test_a_browser_shows_the_page_in_its_own_font(
     )
     browser.dump_dom(f"{house.front}/page/{TS}/{site}/own", leaks=leaks)
 
-    assert own.tobytes() == browser.screenshot(live.as_uri()).tobytes()
-    assert own.tobytes() != none.tobytes()
+    assert own == browser.screenshot(
+        live.as_uri()
+    )  # not their bytes: a difference would be explained for minutes
+    assert own != none
     assert leaks.requests == []
 
 

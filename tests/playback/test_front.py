@@ -1,5 +1,6 @@
 """The reader's pages: addresses, lists, honest answers, and nothing hostile in them."""
 
+import contextlib
 import json
 import re
 from datetime import timedelta
@@ -9,9 +10,22 @@ from typing import Any
 import pytest
 
 from core.classes import PageClass
-from core.pages import Outcome
+from core.pages import Outcome, Screen
 from core.timestamps import timestamp14
-from tests.playback.conftest import NOW, CollectionBuilder, Served, fetch, png, serving
+from playback.addresses import escape_url
+from playback.database import open_database
+from playback.decisions.store import open_decisions
+from playback.probes import front_paths
+from playback.proving import every_route
+from tests.playback.conftest import (
+    NOW,
+    CollectionBuilder,
+    FullSite,
+    Served,
+    fetch,
+    png,
+    serving,
+)
 
 pytestmark = pytest.mark.playback
 
@@ -53,6 +67,88 @@ def test_the_screenshot_and_the_text_have_views_of_their_own(served: Served, sit
 
 
 @pytest.mark.parametrize(
+    "view", ["page", "screenshot", "text", "beside", "as-captured", "cite", "latest", "url"]
+)
+def test_an_escaped_address_is_answered_without_a_redirect_to_itself(
+    served: Served, site: str, view: str
+) -> None:
+    """A browser encodes ``|`` or not; either way the redirects come to an end."""
+    url = f"{site}/pipe?fam=A|B{{c}}^`"
+    served.builder.page(url, "<p>x</p>", text="x", shot=png())
+    target = f"/{view}/" + ("" if view in ("latest", "url") else f"{TS}/") + escape_url(url)
+    asked = {target}
+
+    while (reply := served.get(target)).status == 302:
+        target = reply["Location"]
+        assert target not in asked, f"redirect loop at {target}"
+        asked.add(target)
+
+    assert reply.status == 200
+    assert len(asked) <= 2
+
+
+@pytest.mark.parametrize("view", ["full", "full-view"])
+def test_a_full_copy_of_an_escaped_address_is_shown(full: FullSite, site: str, view: str) -> None:
+    """The copy in full of a URL with ``|`` is found, both its pages and the document."""
+    url = f"{site}/pipe?fam=A|B"
+    full.page(url, "<p>piped</p>")
+
+    reply = full.served.get(f"/{view}/{TS}/{escape_url(url)}")
+
+    assert reply.status == 200
+    frame = full.frame(escape_url(url))
+    assert "piped" in full.ask(frame, "/" + frame.split("/", 3)[3]).text
+
+
+_ODD_RESTS = (
+    "https://never.example/",
+    f"{TS}/https://never.example/",
+    "99999999999999/https://never.example/",
+    "00000000000000/https://never.example/",
+    f"{TS}tx_/https://never.example/",
+    f"{TS}zz_/https://never.example/",
+    f"{TS}/{TS}/https://never.example/",
+    f"99999999999999/{TS}/https://never.example/",
+    "2026/https://never.example/",
+    "9999/https://never.example/",
+    "link/https://never.example/",
+    "link/1/https://never.example/",
+    "json/99999999999999999999/https://never.example/",
+    "https://[::1/",
+    "https://never.example:99999/",
+    "https://never.example/%ff%00%7C%257C",
+    "https://xn--.example/",
+    "javascript:alert(1)",
+    "urn:dom:https://never.example/",
+    "%00",
+    "%",
+    "",
+    "//",
+    "a" * 9_000,
+)
+
+
+def test_no_route_fails_on_odd_urls_and_timestamps(full: FullSite) -> None:
+    """Every route of the front has a page of its own for what it does not have, never a 500."""
+    with (
+        contextlib.closing(open_database(full.builder.layout, "")) as database,
+        contextlib.closing(open_decisions(full.builder.layout)) as decisions,
+    ):
+        paths = front_paths(every_route(database, decisions, full.served.replay))
+    targets = []
+    for path in paths:
+        before = path.replace("{wiki}", "any").partition("{rest")[0]
+        queries = ("", "?url=https://[::1/", "?q=%00&page=x", "?url=x&timestamp=9&limit=-1")
+        rests = _ODD_RESTS if "{rest" in path else queries
+        targets += [before + each for each in rests]
+
+    failed = {each: status for each in targets if (status := full.served.get(each).status) >= 500}
+
+    assert len(targets) > 300
+    assert failed == {}
+
+
+@pytest.mark.parametrize(
     "path",
     [
         "/a?b=c?d=e",
@@ -67,6 +163,8 @@ def test_the_screenshot_and_the_text_have_views_of_their_own(served: Served, sit
         "/%3Cscript%3E",
         "/a?q=%26%3D%25",
         "/$!*'()~",
+        "/pipe?fam=A|B%7CC",
+        "/a|b^c?d={e}`f",
     ],
 )
 def test_an_archived_url_survives_its_address(served: Served, site: str, path: str) -> None:
@@ -152,7 +250,7 @@ def test_a_failed_page_says_why_and_shows_no_frame(served: Served, site: str) ->
 @pytest.mark.parametrize(
     ("name", "mime", "body", "told"),
     [
-        ("a.pdf", "application/pdf", b"%PDF-1.7", "PDF"),
+        ("a.mp3", "audio/mpeg", b"ID3 sound", "a sound"),
         ("a.webm", "video/webm", b"\x1aE\xdf\xa3film", "a film"),
     ],
 )
@@ -170,6 +268,61 @@ def test_a_file_is_offered_as_a_download(
     assert f"{served.replay}/c/{TS}/{site}/{name}" in links_of(text)
     copy = fetch(served.replay, f"/c/{TS}/{site}/{name}")
     assert (copy.status, copy.body) == (200, body)
+
+
+def test_a_pdf_is_shown_and_its_file_offered_with_a_warning(served: Served, site: str) -> None:
+    """The copy stands in a frame; the file has a link of its own, its size and its digest."""
+    url = f"{site}/a.pdf"
+    page_id = served.builder.page(url, None, mime="application/pdf")
+    paper = served.builder.response(
+        url, b"%PDF-1.7 a paper", mime="application/pdf", page_id=page_id
+    )
+
+    text = served.get(f"/page/{TS}/{url}").text
+
+    assert f'src="{served.replay}/c/{TS}/{url}"' in text
+    assert f"{served.replay}/c/{TS}dl_/{url}" in links_of(text)
+    assert "Open it only if you trust where it came from" in text
+    assert paper.digest in text
+    assert fetch(served.replay, f"/c/{TS}dl_/{url}").body == b"%PDF-1.7 a paper"
+
+
+def test_readers_are_told_how_a_page_was_seen(served: Served, site: str) -> None:
+    """Device and language, of a copy and of each capture in the list; old ones say nothing."""
+    phone = Screen(412, 915, 2.0, mobile=True, language="de-DE,de")
+    served.builder.page(f"{site}/", "<p>a</p>", screen=phone)
+    desktop = Screen(1280, 800, language="en-US,en")
+    served.builder.page(f"{site}/", "<p>b</p>", screen=desktop, at=NOW + timedelta(days=1))
+    served.builder.page(f"{site}/old", "<p>c</p>")
+
+    copy = served.get(f"/page/{TS}/{site}/").text
+    listed = served.get(f"/url/{site}/").text
+
+    words = "seen on a phone, 412 \u00d7 915, language de-DE, not logged in"
+    assert words in copy
+    assert words in listed
+    assert "seen on a desktop screen, 1280 \u00d7 800, language en-US, not logged in" in listed
+    assert "seen on" not in served.get(f"/page/{TS}/{site}/old").text
+
+
+def test_readers_are_told_how_much_of_a_page_was_stored(served: Served, site: str) -> None:
+    """On the copy and in the list of captures; of a page that was not rendered, too."""
+    screen = Screen(1280, 800, language="en-US,en")
+    served.builder.page(f"{site}/", "<p>a</p>", screen=screen, stored="text", left_out=7)
+    later = NOW + timedelta(days=1)
+    served.builder.page(f"{site}/", "<p>b</p>", at=later, stored="no-media", left_out=1)
+    served.builder.page(f"{site}/whole", "<p>c</p>", screen=screen)
+
+    copy = served.get(f"/page/{TS}/{site}/").text
+    listed = served.get(f"/url/{site}/").text
+
+    only_text = "Only the text of this page was stored"
+    assert only_text in copy
+    assert "seen on a desktop screen" in copy
+    assert only_text in listed
+    assert "Audio and video of this page were not stored" in listed
+    whole = served.get(f"/page/{TS}/{site}/whole").text
+    assert "stored" not in whole.partition("</header>")[0]
 
 
 def test_hostile_titles_and_urls_are_text(served: Served, site: str) -> None:
@@ -377,6 +530,33 @@ def test_a_second_best_capture_is_marked_in_words(
     assert words in served.get(f"/?q={site}").text
     (told,) = json.loads(served.get(f"/api/pages?q={site}").body)["pages"]
     assert (told["class"], told["class_score"]) == (page_class, 0.9)
+
+
+@pytest.mark.parametrize(
+    ("facts", "status", "heading"),
+    [
+        ({}, 200, "Copy of"),
+        ({"page_class": PageClass.LOGIN_WALL}, 200, "Copy of"),
+        ({"status": 404, "page_class": PageClass.HTTP_ERROR}, 404, "No copy of"),
+        ({"page_class": PageClass.SOFT_404}, 404, "No copy of"),
+        ({"page_class": PageClass.CHALLENGE}, 404, "No copy of"),
+        ({"outcome": Outcome.FAILED, "status": None}, 404, "No copy of"),
+    ],
+)
+def test_only_around_a_usable_copy_is_a_reader_page_answered_with_200(
+    served: Served, site: str, facts: dict[str, Any], status: int, heading: str
+) -> None:
+    """So that programs can tell, and the page, its API and Memento say the same."""
+    served.builder.page(f"{site}/", "<p>x</p>", title=site, **facts)
+    reply = served.get(f"/page/{TS}/{site}/")
+
+    assert reply.status == status
+    assert f"<h1>{heading} " in reply.text
+    assert ("memento-datetime" in dict(reply.headers)) == (status == 200)
+    (told,) = json.loads(served.get(f"/api/pages?q={site}").body)["pages"]
+    assert told["has_copy"] == (status == 200)
+    assert served.get(f"/cite/{TS}/{site}/").status == status
+    assert served.get(f"/timegate/{site}/").status == (302 if status == 200 else 404)
 
 
 def test_a_good_capture_has_no_mark(served: Served, site: str) -> None:

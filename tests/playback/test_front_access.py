@@ -7,6 +7,7 @@ from datetime import timedelta
 import pytest
 import pytest_asyncio
 
+from core import pages
 from core.classes import PageClass
 from core.pages import Outcome
 from core.timestamps import timestamp14
@@ -26,6 +27,7 @@ PAGES = {
     "both": f"/beside/{TS}/{SITE}/story",
     "text": f"/text/{TS}/{SITE}/story",
     "calendar": f"/url/{SITE}/story",
+    "phone captures": f"/url/device=phone/{SITE}/story",
     "changes": f"/changes/{TS}/{LATER}/{SITE}/story",
     "cite": f"/cite/{TS}/{SITE}/story",
     "challenge": f"/page/{TS}/{SITE}/challenge",
@@ -48,7 +50,16 @@ def reading(tmp_path_factory: pytest.TempPathFactory):  # type: ignore[no-untype
     text = "A story\nof a dark night\n" + "\n".join(f"line {n}" for n in range(20))
     for days, words in ((0, text), (40, text.replace("dark", "stormy") + "\nnew")):
         at = NOW + timedelta(days=days)
-        builder.page(f"{SITE}/story", "<p>x</p>", at=at, title="A story", shot=png(), text=words)
+        screen = pages.Screen(412, 915, 2.0, mobile=bool(days), language="de" if days else "en")
+        builder.page(
+            f"{SITE}/story",
+            "<p>x</p>",
+            at=at,
+            title="A story",
+            shot=png(),
+            text=words,
+            screen=screen,
+        )
     builder.page(
         f"{SITE}/story",
         None,
@@ -74,7 +85,17 @@ async def test_axe_finds_nothing_serious(
     """Names, contrast, landmarks and order of every sort of page, in both languages."""
     found = {}
     # What differs by light alone, or by width alone, is seen on a few of them.
-    some = ("home", "page", "both", "calendar", "changes", "cite", "challenge", "never")
+    some = (
+        "home",
+        "page",
+        "both",
+        "calendar",
+        "phone captures",
+        "changes",
+        "cite",
+        "challenge",
+        "never",
+    )
     names = {(1200, False): tuple(PAGES), (390, True): some}.get(
         (size[0], dark), ("page", "changes")
     )

@@ -11,16 +11,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.facts import Fact
-from core.pages import Outcome
+from core.pages import Outcome, Screen
 from core.records import ArtifactKind
 from core.timestamps import timestamp14
 from playback.decisions import takedown_book
 from playback.decisions.store import open_decisions
 from playback.decisions.takedowns import Effect, Takedown, TakedownKind
 from playback.front.calendars import Calendar, span_of
+from playback.front.facets import EVERYTHING, Facets, parse_facets
 from playback.front.pages import Moment, _Known
 from tests.examples import examples
-from tests.playback.conftest import NOW, CollectionBuilder, Served, png, serving
+from tests.playback.conftest import NOW, CollectionBuilder, Served, fetch, png, serving
 
 pytestmark = pytest.mark.playback
 
@@ -45,7 +46,7 @@ def items_of(text: str) -> list[str]:
 _moments = st.lists(
     st.tuples(st.integers(0, 3_000), st.booleans()).map(
         lambda each: Moment(
-            timestamp14(NOW + timedelta(days=each[0])), each[1], _Known("", "", "", "")
+            timestamp14(NOW + timedelta(days=each[0])), each[1], _Known("", "", "", "", "")
         )
     )
 )
@@ -105,11 +106,11 @@ def test_five_thousand_captures_have_a_calendar_and_a_list_in_parts(
     moments = [NOW - timedelta(hours=5 * number) for number in range(5_000)]
     for number, at in enumerate(moments):
         collection._database.execute(
-            "INSERT INTO pages VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
+            "INSERT INTO pages VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
             (
                 f"{number:032}", url, "example,many)/", timestamp14(at),
                 int(at.timestamp() * 1000), url, "complete", "", 200, "text/html", "", 1, 1, 1.0,
-                "ok", 0.9, "",
+                "ok", 0.9, "", "", "", "",
             ),
         )  # fmt: skip
     collection._database.execute("COMMIT")
@@ -308,3 +309,149 @@ def test_a_hidden_capture_leaves_no_gap_in_a_list(served: Served, site: str) -> 
     assert f"/changes/{moments[1]}/{moments[2]}/{site}/" in links_of(text)
     assert moments[0] not in text
     assert moments[3] not in text
+
+
+PHONE = Screen(412, 915, 2.0, mobile=True, language="de-DE,de")
+DESKTOP = Screen(1280, 800, language="en-US,en")
+
+
+def seen_pages(served: Served, url: str) -> dict[str, list[str]]:
+    """A URL's captures by screen, newest first: timestamps of three on a phone, two on a desktop, one older."""
+    moments: dict[str, list[str]] = {"phone": [], "desktop": [], "": []}
+    days = [
+        ("phone", 0),
+        ("desktop", 10),
+        ("phone", 20),
+        ("", 400),
+        ("desktop", 410),
+        ("phone", 420),
+    ]
+    for name, day in days:
+        screen = {"phone": PHONE, "desktop": DESKTOP}.get(name)
+        at = NOW + timedelta(days=day)
+        served.builder.page(url, "<p>a</p>", screen=screen, at=at, text=f"day {day}")
+        moments[name].insert(0, timestamp14(at))
+    return moments
+
+
+def captures_on(text: str) -> list[str]:
+    """The timestamps that a URL's page lists."""
+    return [re.findall(r"/page/(\d{14})/", each)[0] for each in items_of(text)]
+
+
+def test_a_urls_captures_can_be_narrowed_to_a_device(served: Served, site: str) -> None:
+    """Calendar, list and every link of the page stay within it; each choice says how many there are."""
+    url = f"{site}/page?a=1"
+    moments = seen_pages(served, url)
+
+    everything = served.get(f"/url/{url}").text
+    phones = served.get(f"/url/device=phone/{url}").text
+
+    assert len(captures_on(everything)) == 6
+    facets = re.findall(
+        r'<nav class="facets" aria-label="Device">(.*?)</nav>', everything, re.DOTALL
+    )
+    assert visible(facets[0]).split() == (
+        ["Device", "All", "6", "captures", "Desktop", "2", "captures", "Phone", "3", "captures"]
+    )
+    assert f"/url/device=phone/{url}" in links_of(everything)
+    assert captures_on(phones) == moments["phone"]
+    assert "3 captures" in visible(phones)
+    chosen = re.findall(r'<a href="([^"]+)" aria-current="true"><span>Phone', phones)
+    assert [unescape(each) for each in chosen] == [f"/url/device=phone/{url}"]
+    own = [each for each in links_of(phones) if each.startswith("/url/")]
+    assert {each for each in own if "device=phone" not in each} == {
+        f"/url/{url}",
+        f"/url/device=desktop/{url}",
+    }
+    year = served.get(f"/url/device=phone/{moments['phone'][0][:4]}/{url}").text
+    assert captures_on(year) == moments["phone"][:1]
+    compared = [each for each in links_of(phones) if each.startswith("/changes/")]
+    older, newest = moments["phone"][1:], moments["phone"][0]
+    assert f"/changes/{older[0]}/{newest}/{url}" in compared
+    assert f"/page/{newest}/{url}" in links_of(phones)
+
+
+def test_a_urls_captures_can_be_narrowed_to_a_language(served: Served, site: str) -> None:
+    """Alone and with a device; counts of the one facet are within the other."""
+    url = f"{site}/page"
+    moments = seen_pages(served, url)
+    at = NOW + timedelta(days=500)
+    german = Screen(1280, 800, language="de-DE,de")
+    served.builder.page(url, "<p>a</p>", screen=german, at=at)
+
+    text = served.get(f"/url/language=de-DE/{url}").text
+    both = served.get(f"/url/device=desktop;language=de-DE/{url}").text
+
+    assert captures_on(text) == [timestamp14(at), *moments["phone"]]
+    devices = re.findall(r'<nav class="facets" aria-label="Device">(.*?)</nav>', text, re.DOTALL)
+    assert "All 4 captures Desktop 1 capture Phone 3 captures" in visible(devices[0])
+    assert captures_on(both) == [timestamp14(at)]
+    assert f"/url/device=phone;language=de-DE/{url}" in links_of(both)
+
+
+def test_facets_are_offered_where_there_is_something_to_choose(served: Served, site: str) -> None:
+    """What is asked for and not there leads to all there is; what is no facet is an address."""
+    url = f"{site}/one"
+    served.builder.page(url, "<p>a</p>", screen=DESKTOP)
+    served.builder.page(url, "<p>b</p>", screen=DESKTOP, at=NOW + timedelta(days=1))
+
+    assert "facets" not in served.get(f"/url/{url}").text
+    for facets in ("device=phone", "language=de", "device=phone;language=de"):
+        answer = served.get(f"/url/{facets}/{url}")
+        assert (answer.status, answer["Location"]) == (302, f"/url/{url}")
+    assert served.get(f"/url/device=fridge/{url}").status == 404
+    assert served.get(f"/url/device=/{url}").status == 404
+
+
+def test_what_is_taken_down_does_not_tell_how_it_was_seen(served: Served, site: str) -> None:
+    """A blocked capture is in no facet; of a hidden one nothing is counted."""
+    url = f"{site}/page"
+    moments = seen_pages(served, url)
+    for effect, moment in ((Effect.BLOCK, moments["phone"][0]), (Effect.HIDE, moments["phone"][1])):
+        down = Takedown(0, TakedownKind.CAPTURE, url, moment, effect, "", "", "test", NOW, None)
+        with contextlib.closing(open_decisions(served.builder.layout)) as decisions:
+            takedown_book.add(decisions, [down])
+
+    text = served.get(f"/url/device=phone/{url}").text
+
+    assert captures_on(text) == moments["phone"][2:]
+    assert "All 5 captures Desktop 2 captures Phone 1 capture" in visible(text)
+
+
+def test_a_phones_capture_is_offered_only_where_no_other_is_near(served: Served, site: str) -> None:
+    """To readers, to Memento clients and by replay; asked for by its moment, it is shown."""
+    url = f"{site}/page"
+    moments = seen_pages(served, url)
+    newest_phone, newest_desktop = moments["phone"][0], moments["desktop"][0]
+
+    assert served.get(f"/latest/{url}")["Location"] == f"/page/{newest_desktop}/{url}"
+    assert f"/c/{newest_desktop}/" in served.get(f"/timegate/{url}")["Location"]
+    near = timestamp14(NOW + timedelta(days=19))
+    assert served.get(f"/page/{near}/{url}")["Location"] == f"/page/{moments['desktop'][1]}/{url}"
+    assert f"/c/{moments['desktop'][1]}/" in fetch(served.replay, f"/c/{near}/{url}")["Location"]
+    assert served.get(f"/page/{newest_phone}/{url}").status == 200
+    assert newest_phone in served.get(f"/timemap/link/{url}").text
+
+    last = NOW + timedelta(days=620)
+    for day in range(20):  # more than the first look at either side reads
+        served.builder.page(url, "<p>a</p>", screen=PHONE, at=last - timedelta(days=day))
+    assert f"/c/{timestamp14(last)}/" in served.get(f"/timegate/{url}")["Location"]
+    assert served.get(f"/latest/{url}")["Location"] == f"/page/{timestamp14(last)}/{url}"
+
+
+@given(
+    st.builds(
+        Facets, st.sampled_from(["", "phone", "desktop"]), st.sampled_from(["", "de", "en-US"])
+    )
+)
+def test_facets_are_read_as_they_are_written(facets: Facets) -> None:
+    """In an address; no facets are no segment of it."""
+    assert (parse_facets(facets.segment) or EVERYTHING) == facets
+
+
+@given(st.text(max_size=30))
+def test_whatever_stands_in_an_address_is_a_facet_or_none(segment: str) -> None:
+    """And what is one is written in one way."""
+    found = parse_facets(segment)
+    assert found is None or found.segment == segment

@@ -23,6 +23,7 @@ from crawler.frontier.opening import open_frontier
 from crawler.policy.entries import ORDERS, Kind, PolicyEntry
 from playback.database import SqliteDatabase
 from playback.decisions.store import open_decisions
+from playback.front.about import Crawler
 from playback.front.app import Around, create_app
 from playback.front.standing import QueueStanding, Standing, Status
 from tests.playback.conftest import NOW, CollectionBuilder
@@ -108,6 +109,22 @@ def answers(request: pytest.FixtureRequest, collection: CollectionBuilder) -> It
     it = Answers(collection, settings)
     with contextlib.closing(it.frontier), contextlib.closing(it.status):
         yield it
+
+
+def test_a_visited_site_learns_who_came_and_how_to_refuse(collection: CollectionBuilder) -> None:
+    """The page that the User-Agent names; a hostile contact is text, and no address of script."""
+    app = create_app(
+        SqliteDatabase(collection.layout.captures_db),
+        open_decisions(collection.layout),
+        replay_origin="http://copies.test",
+        around=Around(crawler=Crawler("a@b.example", "192.0.2.0/28")),
+    )
+    told = ask(app, "/about-crawler")
+    assert told.status_code == 200
+    assert 'href="mailto:a@b.example"' in told.text
+    assert "192.0.2.0/28" in told.text
+    assert "User-agent: Weboid" in told.text
+    assert "no contact address" in ask(app_of(collection, None), "/about-crawler").text
 
 
 def test_an_address_that_nobody_cites_was_never_seen(answers: Answers) -> None:

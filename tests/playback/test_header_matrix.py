@@ -248,16 +248,16 @@ def _bodiless(head: bytes) -> list[Reply]:
 
 def test_a_status_for_each_thing_that_can_happen(replay: ReplayProcess) -> None:
     """The whole list of statuses, each reached, each with its headers."""
-    etag = replay.get(f"/c/{TS}/{SITE}/pdf")["ETag"]
+    etag = replay.get(f"/c/{TS}dl_/{SITE}/pdf")["ETag"]
     asked: dict[int, tuple[str, dict[str, str]]] = {
         200: (f"/c/{TS}/{SITE}/page", {}),
-        206: (f"/c/{TS}/{SITE}/pdf", {"Range": "bytes=1-3"}),
+        206: (f"/c/{TS}dl_/{SITE}/pdf", {"Range": "bytes=1-3"}),
         302: (f"/c/20250101000000/{SITE}/page", {}),
-        304: (f"/c/{TS}/{SITE}/pdf", {"If-None-Match": etag}),
+        304: (f"/c/{TS}dl_/{SITE}/pdf", {"If-None-Match": etag}),
         403: (f"/c/{TS}/{SITE}/page", {"Service-Worker": "script"}),
         404: (f"/c/{TS}/{SITE}/never", {}),
         414: (f"/c/{TS}/{SITE}/{'a' * 9_000}", {}),
-        416: (f"/c/{TS}/{SITE}/pdf", {"Range": "bytes=99-"}),
+        416: (f"/c/{TS}dl_/{SITE}/pdf", {"Range": "bytes=99-"}),
         421: (f"/c/{TS}/{SITE}/page", {"Host": "evil.example"}),
         431: (f"/c/{TS}/{SITE}/page", {"X": "y" * 30_000}),
         451: (f"/c/{TS}/{SITE}/gone", {}),

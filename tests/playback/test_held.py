@@ -66,7 +66,7 @@ def test_no_route_hands_out_a_payload_with_a_threat(
     targets = {
         f"/c/{AT}/{site}/page": 403,
         f"/c/{AT}/{site}/mirror": 403,
-        f"/c/{AT}/{site}/p.pdf": 403,
+        f"/c/{AT}dl_/{site}/p.pdf": 403,
         f"/c/{AT}im_/{site}/i.png": 404,
         f"/c/{AT}cs_/{site}/s.css": 404,
     }
@@ -161,9 +161,9 @@ def test_a_download_says_whether_it_was_scanned(
     def told() -> str:
         return served.get(f"/page/{AT}/{url}").text
 
-    assert "It was not scanned for malware" in told()
+    assert "No malware scanner has looked into it yet" in told()
     keep(front_store, [replace(verdict(paper.digest, ""), skipped="too large")])
-    assert "It was not scanned for malware" in told()
+    assert "No malware scanner has looked into it yet" in told()
     keep(front_store, [verdict(paper.digest, "")])
     assert "nothing was found" in told()
     assert "Download the archived file" in told()
@@ -179,7 +179,7 @@ def test_downloads_wait_for_the_scanner_when_so_set(
         running_replay(collection.layout.root, FRONT, "--unscanned", "hold-downloads") as replay,
         closing(open_decisions(collection.layout)) as store,
     ):
-        target = f"/c/{AT}/{site}/p.pdf"
+        target = f"/c/{AT}dl_/{site}/p.pdf"
         assert replay.get(f"/c/{AT}/{site}/page").status == 200
         assert "not scanned" in replay.get(target).text
         keep(store, [replace(verdict(paper.digest, ""), skipped="too large")])

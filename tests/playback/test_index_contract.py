@@ -85,7 +85,9 @@ def capture(
 def page(page_id: str, url: str = URLS[0], **changes: Any) -> PageInfo:
     """A page's manifest; `second` says when."""
     at = NOW + timedelta(seconds=changes.pop("second", 0))
-    about = PageInfo(page_id, url, url, warc_date(at), Outcome.COMPLETE, mime="text/html")
+    about = PageInfo(
+        page_id, url, url, warc_date(at), Outcome.COMPLETE, status=200, mime="text/html"
+    )
     return replace(about, **changes)
 
 

@@ -312,14 +312,15 @@ def test_a_screenshot_is_an_image_of_its_page(archived: Archived, site: str) -> 
 def test_files_that_are_no_text_are_handed_out_with_images_only(
     archived: Archived, site: str
 ) -> None:
-    """A PDF holds whatever its maker put in."""
+    """A PDF holds whatever its maker put in; of it the text is shown at every level."""
     archived.builder.response(f"{site}/f.pdf", b"%PDF-1.7 x", mime="application/pdf")
     archived.builder.response(f"{site}/t.txt", b"plain", mime="text/plain")
-    assert archived.replay.get(f"/c/{TS}/{site}/f.pdf")["Content-Type"] == "application/pdf"
+    assert archived.replay.get(f"/c/{TS}dl_/{site}/f.pdf")["Content-Type"] == "application/pdf"
 
     decide(archived.builder, Level.TEXT, domain=host_of(site))
 
-    assert archived.replay.get(f"/c/{TS}/{site}/f.pdf").status == 404
+    assert archived.replay.get(f"/c/{TS}dl_/{site}/f.pdf").status == 404
+    assert archived.replay.get(f"/c/{TS}/{site}/f.pdf").status == 200
     assert "plain" in archived.replay.get(f"/c/{TS}/{site}/t.txt").text
 
 
@@ -390,7 +391,9 @@ def test_the_front_leads_down_to_what_is_allowed(served: Served, site: str, wiki
 
 
 @pytest.mark.parametrize(
-    ("mime", "body"), [("image/png", png()), ("application/pdf", b"%PDF-1.7 x")], ids=["png", "pdf"]
+    ("mime", "body"),
+    [("image/png", png()), ("video/webm", b"\x1aE\xdf\xa3film")],
+    ids=["png", "film"],
 )
 def test_a_file_has_no_levels_and_is_shown_with_images_only(
     served: Served, site: str, mime: str, body: bytes

@@ -6,6 +6,7 @@ from contextlib import ExitStack, closing
 from datetime import UTC, datetime, timedelta
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import example, given
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 from core.errors import InputError
 from core.index_url import parse_index_url
 from core.layout import Layout
+from core.stored_levels import DEFAULT_STORED_LEVEL, StoredLevel
 from core.urls import host_of, identity_key
 from playback.decisions.level_book import LevelBook
 from playback.decisions.level_targets import target_of
@@ -25,8 +27,8 @@ from playback.decisions.levels import (
     Right,
     Rule,
     Scope,
+    StoredRule,
     Target,
-    least,
     parse_actor,
 )
 from playback.decisions.postgres import PostgresDecisionStore
@@ -57,11 +59,14 @@ def _targets() -> st.SearchStrategy[Target]:
 
 
 _DECISIONS = st.lists(st.tuples(_targets(), st.none() | _LEVEL, _ACTOR), max_size=12)
+_STORED_DECISIONS = st.lists(
+    st.tuples(_targets(), st.none() | st.sampled_from(StoredLevel), _ACTOR), max_size=12
+)
 _RIGHTS = st.lists(
     st.tuples(
         st.sampled_from(["one", "two"]),
         st.sampled_from(["", "ann"]),
-        st.sampled_from([Scope.LINK, Scope.DOMAIN]),
+        st.sampled_from([Scope.LINK, Scope.DOMAIN, Scope.WIKI]),
         st.none() | _LEVEL,
     ),
     max_size=4,
@@ -76,12 +81,19 @@ def _rules(*decisions: tuple[Target, Level]) -> LevelRules:
     return LevelRules(_rule(number, *each) for number, each in enumerate(decisions))
 
 
+def _allowed_stored(most: Level) -> StoredLevel:
+    """What editors may have recorded: all of it where their readers may see images."""
+    return StoredLevel.EVERYTHING if most in {Level.IMAGES, Level.FULL} else StoredLevel.TEXT
+
+
 def _naively(
     url: str,
     wiki: str,
-    decisions: list[tuple[Target, Level | None, Actor]],
+    decisions: list[tuple[Target, Any, Actor]],
     rights: list[tuple[str, str, Scope, Level | None]],
-) -> Level:
+    default: Any = DEFAULT_LEVEL,
+    allowed: Callable[[Level], Any] = lambda most: most,
+) -> Any:
     """The level by looking at everything: what is more specific is tried before what is less."""
     host = host_of(url)
     labels = host.split(".")
@@ -93,7 +105,7 @@ def _naively(
         Target(scope, each, what) for scope, what in tried for each in dict.fromkeys((wiki, ""))
     ]
     order += ([Target(Scope.WIKI, wiki)] if wiki else []) + [Target(Scope.DEFAULT)]
-    level = DEFAULT_LEVEL
+    level = default
     for target in reversed(order):
         last = [each for each in decisions if each[0] == target][-1:]
         said, actor = last[0][1:] if last else (None, OPERATOR)
@@ -110,14 +122,15 @@ def _naively(
             given is not None
             and given[3] is not None
             and target.wiki == actor.wiki
-            and (target.scope is Scope.LINK or target.scope is given[2])
+            and (target.scope is Scope.LINK or given[2] in {target.scope, Scope.WIKI})
         ):
             for_all = [
                 each for each in decisions if each[0] == Target(target.scope, "", target.what)
             ]
-            level = least(said, given[3], (for_all[-1][1] if for_all else None) or Level.FULL)
+            held = (for_all[-1][1] if for_all else None) or said
+            level = min(said, allowed(given[3]), held, key=lambda each: each.rank)
         else:
-            level = least(said, level)
+            level = min(said, level, key=lambda each: each.rank)
     return level
 
 
@@ -136,6 +149,42 @@ def test_the_most_specific_rule_decides(
     )
 
     assert rules.of(url, wiki) == _naively(url, wiki, decisions, rights)
+
+
+@given(_DECISIONS, _STORED_DECISIONS, _RIGHTS, st.sampled_from(_URLS), st.sampled_from(_WIKIS))
+@example(
+    [(Target(Scope.LINK, "", _URLS[0]), Level.TEXT, OPERATOR)],
+    [(Target(Scope.WIKI, "one"), StoredLevel.NO_MEDIA, OPERATOR)],
+    [],
+    _URLS[0],
+    "one",
+)
+def test_stored_level_precedence_is_that_of_shown_levels(
+    decisions: list[tuple[Target, Level | None, Actor]],
+    stored: list[tuple[Target, StoredLevel | None, Actor]],
+    rights: list[tuple[str, str, Scope, Level | None]],
+    url: str,
+    wiki: str,
+) -> None:
+    """The same model with the rules of its own; neither kind of rule changes the other's answer."""
+    rules = LevelRules().after(
+        [_rule(number, *each) for number, each in enumerate(decisions)],
+        [Right(number, *each, OPERATOR, NOW) for number, each in enumerate(rights)],
+        [StoredRule(number, *each, NOW, is_stored=True) for number, each in enumerate(stored)],
+    )
+
+    expected = _naively(url, wiki, stored, rights, DEFAULT_STORED_LEVEL, _allowed_stored)
+    assert rules.stored.ruling(url, wiki).level == expected
+    assert rules.of(url, wiki) == _naively(url, wiki, decisions, rights)
+
+
+def test_stored_level_of_what_cannot_be_judged_is_the_least() -> None:
+    """As soon as there is any rule."""
+    rules = LevelRules().after(
+        [], [], [StoredRule(1, Target(Scope.DEFAULT), StoredLevel.NO_MEDIA, OPERATOR, NOW)]
+    )
+    assert rules.stored.ruling("http://[").level is StoredLevel.TEXT
+    assert LevelRules().stored.ruling("http://[").level is StoredLevel.EVERYTHING
 
 
 def test_a_link_goes_before_domains_before_the_wiki_before_the_default() -> None:
@@ -349,6 +398,42 @@ def test_nothing_that_was_decided_is_lost(opened: Open) -> None:
     assert not book.now().rights
 
 
+def test_stored_levels_count_at_once_and_are_kept_apart(opened: Open) -> None:
+    """For every reader of the store, with a history of their own; what is shown stays as it was."""
+    writer, reader = LevelBook(opened()), LevelBook(opened())
+    url, wiki = "https://example.org/", target_of(wiki="one")
+    assert reader.now().stored.ruling(url, "one").level is StoredLevel.EVERYTHING
+
+    for level in (StoredLevel.TEXT, StoredLevel.NO_MEDIA, None):
+        writer.decide_stored([wiki], level, actor=OPERATOR, now=NOW, reason="disk")
+        held = level or StoredLevel.EVERYTHING
+        assert reader.now().stored.ruling(url, "one").level is held
+        assert reader.now().stored.ruling(url).level is StoredLevel.EVERYTHING
+        assert reader.now().of(url, "one") is DEFAULT_LEVEL
+
+    history = LevelBook(opened()).stored_history()
+    assert [(each.level, each.reason) for each in history] == [
+        (StoredLevel.TEXT, "disk"),
+        (StoredLevel.NO_MEDIA, "disk"),
+        (None, "disk"),
+    ]
+    assert not LevelBook(opened()).history()
+
+
+def test_stored_levels_are_decided_by_who_may_show_as_much(opened: Open) -> None:
+    """An editor whose readers see no images may have less recorded, not more; nobody else may."""
+    book, ann = LevelBook(opened()), Actor("ann", "one")
+    link = target_of(wiki="one", link="https://a.example/")
+    with pytest.raises(InputError, match="have no right"):
+        book.decide_stored([link], StoredLevel.TEXT, actor=ann, now=NOW)
+    book.allow(Right(0, "one", "", Scope.LINK, Level.HTML, OPERATOR, NOW))
+    with pytest.raises(InputError, match=r"may not store .* text at most"):
+        book.decide_stored([link], StoredLevel.NO_MEDIA, actor=ann, now=NOW)
+    book.decide_stored([link], StoredLevel.TEXT, actor=ann, now=NOW)
+    book.allow(Right(0, "one", "", Scope.LINK, Level.IMAGES, OPERATOR, NOW))
+    book.decide_stored([link], StoredLevel.EVERYTHING, actor=ann, now=NOW)
+
+
 def test_several_are_changed_together_or_not_at_all(opened: Open) -> None:
     """What is refused of one is done to none."""
     book = LevelBook(opened())
@@ -449,4 +534,21 @@ def test_another_file_in_its_place_is_read_from_the_start(tmp_path: Path) -> Non
 
     assert book.now().of("https://a.example/") == DEFAULT_LEVEL
     assert book.now().of("https://b.example/") == Level.HTML
+    store.close()
+
+
+def test_a_store_of_before_stored_levels_has_none_until_one_is_decided(tmp_path: Path) -> None:
+    """Reading it fails nobody, and the first decision makes the table."""
+    store = SqliteDecisionStore(Layout(tmp_path).decisions_db)
+    book, wiki = LevelBook(store), target_of(wiki="one")
+    book.decide([wiki], Level.HTML, actor=OPERATOR, now=NOW)
+    store.change([("DROP TABLE stored_levels", {})])
+    store.close()
+
+    store = SqliteDecisionStore(Layout(tmp_path).decisions_db)
+    book = LevelBook(store)
+    assert book.now().stored.ruling("https://a.example/", "one").level is StoredLevel.EVERYTHING
+    assert book.now().of("https://a.example/", "one") is Level.HTML
+    book.decide_stored([wiki], StoredLevel.TEXT, actor=OPERATOR, now=NOW)
+    assert book.now().stored.ruling("https://a.example/", "one").level is StoredLevel.TEXT
     store.close()

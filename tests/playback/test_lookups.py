@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from core.classes import PageClass
 from core.index_schema import CAPTURES_DDL
-from core.pages import Outcome
+from core.pages import Device, Outcome
 from core.records import ArtifactKind
 from core.replay_keys import replay_key
 from core.timestamps import milliseconds, timestamp14
@@ -31,8 +31,8 @@ SHOWN = f"{OFFERED} AND NOT {WITHHELD}"
 AT = milliseconds(NOW)
 _PAGE = (
     "INSERT INTO pages (page_id, url, urlkey, timestamp, captured_ms, final_url, outcome, reason,"
-    " status, mime, title, records, stored_bytes, seconds, page_class, class_score, class_evidence)"
-    " VALUES (?, ?, ?, ?, ?, ?, ?, '', ?, '', '', 0, 0, 0, ?, 0, '')"
+    " status, mime, title, records, stored_bytes, seconds, page_class, class_score, class_evidence,"
+    " device) VALUES (?, ?, ?, ?, ?, ?, ?, '', ?, '', '', 0, 0, 0, ?, 0, '', ?)"
 )
 _CAPTURE = (
     "INSERT INTO captures (urlkey, timestamp, captured_ms, url, record_type, mime, status, digest,"
@@ -65,11 +65,24 @@ class Counted(KeptSqliteDatabase):
         return 0
 
 
-def page_row(number: int, url: str, at_ms: int, page_class: str, outcome: str) -> tuple[Any, ...]:
+def page_row(
+    number: int, url: str, at_ms: int, page_class: str, outcome: str, device: str = ""
+) -> tuple[Any, ...]:
     """A row of `pages`."""
     at = timestamp14(NOW + timedelta(milliseconds=at_ms - AT))
     status = 200 if number % 7 else 404
-    return (f"{number:08}", url, replay_key(url), at, at_ms, url, outcome, status, page_class)
+    return (
+        f"{number:08}",
+        url,
+        replay_key(url),
+        at,
+        at_ms,
+        url,
+        outcome,
+        status,
+        page_class,
+        device,
+    )
 
 
 def capture_row(number: int, url: str, at_ms: int, status: int = 200) -> tuple[Any, ...]:
@@ -96,9 +109,10 @@ def filled(path: Path, pages: Any, captures: Any = ()) -> Iterator[Counted]:
 _rows = st.lists(
     st.tuples(
         st.sampled_from([URL, "http://a.example/page", "https://a.example/PAGE"]),
-        st.integers(-5_000, 5_000),
+        st.integers(-5_000, 5_000) | st.integers(-60, 60).map(lambda day: day * 86_400_000 + day),
         st.sampled_from(PageClass),
         st.sampled_from([Outcome.COMPLETE, Outcome.COMPLETE, Outcome.FAILED]),
+        st.sampled_from(["", Device.DESKTOP, Device.PHONE]),
     ),
     max_size=30,
     unique_by=lambda row: row[1],  # of those of one millisecond any may be the first
@@ -114,7 +128,7 @@ _rows = st.lists(
 )
 def test_the_best_are_those_that_sorting_all_would_give(
     tmp_path_factory: pytest.TempPathFactory,
-    rows: list[tuple[str, int, PageClass, Outcome]],
+    rows: list[tuple[str, int, PageClass, Outcome, str]],
     url: str,
     offset: int,
     purpose: bool,
@@ -122,12 +136,10 @@ def test_the_best_are_those_that_sorting_all_would_give(
     """In the same order to the last, also where only the nearest are read."""
     shown = OFFERED if purpose else SHOWN
     at = NOW + timedelta(milliseconds=offset)
-    made = [
-        page_row(number, row[0], AT + row[1], row[2], row[3]) for number, row in enumerate(rows)
-    ]
+    made = [page_row(number, row[0], AT + row[1], *row[2:]) for number, row in enumerate(rows)]
     with filled(tmp_path_factory.mktemp("best") / "x.sqlite", made) as database:
         key = key_values(replay_key(url))
-        columns = "page_id, captured_ms"
+        columns = "page_id, captured_ms, device"
         everything = database.rows(
             f"SELECT {columns} FROM pages WHERE urlkey = :key AND {shown}"
             f" ORDER BY {EXACT_FIRST}, {BEST_FIRST}",
@@ -154,15 +166,13 @@ def test_the_best_are_those_that_sorting_all_would_give(
 @given(_rows, st.integers(-4_000, 4_000), st.booleans())
 def test_the_front_finds_what_sorting_all_would_give(
     tmp_path_factory: pytest.TempPathFactory,
-    rows: list[tuple[str, int, PageClass, Outcome]],
+    rows: list[tuple[str, int, PageClass, Outcome, str]],
     offset: int,
     exact: bool,
 ) -> None:
     """What failed comes last, unless its very moment is named."""
     at = NOW + timedelta(milliseconds=offset)
-    made = [
-        page_row(number, row[0], AT + row[1], row[2], row[3]) for number, row in enumerate(rows)
-    ]
+    made = [page_row(number, row[0], AT + row[1], *row[2:]) for number, row in enumerate(rows)]
     with filled(tmp_path_factory.mktemp("front") / "x.sqlite", made) as database:
         key = key_values(replay_key(URL))
         facts = {"url": URL, "twin": twin_of(URL), "at": AT + offset}

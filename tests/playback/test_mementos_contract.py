@@ -23,7 +23,7 @@ from core.timestamps import milliseconds, timestamp14, warc_date
 from playback.captures_queries import Between, CaptureRows, KeyRange, Position
 from playback.database import Database, KeptSqliteDatabase
 from playback.decisions.takedowns import Effect, Takedown, TakedownKind
-from playback.mementos import Mementos, Visit, _values
+from playback.mementos import Mementos, PageMemento, Visit, _values
 from playback.postgres import PostgresDatabase
 from proxy.index.postgres import PostgresCaptureIndex
 from proxy.index.sqlite import SqliteCaptureIndex
@@ -198,6 +198,7 @@ _pages = st.lists(
         st.sampled_from(Outcome),
         st.sampled_from(("text/html", "application/zip", "application/pdf")),
         st.sampled_from((PageClass.OK, PageClass.CHALLENGE, PageClass.SOFT_404)),
+        st.sampled_from((200, 404, None)),
         st.booleans(),
     ),
     max_size=12,
@@ -209,18 +210,18 @@ _pages = st.lists(
 def test_mementos_are_the_same_in_both_and_agree_with_a_model(
     both: Both, visits: list[Any], place: int, second: int
 ) -> None:
-    """Those that are offered, once an address, in the order of time, with their neighbours."""
+    """Usable copies, once an address, in the order of time, with their neighbours."""
     host = new_host()
     urls = urls_of(host)
     url, at = urls[place], timestamp14(NOW + timedelta(seconds=second))
     doms, pages, offered = list[Capture](), list[PageInfo](), set[tuple[str, str]]()
-    for number, (which, moment, outcome, mime, page_class, has_dom) in enumerate(visits):
+    for number, (which, moment, outcome, mime, page_class, status, has_dom) in enumerate(visits):
         when = NOW + timedelta(seconds=moment)
         page_id = f"{host} {number}"
         pages.append(
             PageInfo(
                 page_id, urls[which], "https://final.example/", warc_date(when), outcome,
-                mime=mime, page_class=page_class,
+                mime=mime, page_class=page_class, status=status,
             )
         )  # fmt: skip
         if has_dom:
@@ -228,7 +229,8 @@ def test_mementos_are_the_same_in_both_and_agree_with_a_model(
             doms.append(replace(capture(urls[which], moment, number, page_id), url=dom))
         if (
             outcome not in (Outcome.FAILED, Outcome.SKIPPED)
-            and page_class is not PageClass.CHALLENGE
+            and page_class is PageClass.OK
+            and status == 200
             and (mime != "application/zip" or has_dom)
             and replay_key(urls[which]) == replay_key(url)
         ):
@@ -244,6 +246,8 @@ def test_mementos_are_the_same_in_both_and_agree_with_a_model(
         nearest = mementos.nearest(url, NOW + timedelta(seconds=second))
         assert (nearest is None) == (not mine)
         assert nearest is None or (nearest.timestamp, nearest.url) in mine
+        assert nearest is None or mementos.is_listed(nearest)
+        assert mementos.is_listed(PageMemento(url, at)) == ((at, url) in mine)
         moment = NOW + timedelta(seconds=second)
         shortcut = mementos._best(
             {**_values(url), "at": milliseconds(moment), "timestamp": at}  # type: ignore[dict-item]
@@ -270,7 +274,7 @@ def test_a_memento_behind_many_hidden_ones_is_found(tmp_path: Path) -> None:
             at = warc_date(NOW + timedelta(seconds=number))
             name = "shown" if number == 700 else f"hidden {number}"
             writer.add_page(
-                PageInfo(name, URLS[0], URLS[0], at, Outcome.COMPLETE, mime="text/html")
+                PageInfo(name, URLS[0], URLS[0], at, Outcome.COMPLETE, status=200, mime="text/html")
             )
     asked: list[str] = []
 

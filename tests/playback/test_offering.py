@@ -2,7 +2,10 @@
 
 import json
 from collections.abc import Callable
+from contextlib import closing
 from datetime import timedelta
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -13,9 +16,14 @@ from core.pages import Outcome
 from core.timestamps import milliseconds, timestamp14
 from core.urls import ONE_SPELLING, fetch_key, has_one_spelling, identity_key
 from playback.addresses import escape_url
-from playback.database import Asking, Database, asked_value
+from playback.database import Asking, Database, SqliteDatabase, asked_value
+from playback.decisions.takedowns import Takedowns
 from playback.front.offering import Bar, Offer, Offering, Spelled
 from playback.front.pages import PageStore
+from playback.front.registry.captures import OwnCopies
+from playback.mementos import Mementos
+from playback.permits import Permits
+from proxy.index.sqlite import SqliteCaptureIndex
 from tests.playback.conftest import NOW
 from tests.playback.test_index_contract import Writer, both, page
 
@@ -175,3 +183,42 @@ def test_questions_are_numbered_in_their_order() -> None:
     value = json.loads(asked_value(rows))
 
     assert value == [[0, 7, "k", "k", "a", "b", "c", "d"], [1, 8, "l", "l", "e", "f", "g", "h"]]
+
+
+@pytest.mark.parametrize(
+    ("facts", "offered_as"),
+    [
+        ({"status": 404, "page_class": PageClass.OK}, None),
+        ({"status": 404, "page_class": PageClass.UNJUDGED}, None),
+        ({"status": 404, "page_class": PageClass.HTTP_ERROR}, None),
+        ({"status": None}, None),
+        ({"page_class": PageClass.SOFT_404}, None),
+        ({"page_class": PageClass.PARKED}, None),
+        ({"page_class": PageClass.CHALLENGE}, None),
+        ({"outcome": Outcome.FAILED}, None),
+        ({"mime": "application/zip"}, None),
+        ({"page_class": PageClass.LOGIN_WALL}, "it"),
+        ({"mime": "application/pdf"}, "it"),
+        ({"outcome": Outcome.PARTIAL, "status": 200}, "it"),
+    ],
+)
+def test_what_is_a_usable_copy_is_the_same_for_all_who_ask(
+    tmp_path: Path, facts: dict[str, Any], offered_as: str | None
+) -> None:
+    """The wiki's marks, the registry's page, Memento and whoever cites a copy (`core.classes.is_usable`)."""
+    url = "https://a.example/"
+    with closing(SqliteCaptureIndex(tmp_path / "captures.sqlite")) as writer, writer.transaction():
+        writer.add_page(page("it", url, **facts))
+    with closing(SqliteDatabase(tmp_path / "captures.sqlite")) as database:
+        store = PageStore(database)
+        marked = offered(database, url)
+        registry = OwnCopies(database, store).newest([url])
+        listed = list(
+            Mementos(database, Permits(Takedowns(()), database.rows, lambda: NOW)).listed(url)
+        )
+        cited = [each.page_id for each in store.usable(url, NOW)]
+
+    assert marked == [offered_as]
+    assert list(registry) == ([url] if offered_as else [])
+    assert len(listed) == (1 if offered_as else 0)
+    assert cited == ([offered_as] if offered_as else [])

@@ -24,7 +24,7 @@ from playback.database import KeptSqliteDatabase
 from playback.outback import CAPTURES_INDEX, OutbackCdx, cdx_line, parse_cdx, parse_outback_url
 from playback.replay.index import CaptureIndex
 from tests.examples import examples
-from tests.playback.conftest import NOW, CollectionBuilder, png, running_replay
+from tests.playback.conftest import NOW, CollectionBuilder, fetch, png, running_replay, serving
 from tests.services.outback import NAMES, Outback, running_outback
 
 pytestmark = pytest.mark.playback
@@ -59,6 +59,7 @@ def row_of(capture: Capture) -> dict[str, Any]:
         "orig_length": original and original.length,
         "page_id": None,
         "truncated": None,
+        "login": None,
     }
 
 
@@ -379,3 +380,23 @@ def test_readers_are_served_from_it_and_told_when_it_is_away(
         assert [replay.get(each).status for each in targets] == [503, 503, 503]
         server.status = 200
         assert [replay.get(each).status for each in targets] == [200, 200, 200]
+
+
+def test_what_was_captured_with_a_login_is_told_to_no_other_index(
+    collection: CollectionBuilder, outback: tuple[Outback, str]
+) -> None:
+    """One that knows of it all the same leads nobody to it: the record says whose it is."""
+    server, url = outback
+    public, members = "https://a.example/", "https://a.example/members"
+    collection.response(public, b"<p>public</p>", at=SECOND)
+    secret = collection.response(members, b"<p>members</p>", at=SECOND, login="club")
+
+    assert push(collection, url).return_value == 0
+
+    assert [each["original"] for each in server.collections["weboid"].values()] == [public]
+    server.post("weboid", cdx_line(row_of(secret)))
+    collection._database.execute("DELETE FROM captures")
+    with serving(collection, captures_index=url) as served:
+        moment = timestamp14(SECOND)
+        assert "public" in fetch(served.replay, f"/c/{moment}/{public}").text
+        assert fetch(served.replay, f"/c/{moment}/{members}").status == 404

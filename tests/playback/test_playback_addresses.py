@@ -22,7 +22,9 @@ from playback.decisions.levels import LONGEST_WIKI, Level
 
 _LEVEL = st.sampled_from([None, *LEVEL_MODIFIERS])
 _WIKI = st.from_regex(r"(?:[A-Za-z0-9][A-Za-z0-9._-]{0,20})?", fullmatch=True)
-_URL_TEXT = st.text(st.sampled_from("abcXYZ019-._~:/?#[]@!$&'()*+,;=%25%23"), max_size=40)
+_URL_TEXT = st.text(
+    st.sampled_from("abcXYZ019-._~:/?#[]@!$&'()*+,;=%25%23|{}^`\\\"<>"), max_size=40
+)
 
 
 @given(_URL_TEXT)
@@ -30,6 +32,8 @@ _URL_TEXT = st.text(st.sampled_from("abcXYZ019-._~:/?#[]@!$&'()*+,;=%25%23"), ma
 @example("%2523#")
 @example("%252523%25#%23")
 @example("##!%2%23")
+@example("?fam=A|B%7CC%257C")
+@example("{a}^b`c")
 def test_an_escaped_url_comes_back_whole(rest: str) -> None:
     """What browsers must not see of a URL is hidden without losing anything."""
     url = f"https://example.org/{rest}"

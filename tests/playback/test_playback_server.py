@@ -17,7 +17,8 @@ import pytest
 from core.errors import ConfigError, UnavailableError
 from core.layout import Layout
 from playback.server import Origins, find_replay_python, serve
-from tests.playback.conftest import ROOT, CollectionBuilder, free_port, serving
+from tests.playback.conftest import ROOT, CollectionBuilder, serving
+from tests.services.ports import free_port
 
 pytestmark = pytest.mark.playback
 

@@ -2,12 +2,16 @@
 
 import asyncio
 import contextlib
+import http.client
 import os
 import queue
 import resource
 import signal
 import socket
+import subprocess
+import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -16,6 +20,7 @@ import pytest
 from isal import igzip
 
 from core.timestamps import timestamp14
+from playback.replay.depth_limit import DEEPEST
 from playback.server import serve
 from tests.playback.conftest import (
     NOW,
@@ -24,12 +29,14 @@ from tests.playback.conftest import (
     Reply,
     Served,
     fetch,
-    free_port,
     png,
     running_replay,
 )
+from tests.services.ports import free_port
 
 pytestmark = pytest.mark.playback
+
+MOST_IN_FLIGHT = 256_000_000  # bytes, as docs/serving.md says
 
 TS = timestamp14(NOW)
 SITE = "https://load.example"
@@ -102,6 +109,83 @@ def test_another_client_is_answered_while_hostile_pages_are_made(loaded: ReplayP
     assert {done["bomb"].status, done["bomb-of-a-bomb"].status} == {404}
 
 
+@pytest.fixture(scope="module")
+def costly(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ReplayProcess]:
+    """A replay of pages that are costly to make safe, and of ordinary ones."""
+    builder = CollectionBuilder(tmp_path_factory.mktemp("costly") / "collection")
+    styled = "".join(
+        f'<p style="width:calc({place}px + 1px);color:\\72 ed">x</p>' for place in range(180_000)
+    ).encode()
+    with contextlib.closing(builder):
+        builder.response(f"{SITE}/nested", b"<div>" * 60_000 + b"the innermost words")
+        for number in range(_STYLED):
+            builder.response(f"{SITE}/styled-{number}", b"%d" % number + styled)
+        for number in range(20):
+            builder.response(f"{SITE}/page-{number}", b"<p>ordinary</p>")
+        with running_replay(
+            builder.layout.root, "http://front.test", "--deadline-s", "4", "--makers", "2"
+        ) as replay:
+            yield replay
+
+
+_STYLED = 24  # pages of ten megabytes
+
+
+def test_a_deeply_nested_page_is_made_at_once(costly: ReplayProcess) -> None:
+    """Its elements are nested no deeper than a browser nests them, and its words stay."""
+    begun = time.monotonic()
+
+    reply = costly.get(f"/c/{TS}/{SITE}/nested")
+
+    assert reply.status == 200
+    assert "the innermost words" in reply.text
+    assert reply.text.count("<div>") == DEEPEST
+    assert time.monotonic() - begun < 3
+
+
+@pytest.mark.timeout(180)
+def test_costly_pages_hold_up_no_other_pages_first_copy(costly: ReplayProcess) -> None:
+    """Large jobs leave a maker to small ones; beyond a number they are told to come again."""
+    replies: list[Reply] = []
+
+    def ask(number: int) -> None:
+        replies.append(costly.get(f"/c/{TS}/{SITE}/styled-{number}"))
+
+    threads = [threading.Thread(target=ask, args=(number,)) for number in range(_STYLED)]
+    for thread in threads:
+        thread.start()
+    seconds = []
+    for number in range(20):
+        begun = time.monotonic()
+        assert costly.get(f"/c/{TS}/{SITE}/page-{number}").status == 200
+        seconds.append(time.monotonic() - begun)
+    for thread in threads:
+        thread.join()
+
+    assert sorted(seconds)[len(seconds) // 2] < 1.5
+    assert {reply.status for reply in replies} <= {200, 404, 503}
+    refused = [reply for reply in replies if reply.status == 503]
+    assert refused
+    assert all(0 < int(reply["Retry-After"]) <= 60 for reply in refused)
+
+
+def test_what_could_not_be_made_is_not_tried_again_at_once(
+    collection: CollectionBuilder,
+) -> None:
+    """The first reader waits for the deadline, the next ones are told at once."""
+    words = "".join(f"<b class=c{place}>" for place in range(60)) + "<p>x" * 2_000_000
+    collection.response(f"{SITE}/slow", words.encode())
+    with running_replay(collection.layout.root, "http://front.test", "--deadline-s", "1") as replay:
+        seconds = []
+        for _ in range(3):
+            begun = time.monotonic()
+            assert replay.get(f"/c/{TS}/{SITE}/slow").status == 404
+            seconds.append(time.monotonic() - begun)
+
+    assert seconds[0] > 0.9
+    assert max(seconds[1:]) < 0.5
+
+
 @pytest.fixture
 def _many_files() -> Iterator[None]:
     """This process may hold as many sockets as the test needs."""
@@ -159,6 +243,60 @@ def test_slow_readers_hold_up_nobody(loaded: ReplayProcess) -> None:
 
         assert loaded.get(f"/c/{TS}im_/{SITE}/i.png").body == png()
         assert _memory_kb(loaded.process.pid) < 700_000
+
+
+def test_slow_readers_of_one_network_leave_room_for_others(loaded: ReplayProcess) -> None:
+    """They hold a quarter of what is held for slow readers; a reader elsewhere gets a large body."""
+    address = urlsplit(loaded.origin)
+    asked = f"GET /c/{TS}im_/{SITE}/large.png HTTP/1.1\r\nHost: {address.netloc}\r\n\r\n".encode()
+    heads = []
+    with contextlib.ExitStack() as stack:
+        for _ in range(40):
+            client = stack.enter_context(socket.socket())
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
+            client.connect((address.hostname, address.port))
+            client.sendall(asked)
+            client.settimeout(10)
+            heads.append(client.recv(12))
+        connection = http.client.HTTPConnection(
+            address.hostname or "", address.port, timeout=30, source_address=("127.0.1.1", 0)
+        )
+        stack.enter_context(contextlib.closing(connection))
+        connection.request("GET", f"/c/{TS}im_/{SITE}/large.png")
+        response = connection.getresponse()
+        body = response.read()
+
+    assert b"HTTP/1.1 503" in heads
+    assert heads.count(b"HTTP/1.1 200") * 8_000_000 <= MOST_IN_FLIGHT // 4
+    assert response.status == 200
+    assert len(body) > 8_000_000
+
+
+@pytest.mark.usefixtures("_many_files")
+def test_idle_connections_do_not_end_the_front(collection: CollectionBuilder) -> None:
+    """More than it may have files: those that ask nothing are let go, and who asks is answered."""
+    code = (
+        "import asyncio, functools, pathlib, sys; from core.layout import Layout;"
+        "from playback.server import serve; ready = functools.partial(print, flush=True);"
+        "asyncio.run(serve(Layout(pathlib.Path(sys.argv[1])), on_ready=ready))"
+    )
+    command = [sys.executable, "-c", code, str(collection.layout.root)]
+    limited = ["sh", "-c", 'ulimit -n 600; exec "$@"', "sh", *command]
+    with (
+        subprocess.Popen(limited, stdout=subprocess.PIPE, text=True) as process,
+        contextlib.ExitStack() as stack,
+    ):
+        assert process.stdout is not None
+        try:
+            address = urlsplit(process.stdout.readline().strip())
+            for _ in range(1_100):
+                client = stack.enter_context(socket.socket())
+                client.connect((address.hostname, address.port))
+            assert fetch(f"http://{address.netloc}", "/").status == 200
+            assert process.poll() is None
+        finally:
+            process.terminate()
+            process.wait(timeout=30)
 
 
 @pytest.fixture

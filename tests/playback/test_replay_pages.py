@@ -1,15 +1,18 @@
 """Pages as replay shows them: which capture, made from what, with which links."""
 
+import io
 from datetime import timedelta
 
 import pytest
+from PIL import Image
 
 from core.classes import PageClass
 from core.pages import Outcome
 from core.records import ArtifactKind
 from core.timestamps import timestamp14
+from playback.decisions.levels import Level
 from playback.replay.doctypes import doctype_of
-from tests.playback.conftest import FRONT, NOW, Archived, png
+from tests.playback.conftest import FRONT, NOW, Archived, decide, png
 
 pytestmark = pytest.mark.playback
 
@@ -227,12 +230,102 @@ def test_a_pdf_is_handed_out_under_a_neutral_name(archived: Archived, site: str)
     archived.builder.response(f"{site}/a.pdf", b"%PDF-1.7 ...", mime="application/pdf")
     archived.builder.response(f"{site}/b.pdf", b"<html>x", mime="application/pdf")
 
-    good = archived.replay.get(f"/c/{TS}/{site}/a.pdf")
+    good = archived.replay.get(f"/c/{TS}dl_/{site}/a.pdf")
 
     assert good.body == b"%PDF-1.7 ..."
     assert good["Content-Type"] == "application/pdf"
     assert good["Content-Disposition"] == f'attachment; filename="capture-{TS}.pdf"'
-    assert archived.replay.get(f"/c/{TS}/{site}/b.pdf").status == 404
+    for modifier in ("", "dl_"):
+        assert archived.replay.get(f"/c/{TS}{modifier}/{site}/b.pdf").status == 404
+
+
+def pdf_of(*pages: str) -> bytes:
+    """A PDF with a line of text on each page."""
+    objects = ["<< /Type /Catalog /Pages 2 0 R >>", ""]
+    kids = []
+    for text in pages:
+        stream = f"BT /F1 24 Tf 72 700 Td ({text}) Tj ET"
+        objects.append(f"<< /Length {len(stream)} >>\nstream\n{stream}\nendstream")
+        font = "<< /Font << /F1 << /Type /Font /Subtype /Type1 /BaseFont /Helvetica >> >> >>"
+        objects.append(
+            f"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 612 792] /Contents {len(objects)} 0 R"
+            f" /Resources {font} >>"
+        )
+        kids.append(f"{len(objects)} 0 R")
+    objects[1] = f"<< /Type /Pages /Kids [{' '.join(kids)}] /Count {len(kids)} >>"
+    body, offsets = "%PDF-1.4\n", []
+    for number, each in enumerate(objects, 1):
+        offsets.append(len(body))
+        body += f"{number} 0 obj\n{each}\nendobj\n"
+    table = "".join(f"{offset:010} 00000 n \n" for offset in offsets)
+    return (
+        f"{body}xref\n0 {len(objects) + 1}\n0000000000 65535 f \n{table}"
+        f"trailer\n<< /Size {len(objects) + 1} /Root 1 0 R >>\nstartxref\n{len(body)}\n%%EOF\n"
+    ).encode()
+
+
+def test_a_pdf_is_shown_page_by_page(archived: Archived, site: str) -> None:
+    """Each page as a picture of ours and as its text, which is escaped; nothing of the file acts."""
+    url = f"{site}/a.pdf"
+    archived.builder.response(url, pdf_of("first <b>words", "second words"), mime="application/pdf")
+
+    copy = archived.replay.get(f"/c/{TS}/{url}")
+
+    assert copy.status == 200
+    assert copy["Content-Type"] == "text/html; charset=utf-8"
+    assert "PDF, 2 pages" in copy.text
+    assert "first &lt;b&gt;words" in copy.text
+    assert copy.text.index("first") < copy.text.index("second")
+    pictures = [f"/c/{TS}im_/urn:pdfpage-{number}:{url}" for number in (1, 2)]
+    for address in pictures:
+        assert f'src="{address}"' in copy.text
+        picture = archived.replay.get(address)
+        assert picture["Content-Type"] == "image/webp"
+        with Image.open(io.BytesIO(picture.body)) as image:
+            assert image.width == 1_200
+            assert len(image.convert("L").getcolors() or ()) > 1  # something is drawn
+    assert archived.replay.get(f"/c/{TS}im_/urn:pdfpage-3:{url}").status == 404
+
+
+def test_of_a_pdf_only_the_text_is_shown_below_images(archived: Archived, site: str) -> None:
+    """By the reader's choice or by a rule, which its pictures obey, too."""
+    url = f"{site}/a.pdf"
+    archived.builder.response(url, pdf_of("the words"), mime="application/pdf")
+
+    chosen = archived.replay.get(f"/c/{TS}tx_/{url}").text
+    decide(archived.builder.layout, Level.TEXT, link=url)
+    ruled = archived.replay.get(f"/c/{TS}/{url}").text
+
+    for text in (chosen, ruled):
+        assert "the words" in text
+        assert "<img" not in text
+    for target in (f"im_/urn:pdfpage-1:{url}", f"dl_/{url}"):
+        assert archived.replay.get(f"/c/{TS}{target}").status == 404
+
+
+# No password fits these digests.
+ENCRYPTED_PDF = pdf_of("secret words").replace(
+    b"/Root 1 0 R",
+    b"/Root 1 0 R /ID [<00> <00>] /Encrypt << /Filter /Standard /V 1 /R 2 /P -4"
+    b" /O <" + b"11" * 32 + b"> /U <" + b"22" * 32 + b"> >>",
+)
+
+
+@pytest.mark.parametrize(
+    ("body", "told"),
+    [(b"%PDF-1.7 broken", "damaged"), (ENCRYPTED_PDF, "encrypted")],
+    ids=["broken", "encrypted"],
+)
+def test_a_pdf_that_cannot_be_shown_says_so(
+    archived: Archived, site: str, body: bytes, told: str
+) -> None:
+    """The file itself is handed out all the same."""
+    url = f"{site}/a.pdf"
+    archived.builder.response(url, body, mime="application/pdf")
+
+    assert told in archived.replay.get(f"/c/{TS}/{url}").text
+    assert archived.replay.get(f"/c/{TS}im_/urn:pdfpage-1:{url}").status == 404
+    assert archived.replay.get(f"/c/{TS}dl_/{url}").body == body
 
 
 def test_other_main_resources_are_shown_as_images_or_text_or_not_at_all(

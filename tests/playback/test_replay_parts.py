@@ -196,9 +196,9 @@ def test_a_revisit_whose_original_is_gone_is_played_from_a_twin(
 ) -> None:
     """Another record with the very same payload, wherever it was captured: of images and of files."""
     builder = archived.builder
-    bodies = {"im_": png() + site.encode(), "": b"%PDF-1.4 " + site.encode()}
+    bodies = {"im_": png() + site.encode(), "dl_": b"%PDF-1.4 " + site.encode()}
     for modifier, body in bodies.items():
-        mime = "image/png" if modifier else "application/pdf"
+        mime = "image/png" if modifier == "im_" else "application/pdf"
         path = f"{site}/{modifier}"
         warc = f"{hashlib.sha256(path.encode()).hexdigest()[:8]}.warc.gz"
         original = builder.response(f"{path}one", body, mime=mime, warc=warc)
@@ -393,9 +393,10 @@ def test_a_bomb_costs_its_limit_and_no_more(archived: Archived, site: str, codin
 def test_a_page_that_takes_too_long_holds_up_nobody(
     collection: CollectionBuilder,
 ) -> None:
-    """A parser's time can grow with the square of the depth; a maker is ended and replaced."""
+    """Open formatting elements are opened again in each paragraph; a maker is ended and replaced."""
     site = "https://deep.example"
-    collection.response(f"{site}/deep", b"<div>" * 500_000)
+    formatting = b"".join(b"<b class=c%d>" % place for place in range(60))
+    collection.response(f"{site}/deep", formatting + b"<p>x" * 2_500_000)
     collection.response(f"{site}/wide", b"<p>" * 3_000_000)
     collection.response(f"{site}/good", b"<p>good</p>")
     collection.response(f"{site}/i", png(), mime="image/png")
@@ -455,7 +456,7 @@ def test_what_is_no_style_sheet_is_not_served_as_one(
     assert archived.replay.get(f"/c/{TS}cs_/{site}/x").status == 404
 
 
-def test_a_collection_without_an_index_is_empty_until_it_has_one(
+def test_a_collection_without_its_index_waits_until_it_has_one(
     collection: CollectionBuilder,
 ) -> None:
     """Replay may be started first; a rebuilt index takes over without a restart."""
@@ -466,7 +467,7 @@ def test_a_collection_without_an_index_is_empty_until_it_has_one(
     hidden = index.with_suffix(".hidden")
     index.rename(hidden)
     with running_replay(collection.layout.root) as replay:
-        assert replay.get(f"/c/{TS}im_/{url}").status == 404
+        assert replay.get(f"/c/{TS}im_/{url}").status == 503  # there are WARCs: it was lost
 
         hidden.rename(index)
         assert replay.get(f"/c/{TS}im_/{url}").status == 200

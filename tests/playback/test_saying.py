@@ -219,6 +219,15 @@ def test_what_works_needs_nothing(front: Front) -> None:
         assert answer.status_code == 409
 
 
+def test_a_report_may_be_about_a_beginning_that_is_typed(front: Front, store: Store) -> None:
+    """A domain with a path, of which the address is one; nothing else (W13)."""
+    wrong = send(front, "report", {"reach": "prefix", "prefix": "elsewhere.example/"})
+    assert (wrong.status_code, rows(store)) == (400, (0, 0))
+    assert 'value="elsewhere.example/"' in wrong.text
+    assert send(front, "report", {"reach": "prefix", "prefix": "bridges.org"}).status_code == 303
+    assert rows(store)[0] >= 1
+
+
 def test_a_report_may_be_about_a_folder_or_a_site(front: Front, store: Store) -> None:
     """The page names what each means; the registry counts what is watched there (W13)."""
     text = shown(front, "report").text

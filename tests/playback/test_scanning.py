@@ -286,6 +286,33 @@ def test_a_daemon_that_is_away_is_said_and_nothing_is_taken_for_clean(
         assert store.rows("SELECT * FROM verdicts", {}) == []
 
 
+def test_internal_error_over_one_payload_keeps_no_other_from_being_scanned(
+    collection: CollectionBuilder, clamd: ClamdServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It counts as not looked into, with the reason; the log has the traceback."""
+    for number in range(3):
+        collection.response(f"{SITE}/{number}", b"%d" % number)
+    layout = collection.layout
+
+    class Faulty(Clamd):
+        """A client that cannot handle one of the payloads."""
+
+        def scan(self, body: bytes) -> str:
+            if body == b"1":
+                raise OverflowError("int too large")
+            return super().scan(body)
+
+    with closing(open_database(layout, "")) as database, closing(open_decisions(layout)) as store:
+        reader = partial(PayloadReader, REPLAY_PYTHON, layout)
+        address = parse_clamd_address(clamd.address)
+        found = Scan(database, store, Faulty(address), reader, lambda: NOW).run()
+        said = [row["skipped"] for row in store.rows("SELECT skipped FROM verdicts", {})]
+
+    assert (found.scanned, found.skipped) == (2, 1)
+    assert max(said, key=str) == "internal error: OverflowError"
+    assert "int too large" in caplog.text
+
+
 def test_what_was_found_before_the_daemon_died_is_kept(
     collection: CollectionBuilder, mortal: ClamdServer
 ) -> None:

@@ -1,9 +1,11 @@
 """Take-downs on every route of the real front and the real replay, with warm caches."""
 
 import contextlib
+import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import timedelta
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +22,15 @@ from playback.decisions.store import open_decisions
 from playback.decisions.takedowns import Effect, Takedown, TakedownKind
 from playback.permits import Permits
 from playback.probes import front_paths, front_probes
-from playback.proving import Proof, Prover, Warm, cases_of, every_route, needles_of
+from playback.proving import (
+    Proof,
+    Prover,
+    Warm,
+    cases_of,
+    embedding_cases,
+    every_route,
+    needles_of,
+)
 from tests.playback.conftest import NOW, CollectionBuilder, Reply, Served, fetch, png, serving
 from tests.playback.test_index_contract import copy
 
@@ -81,6 +91,7 @@ class House:
             permits = Permits(decisions, database.rows, lambda: now)
             cases = cases_of(database, None if before else permits, url, now)
             sought = needles_of(self.layout, database, cases, permits, now)
+            cases += [] if before else embedding_cases(database, permits, cases)
             app = every_route(database, decisions, self.served.replay)
             return prover.prove(cases, sought, app, warm)
 
@@ -116,7 +127,10 @@ def whole_page(builder: CollectionBuilder, url: str, word: str, colour: str, **c
         url, html, title=f"The title of {word}", shot=png(colour, (160, 100)),
         text=f"What {word} says is nobody's business.", **changes,
     )  # fmt: skip
-    builder.response(url, html.encode(), page_id=page_id, at=changes.get("at", NOW))
+    builder.response(
+        url, html.encode(), page_id=page_id, at=changes.get("at", NOW),
+        login=changes.get("login", ""),
+    )  # fmt: skip
     return page_id
 
 
@@ -150,6 +164,107 @@ def test_no_route_shows_what_was_taken_down(
     assert answered == ({404} if effect is Effect.HIDE else {451})
     house.lift(number)
     assert statuses(house, f"/c/{AT}/{url}", f"/c/{AT}im_/urn:view:{url}") == [200, 200]
+
+
+_FRAMED_WORDS = "What the framed document says is private."
+
+
+def framing_page(builder: CollectionBuilder, url: str, framed: str, *, source: str = "") -> str:
+    """A page in which the document at `framed` stands in a frame; its identifier."""
+    inner = f'<html data-weboid-url="{framed}"><body><p>{_FRAMED_WORDS}</p></body></html>'
+    dom = (
+        f"<title>The embedding page's title</title><p>Words of the embedding page.</p>"
+        f'<iframe src="{source or framed}" data-weboid-document="{escape(inner)}"></iframe>'
+    )
+    page_id = builder.page(
+        url, dom, title="The embedding page's title", shot=png("blue", (160, 100)),
+        text=f"Words of the embedding page.\n{_FRAMED_WORDS}",
+    )  # fmt: skip
+    builder.response(framed, f"<p>{_FRAMED_WORDS}</p>".encode(), page_id=page_id)
+    return page_id
+
+
+@pytest.mark.parametrize("kind", [TakedownKind.URL, TakedownKind.HOST, TakedownKind.DIGEST])
+@pytest.mark.parametrize("is_redirected", [False, True])
+def test_a_framed_document_is_withheld_wherever_it_is_shown(
+    house: House, site: str, kind: TakedownKind, is_redirected: bool
+) -> None:
+    """The embedding page is shown without it; its text and its screenshots are not shown."""
+    url, framed = f"{site}/page", f"{site.replace('://', '://framed.')}/words"
+    framing_page(
+        house.builder, url, framed, source=f"{site}/elsewhere" if is_redirected else framed
+    )
+    levels = ["", "tx_", "rd_", "ni_", "wi_"]
+    parts = [f"id_/urn:text:{url}", f"im_/urn:view:{url}", f"im_/urn:fullPage:{url}"]
+    parts += [f"im_/urn:thumbnail:{url}"]
+    before = [house.replay(f"/c/{AT}{level}/{url}") for level in levels]
+    assert all(_FRAMED_WORDS in reply.text for reply in before)
+    assert statuses(house, *(f"/c/{AT}{part}" for part in parts)) == [200] * 4
+    digest = hashlib.sha256(f"<p>{_FRAMED_WORDS}</p>".encode()).hexdigest()
+    names = {
+        TakedownKind.URL: framed,
+        TakedownKind.HOST: framed.split("/")[2],
+        TakedownKind.DIGEST: f"sha256:{digest}",
+    }
+
+    number = house.take_down(names[kind], kind)
+
+    for level, held in zip(levels, before, strict=True):
+        reply = house.replay(f"/c/{AT}{level}/{url}", If_None_Match=held["ETag"])
+        assert reply.status == 200
+        assert "Words of the embedding page." in reply.text
+        assert _FRAMED_WORDS not in reply.text
+    assert statuses(house, *(f"/c/{AT}{part}" for part in parts)) == [451] * 4
+    page = house.front(f"/page/{AT}/{url}").text
+    assert "A document framed in this page is not shown" in page
+    assert "/screenshot/" not in page
+    assert "/text/" not in page
+    house.lift(number)
+    assert _FRAMED_WORDS in house.replay(f"/c/{AT}/{url}").text
+
+
+def test_a_frame_of_an_older_artifact_is_withheld_when_its_url_is_unknown(
+    house: House, site: str
+) -> None:
+    """It may be the one that was taken down, so it is not shown; a page without such is left alone."""
+    url, framed = f"{site}/page", f"{site}/framed"
+    inner = f"<html><body>{_FRAMED_WORDS}</body></html>"
+    dom = f'<p>outer words</p><iframe src="{site}/from" data-weboid-document="{inner}"></iframe>'
+    page_id = house.builder.page(url, dom)
+    house.builder.response(framed, inner.encode(), page_id=page_id)
+    house.builder.page(f"{site}/other", dom.replace("outer", "other"))
+    house.take_down(framed)
+
+    assert _FRAMED_WORDS not in house.replay(f"/c/{AT}/{url}").text
+    assert _FRAMED_WORDS in house.replay(f"/c/{AT}/{site}/other").text
+
+
+def test_a_proof_asks_the_pages_that_embed_what_was_taken_down(house: House, site: str) -> None:
+    """It finds no leak in them, and none in the embedding page's own title."""
+    url, framed = f"{site}/page", f"{site}/framed"
+    framing_page(house.builder, url, framed)
+    whole_page(house.builder, framed, f"framed {site}", "green")
+    house.take_down(framed)
+
+    proof = house.proof(framed)
+
+    assert proof.leaks == []
+    assert proof.is_sound
+    assert any(finding.probe.target == f"/c/{AT}/{url}" for finding in proof.findings)
+
+
+def test_changes_do_not_tell_the_words_of_a_framed_document(house: House, site: str) -> None:
+    """The texts of the embedding pages hold them, so they are not compared."""
+    url, framed = f"{site}/page", f"{site}/framed"
+    framing_page(house.builder, url, framed)
+    later = NOW + timedelta(days=1)
+    house.builder.page(url, "<p>later</p>", text="later", at=later)
+    target = f"/changes/{AT}/{timestamp14(later)}/{url}"
+    assert "private" in house.front(target).text
+
+    house.take_down(framed)
+
+    assert "private" not in house.front(target).text
 
 
 def test_what_other_pages_are_called_too_is_no_sign_of_a_leak(house: House, site: str) -> None:

@@ -2,6 +2,9 @@
 
 import hashlib
 import json
+import os
+import subprocess
+import sys
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -31,6 +34,7 @@ from playback.decisions.prefix_files import (
 from playback.decisions.store import SqliteDecisionStore
 from playback.decisions.url_hashes import canonical, expressions, full_hashes
 
+ROOT = Path(__file__).resolve().parents[2]
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 
 # The vectors that Safe Browsing v4 publishes in "URLs and Hashing".
@@ -310,6 +314,45 @@ def test_a_list_is_added_checked_shown_and_removed(tmp_path: Path, form: str) ->
     assert "on no list" in good.output
     assert json.loads(shown.output)["lists"][0]["reason"] == "why"
     assert json.loads(run(tmp_path, "show", "--json").output) == {"lists": []}
+
+
+def test_lists_whose_files_have_changed_are_read_again(tmp_path: Path) -> None:
+    """As they were added; what is broken, or gone, leaves the older list as it is."""
+    file, root = tmp_path / "hosts.txt", tmp_path / "c"
+    file.write_text("evil.example\n")
+    run(root, "add", "bad", str(file), "--format", "urls", "--warn", "--reason", "why")
+    os.utime(file, (0, 0))
+    assert run(root, "refresh").output == ""
+    file.write_text("evil.example\nworse.example\n")
+    os.utime(file, (2**33, 2**33))
+    assert "2 entries are on the list bad" in run(root, "refresh").output
+    found = json.loads(run(root, "show", "--json").output)["lists"][0]
+    assert (found["entries"], found["effect"], found["reason"]) == (2, "warn", "why")
+    file.unlink()
+    failed = run(root, "refresh")
+    assert (failed.return_value, "stays as it was" in failed.output) == (1, True)
+    assert json.loads(run(root, "show", "--json").output)["lists"][0]["entries"] == 2
+
+
+def test_lists_are_read_again_and_again_until_it_is_stopped(tmp_path: Path) -> None:
+    """As the service of docker-compose.yml does, which SIGTERM ends."""
+    file, root = tmp_path / "hosts.txt", tmp_path / "c"
+    file.write_text("evil.example\n")
+    run(root, "add", "bad", str(file), "--format", "urls")
+    os.utime(file, (2**33, 2**33))
+    command = [sys.executable, "-m", "crawler.cli", "scan", "lists", "refresh", "--every=1s"]
+    with subprocess.Popen(
+        [*command, f"--collection={root}"],
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    ) as process:
+        assert process.stdout is not None
+        told = [process.stdout.readline() for _ in range(2)]
+        process.terminate()
+        process.wait(60)
+
+    assert told == ["1 entries are on the list bad.\n"] * 2
 
 
 def test_a_dry_run_and_a_bad_file_change_nothing(tmp_path: Path) -> None:

@@ -3,7 +3,9 @@
 import asyncio
 import os
 import shutil
+import socket
 import sqlite3
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from pathlib import Path
 
@@ -21,12 +23,15 @@ CHUNKED = (
 )
 
 
-def make_collection(root: Path, *, killed: bool = False) -> Layout:
+def make_collection(
+    root: Path, *, killed: bool = False, more: Mapping[str, bytes] | None = None
+) -> Layout:
     """A response, a chunked one, a stored picture, revisits of two, and a 304, of two pages.
 
     Args:
         root: where.
         killed: end the proxy as a crash does, when all is acknowledged.
+        more: answers by path, of a third page.
     """
     root.mkdir()
     layout = Layout(root)
@@ -39,6 +44,8 @@ def make_collection(root: Path, *, killed: bool = False) -> Layout:
         "/again": ok(b"<p>first</p>" * 900),
         "/304": b"HTTP/1.1 304 Not Modified\r\n\r\n",
     }
+    for path, answer in (more or {}).items():  # the connection ends with the answer
+        origin.answers[path] = closing_with(answer)
     settings = Settings(
         egress=EgressSettings(
             allow=("127.0.0.0/8",), resolve={"origin.example": f"127.0.0.1:{origin.port}"}
@@ -49,6 +56,8 @@ def make_collection(root: Path, *, killed: bool = False) -> Layout:
     try:
         asyncio.run(fetch(proxy, f"{SITE}/a", f"{SITE}/picture", f"{SITE}/chunked", page_id="one"))
         asyncio.run(fetch(proxy, f"{SITE}/again", f"{SITE}/same", f"{SITE}/304", page_id="two"))
+        if more:
+            asyncio.run(fetch(proxy, *(f"{SITE}{path}" for path in more), page_id="three"))
     finally:
         if killed:
             proxy.kill()
@@ -58,6 +67,11 @@ def make_collection(root: Path, *, killed: bool = False) -> Layout:
         (root / "p.sock").unlink(missing_ok=True)
     layout.marker.write_text("version = 1\n")
     return layout
+
+
+def closing_with(answer: bytes) -> Callable[[socket.socket, bytes], None]:
+    """An answer after which the origin closes the connection."""
+    return lambda connection, _: connection.sendall(answer)
 
 
 def copied(layout: Layout, root: Path) -> Layout:

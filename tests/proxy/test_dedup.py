@@ -24,7 +24,7 @@ from core.settings import Settings
 from proxy.ledger import Kept, LedgerEntry
 from proxy.payloads.opening import open_shared
 from proxy.rebuilding import rebuild
-from tests.proxy.conftest import ROOT, Browser, Origin, Proxy, Record, check, ok, records
+from tests.proxy.conftest import ROOT, Answer, Browser, Origin, Proxy, Record, check, ok, records
 from tests.proxy.test_durability import rows
 from tests.services.redis_server import RedisServer, wait_until
 from tests.services.relay import CLAIM, SETTLE, Relay
@@ -147,6 +147,7 @@ async def test_a_thousand_fetches_of_one_payload_are_one_response(
     )
     assert len(revisits) == FETCHES - 1
     assert {r.headers["WARC-Refers-To-Target-URI"] for r in revisits} == {response.url}
+    assert {r.headers["WARC-Truncated"] for r in revisits} == {"length"}  # WARC/1.1, 6.7.2
     assert {r.headers["WARC-Refers-To-Date"] for r in revisits} == {response.headers["WARC-Date"]}
     located = "SELECT DISTINCT orig_filename FROM captures WHERE record_type = 'revisit'"
     assert {row for layout in layouts for row in rows(layout, located)} == {
@@ -185,6 +186,30 @@ async def test_an_empty_payload_is_no_duplicate_of_another(launch: Launch, origi
     proxy = launch("a")
 
     assert set(urls(await fetch(proxy, "/1", "/2")).values()) == {"response"}
+
+
+async def test_cut_payload_is_no_duplicate_of_another(launch: Launch, origin: Origin) -> None:
+    """Bodies that broke off before their first byte are empty and say so, each in its own response."""
+    head = b"HTTP/1.1 200 OK\r\nContent-Type: text/css\r\nContent-Length: 1000\r\n\r\n"
+
+    def breaks_off(body: bytes) -> Answer:
+        return lambda connection, _head: connection.sendall(head + body)
+
+    origin.answers = {"/1": breaks_off(b""), "/2": breaks_off(b"")}
+    origin.answers |= {"/3": breaks_off(b"a{}"), "/4": breaks_off(b"a{}")}
+    proxy = launch("a")
+    async with proxy.client.visit("p", bucket="default") as visit:
+        given = visit.credentials
+        for path in ("/1", "/2", "/3", "/4"):
+            with closing(Browser(proxy.port, given.username, given.password)) as browser:
+                await asyncio.to_thread(browser.get, SITE + path)
+        await visit.seal(grace_s=5)
+    proxy.stop()
+
+    written = [each for each in records(proxy.layout) if each.kind in ("response", "revisit")]
+    assert [each.kind for each in written] == ["response"] * 4
+    assert {each.headers["WARC-Truncated"] for each in written} == {"disconnect"}
+    assert [each.payload for each in written] == [b"", b"", b"a{}", b"a{}"]
 
 
 @pytest.mark.parametrize("backend", ["sqlite", "redis"])

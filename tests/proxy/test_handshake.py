@@ -1,11 +1,14 @@
 """Who reaches a proxy's control over TCP: those who hold the secret, and nobody else."""
 
 import asyncio
+import gzip
 import hmac
+import itertools
+import json
 import socket
 import threading
-from collections.abc import Iterator
-from contextlib import closing, suppress
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, closing, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,13 +17,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from core.clock import SystemClock
-from core.errors import ConfigError, ProxyUnavailableError
+from core.errors import BodyTooLargeError, ConfigError, ProxyUnavailableError
 from core.layout import Layout
 from core.settings import EgressSettings, ProxySettings, Settings
 from proxy import handshake
 from proxy.client import NewArtifact, ProxyClient
 from proxy.control import STRANGERS_AT_ONCE, TcpControlServer
-from proxy.frames import pack
+from proxy.frames import TAG_BYTES, ForgedFrameError, pack, receive
 from proxy.handshake import HELLO, NONCE_BYTES, Secret
 from proxy.ledger import Kept
 from proxy.running import Running, TcpControl, running
@@ -123,6 +126,141 @@ async def test_a_proxy_that_hangs_is_given_up(monkeypatch: pytest.MonkeyPatch) -
         with pytest.raises(ProxyUnavailableError, match="not answered for 0 seconds"):
             await client.status()
         over.set()
+
+
+Change = Callable[[int, bytes], list[bytes]]
+
+
+@asynccontextmanager
+async def between(proxy: tuple[str, int], side: str, change: Change) -> AsyncIterator[ProxyClient]:
+    """A worker's client, and somebody on its way to the proxy who changes the frames of one side."""
+    open_writers: list[asyncio.StreamWriter] = []
+
+    async def relay(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        far_reader, far_writer = await asyncio.open_connection(*proxy)
+        open_writers.extend((writer, far_writer))
+        far_writer.write(await reader.readexactly(len(HELLO) + NONCE_BYTES))
+        writer.write(await far_reader.readexactly(NONCE_BYTES))
+        far_writer.write(await reader.readexactly(32))
+        writer.write(await far_reader.readexactly(32))
+        await asyncio.gather(
+            pass_on("worker", reader, far_writer), pass_on("proxy", far_reader, writer)
+        )
+
+    async def pass_on(
+        from_side: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        with suppress(asyncio.IncompleteReadError, OSError):
+            for number in itertools.count():
+                size = await reader.readexactly(4)
+                head = await reader.readexactly(int.from_bytes(size, "big"))
+                length = json.loads(head)["body"]
+                rest = await reader.readexactly(TAG_BYTES + (length + TAG_BYTES if length else 0))
+                frame = size + head + rest
+                for each in change(number, frame) if from_side == side else [frame]:
+                    writer.write(each)
+        writer.close()
+
+    server = await asyncio.start_server(relay, "127.0.0.1", 0)
+    async with server:
+        yield ProxyClient(server.sockets[0].getsockname()[:2], SECRET)
+        for writer in open_writers:
+            writer.transport.abort()
+        await asyncio.sleep(0)  # their ends are told in the loop's next turn
+
+
+def _swapped(frame: bytes, old: bytes, new: bytes) -> bytes:
+    assert old in frame
+    assert len(old) == len(new)
+    return frame.replace(old, new, 1)
+
+
+@pytest.mark.parametrize(
+    ("side", "change"),
+    [
+        (
+            "worker",
+            lambda n, frame: [_swapped(frame, b"urn:text", b"urn:tent") if n == 1 else frame],
+        ),
+        ("worker", lambda n, frame: [_swapped(frame, b"kept", b"fake") if n == 1 else frame]),
+        ("worker", lambda n, frame: [frame, frame] if n == 1 else [frame]),
+        ("proxy", lambda n, frame: [_swapped(frame, b"locations", b"lolations") if n else frame]),
+        ("proxy", lambda n, frame: [frame, frame] if n == 0 else [frame]),
+    ],
+    ids=["head", "body", "repeated", "answer", "old answer"],
+)
+async def test_what_is_changed_on_its_way_ends_the_connection(
+    tmp_path: Path, side: str, change: Change
+) -> None:
+    """A frame that was altered or repeated: nothing of it is believed, or written."""
+    url, date = "http://a.example/", SystemClock().now()
+    artifact = NewArtifact(f"urn:text:{url}", "text/plain", b"kept")
+    control = TcpControl("127.0.0.1", 0, SECRET)
+
+    async def visit_once(client: ProxyClient) -> None:
+        async with client.visit("one", bucket="default") as visit:
+            await visit.write([artifact], document=url, date=date)
+            await visit.seal(grace_s=0)
+
+    with running(Layout(tmp_path), SETTINGS, control=control) as started:
+        async with between(address(started), side, change) as client:
+            with pytest.raises(ProxyUnavailableError, match=r"changed on its way|closed"):
+                await visit_once(client)
+
+    written = b"".join(gzip.decompress(path.read_bytes()) for path in tmp_path.rglob("*.warc.gz"))
+    assert b"urn:tent" not in written
+    assert b"fake" not in written
+
+
+async def test_an_honest_relay_changes_nothing(stands: Running) -> None:
+    """What stands between them in the test above is not itself what ends the connection."""
+    async with between(address(stands), "worker", lambda _, frame: [frame]) as client:
+        assert (await client.status())["pid"]
+
+
+@given(
+    body=st.binary(max_size=40),
+    at=st.integers(min_value=0),
+    bit=st.integers(0, 7),
+    first=st.booleans(),
+)
+def test_no_frame_with_one_bit_changed_is_taken(
+    body: bytes, at: int, bit: int, first: bool
+) -> None:
+    """Size, JSON, body and tags alike; also in a frame that is not the first."""
+    sent, received = (SECRET.tags(b"worker", b"w" * 32, b"p" * 32) for _ in range(2))
+    ours, theirs = socket.socketpair()
+    with closing(ours), closing(theirs):
+        if not first:
+            ours.sendall(pack({"verb": "status"}, b"before", sent))
+            assert receive(theirs, received)
+        frame = bytearray(pack({"verb": "write"}, body, sent))
+        frame[at % len(frame)] ^= 1 << bit
+        ours.sendall(frame)
+        ours.shutdown(socket.SHUT_WR)
+        with pytest.raises((ProxyUnavailableError, BodyTooLargeError)):
+            receive(theirs, received)
+
+
+def test_a_frame_that_was_left_out_is_noticed_at_the_next() -> None:
+    """Tags are numbered."""
+    sent, received = (SECRET.tags(b"worker", b"w" * 32, b"p" * 32) for _ in range(2))
+    pack({"verb": "write"}, b"body", sent)
+    ours, theirs = socket.socketpair()
+    with closing(ours), closing(theirs):
+        ours.sendall(pack({"verb": "seal"}, b"", sent))
+        with pytest.raises(ForgedFrameError, match="changed on its way"):
+            receive(theirs, received)
+
+
+def test_the_tags_of_one_side_are_not_those_of_the_other() -> None:
+    """So that nothing can be sent back to who said it."""
+    sent, received = (SECRET.tags(role, b"w" * 32, b"p" * 32) for role in (b"worker", b"proxy"))
+    ours, theirs = socket.socketpair()
+    with closing(ours), closing(theirs):
+        ours.sendall(pack({"verb": "status"}, b"", sent))
+        with pytest.raises(ForgedFrameError, match="control ports"):
+            receive(theirs, received)
 
 
 @given(data=st.binary(max_size=200))
@@ -235,7 +373,7 @@ async def test_a_proxy_that_is_leaving_opens_no_visit(tmp_path: Path) -> None:
                     raise AssertionError("opened")
             url, date = "http://a.example/", SystemClock().now()
             data = NewArtifact(f"urn:text:{url}", "text/plain", b"kept")
-            written = await visit.write([data], page_url=url, document=url, date=date)
+            written = await visit.write([data], document=url, date=date)
             await visit.seal(grace_s=0)
 
     assert len(written) == 1

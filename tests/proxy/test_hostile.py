@@ -507,8 +507,8 @@ def suite(
         proxy.stop()
     for record in records(layout):
         for outcome in outcomes.values():
-            ours = {outcome.entry.record_id} & set(record.headers.values())
-            if record.url == outcome.url and ours:
+            named = {record.headers.get(name) for name in ("WARC-Record-ID", "WARC-Concurrent-To")}
+            if record.url == outcome.url and outcome.entry.record_id in named:
                 outcome.records.append(record)
     return Suite(layout, outcomes, good, ledger, descriptors, memory)
 

@@ -19,7 +19,7 @@ from core.classes import PageClass
 from core.digests import sha256_digest
 from core.errors import CollectionVersionError
 from core.index_url import parse_index_url
-from core.pages import Outcome, PageInfo
+from core.pages import Outcome, PageInfo, Screen
 from core.urls import replay_key
 from proxy.builder import Original
 from proxy.index.postgres import PostgresCaptureIndex
@@ -221,7 +221,7 @@ def test_pages_are_counted_by_class(index: Index) -> None:
     index.add_page(told)
 
     assert index.classes() == {"ok": 2}
-    assert contents(index)["pages"][0][-3:] == ("ok", 0.5, "One.\nTwo.")
+    assert contents(index)["pages"][0][14:17] == ("ok", 0.5, "One.\nTwo.")
 
 
 def test_the_first_record_of_a_payload_stays(index: Index) -> None:
@@ -445,3 +445,57 @@ def _emptied(postgres: PostgresServer) -> str:
     with closing(PostgresCaptureIndex(parse_index_url(url))) as index:
         index._server.execute("TRUNCATE captures, pages, payloads, qualities, files")
     return url
+
+
+def logins_of(index: Index) -> dict[tuple[str, int], str | None]:
+    """The login of each capture, by its place."""
+    return {(each[8], each[9]): each[16] for each in contents(index)["captures"]}
+
+
+def test_what_a_page_of_a_login_left_is_of_the_login(index: Index) -> None:
+    """Its manifest marks what is there, also records that do not say so; of other pages nothing."""
+    index.add_rows([row(), row(FILES[1], url="urn:dom:http://origin.example/")])
+    index.add_rows([row(FILES[2], page_id="two"), row(FILES[2], 9, page_id=None)])
+
+    index.add_page(replace(page(), login="club"))
+    index.add_page(page("two"))
+
+    assert logins_of(index) == {
+        (FILES[0], 0): "club",
+        (FILES[1], 0): "club",
+        (FILES[2], 0): None,
+        (FILES[2], 9): None,
+    }
+
+
+@pytest.mark.parametrize("has_manifest", [True, False])
+def test_what_is_added_file_by_file_is_marked_in_the_end(
+    index: Index, *, has_manifest: bool
+) -> None:
+    """In any order of the files; of a visit without a manifest by another record of it."""
+    if has_manifest:
+        index.add_page(replace(page(), login="club"))
+    else:
+        index.add_rows([row()._replace(login="club")])
+    late = [row(FILES[1], url="urn:dom:http://origin.example/"), row(FILES[1], 9, page_id="two")]
+    index.add_rows(late)
+
+    index.settle()
+
+    assert logins_of(index).pop((FILES[1], 0)) == "club"
+    assert logins_of(index)[FILES[1], 9] is None
+
+
+def test_how_a_page_was_seen_is_in_its_row(index: Index) -> None:
+    """Device and first language, as far as the manifest says them."""
+    phone = Screen(412, 915, 2.0, mobile=True, language="de-DE,de;q=0.9")
+    index.add_page(replace(page(), screen=phone))
+    index.add_page(replace(page("two"), screen=Screen(1280, 800)))
+    index.add_page(page("three"))
+
+    told = {each[0]: each[17:] for each in contents(index)["pages"]}
+    assert told == {
+        "one": ("phone", "de-DE", ""),
+        "two": ("desktop", "", ""),
+        "three": ("", "", ""),
+    }

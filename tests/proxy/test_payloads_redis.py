@@ -24,7 +24,8 @@ from proxy.payloads.packing import pack_original, payload_key, unpack_original
 from proxy.payloads.protocol import Claim
 from proxy.payloads.redis import RedisPayloads
 from tests.proxy.test_payloads import ONE, TWO, original
-from tests.services.redis_server import RedisServer, free_port, two_nodes, wait_until
+from tests.services.ports import free_port
+from tests.services.redis_server import RedisServer, two_nodes, wait_until
 from tests.services.relay import CLAIM, SETTLE, Relay
 
 ROOT = Path(__file__).resolve().parents[2]

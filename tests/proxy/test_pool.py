@@ -22,6 +22,7 @@ from proxy.connection import Connection
 from proxy.cuts import Cut, CutError, Patience
 from proxy.egress import Egress
 from proxy.pool import IDLE_S, Pool
+from proxy.tls import TlsFacts
 from proxy.upstream import Upstream
 from proxy.ways_out import ConnectError
 from tests.examples import examples
@@ -61,6 +62,19 @@ def peers() -> Iterator[Peers]:
     made = Peers(Pool(2))
     yield made
     made.close()
+
+
+def test_who_insists_takes_the_place_of_a_connection_that_is_unfit(peers: Peers) -> None:
+    """No more are open than may be, and none whose certificate did not verify is lent."""
+    lent = [peers.borrow(), peers.borrow()]
+    for each in lent:
+        each.tls = TlsFacts(error="expired: x")
+        peers.pool.give_back(each)
+    strict = peers.pool.borrow(ORIGIN, Patience(0.0), fresh=False, strict=True)
+
+    assert strict is None
+    assert [each.sock.fileno() == -1 for each in lent] == [True, False]
+    assert peers.pool._hosts[ORIGIN].count == 2
 
 
 def waits(peers: Peers, results: list[object], *, fresh: bool = False) -> threading.Thread:

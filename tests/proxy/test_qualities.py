@@ -49,7 +49,7 @@ async def write(proxy: Proxy, data: bytes, *, page_id: str) -> None:
     """Write a record that says of the page what it says, as whoever records checks does."""
     async with proxy.client.visit(page_id, bucket="default") as visit:
         record = NewArtifact(f"urn:pageinfo:{URL}", "application/json", data)
-        await visit.write([record], page_url=URL, document=URL, date=NOW)
+        await visit.write([record], document=URL, date=NOW)
         await visit.seal(grace_s=0)
 
 

@@ -2,12 +2,16 @@
 
 import gzip
 import socket
+import sqlite3
+from contextlib import closing
+from datetime import UTC, datetime
 
 import pytest
 from hypothesis import given, strategies
 
 from core.layout import Layout
 from core.settings import IndexSettings
+from proxy.client import NewArtifact
 from proxy.http1 import parse_response_head
 from proxy.ledger import Kept, LedgerEntry, Wish
 from proxy.rebuilding import rebuild
@@ -112,6 +116,35 @@ async def test_nothing_refers_to_the_payload_of_a_login(
     assert proxy.stop() == 0
 
     assert kept == [Kept.RESPONSE, Kept.RESPONSE, Kept.RESPONSE, Kept.REVISIT, Kept.REVISIT]
+
+
+@pytest.mark.parametrize("login", ["wiki", ""])
+async def test_every_row_of_a_login_names_it(
+    proxy: Proxy, origin: Origin, layout: Layout, login: str
+) -> None:
+    """What the page was made into, too; an index that is made anew says the same."""
+    origin.answers["/page"] = ok(b"for you alone")
+    at = datetime(2026, 1, 1, tzinfo=UTC)
+    async with proxy.client.visit("p", bucket="b", login=login) as visit:
+        given = visit.credentials
+        client = Browser(proxy.port, given.username, given.password)
+        client.get(URL)
+        client.close()
+        await visit.write(
+            [NewArtifact(f"urn:text:{URL}", "text/plain", b"for you")], document=URL, date=at
+        )
+        await visit.seal(grace_s=1)
+    assert proxy.stop() == 0
+
+    def logins() -> set[tuple[str, str | None]]:
+        with closing(sqlite3.connect(layout.captures_db)) as database:
+            return set(database.execute("SELECT url, login FROM captures"))
+
+    expected = {(URL, login or None), (f"urn:text:{URL}", login or None)}
+    assert logins() == expected
+    rebuild(layout, bucket="b", index=IndexSettings())
+    assert logins() == expected
+    assert stored(layout).count(b"WARC-Login: wiki\r\n") == (3 if login else 0)
 
 
 async def test_an_index_made_anew_keeps_them_apart(

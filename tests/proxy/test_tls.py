@@ -174,6 +174,23 @@ def test_a_profile_may_insist_on_good_certificates(
         upstream.lend((HOST, 443, True))
 
 
+def test_who_insists_is_never_lent_what_was_opened_leniently(
+    serve: Serve, way: Callable[..., Upstream], tmp_path: Path, issuer: Issuer
+) -> None:
+    """Neither a new connection nor one that another visit has left idle."""
+    CERTIFICATES["self-signed"](tmp_path / "leaf.pem", issuer)
+    upstream = way(serve(tmp_path / "leaf.pem").port)
+    lenient = upstream.lend((HOST, 443, True))
+    ask(lenient)
+    upstream.give_back(lenient)
+    with pytest.raises(BlockedTlsError, match=r"^self-signed: "):
+        upstream.lend((HOST, 443, True), strict=True)
+    again = upstream.lend((HOST, 443, True))
+    again.close()
+
+    assert again is lenient
+
+
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
 @pytest.mark.parametrize("fault", ["", "expired"])
 def test_a_new_connection_resumes_the_last_session(

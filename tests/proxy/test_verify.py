@@ -297,6 +297,22 @@ def test_a_payload_that_refers_to_nothing_is_found(layout: Layout, change: str) 
     assert "payload" in kinds(verify(layout))
 
 
+@pytest.mark.parametrize(
+    "coding", ["xchunked", "gzip, \x0bchunked", "chunked, gzip", "gzip, chunked"]
+)
+def test_all_agree_on_what_is_chunked(tmp_path: Path, coding: str) -> None:
+    """Proxy, `verify` and `index rebuild` find the same payload in a body that looks like chunks."""
+    body = f"6\r\n{coding[:6].ljust(6)}\r\n0\r\n\r\n".encode()
+    head = f"HTTP/1.1 200 OK\r\nConnection: close\r\nTransfer-Encoding: {coding}\r\n\r\n"
+    layout = make_collection(tmp_path / "c", more={"/odd": head.encode() + body})
+    before = sql(layout, "SELECT digest, spelled FROM payloads ORDER BY digest")
+
+    assert verify(layout).is_sound
+    rebuild(layout, bucket="default")
+    assert verify(layout).is_sound
+    assert sql(layout, "SELECT digest, spelled FROM payloads ORDER BY digest") == before
+
+
 def test_a_payload_by_its_chunked_spelling_is_held_to_its_content(layout: Layout) -> None:
     """`digest` is of the payload without chunks, and that is what is compared."""
     changed = sql(

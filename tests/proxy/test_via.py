@@ -15,11 +15,12 @@ from core.layout import Layout
 from core.settings import Settings
 from core.via import parse_via
 from proxy.connection import Connection
+from proxy.cuts import Patience
 from proxy.egress import Egress
 from proxy.http1 import parse_response_head
 from proxy.upstream import Upstream
 from proxy.via import absolute_request, fault_of_proxy
-from proxy.ways_out import BlockedAddressError, ConnectError
+from proxy.ways_out import BlockedAddressError, ConnectError, UnknownHostError
 from tests.proxy.conftest import Browser, Origin, Proxy, check, ok, records
 
 pytestmark = pytest.mark.proxy
@@ -118,10 +119,17 @@ def locked_http(run: Callable[..., OtherProxy], tmp_path: Path) -> OtherProxy:
     return run("http", tinyproxy(tmp_path, "BasicAuth monty spameggs"))
 
 
-def way(settings: Settings, **via: str) -> Upstream:
+def way(
+    settings: Settings, *, unknown_names: bool = False, absolute_form: bool = False, **via: str
+) -> Upstream:
     """The way out by these proxies; ``every`` stands for ``*``."""
     patterns = {name.replace("every", "*"): url for name, url in via.items()}
-    egress = replace(settings.egress, via=patterns)
+    egress = replace(
+        settings.egress,
+        via=patterns,
+        via_unknown_names=unknown_names,
+        via_absolute_form=absolute_form,
+    )
     return Upstream(Egress(egress, connect_timeout_s=5), settings.proxy, egress)
 
 
@@ -193,7 +201,7 @@ def test_a_name_that_only_the_proxy_knows_is_the_proxys_to_resolve(
 ) -> None:
     """Tor's names, and networks whose name servers answer nobody but the proxy."""
     other = socks if scheme == "socks5h" else http
-    upstream = way(settings, every=f"{scheme}://127.0.0.1:{other.port}")
+    upstream = way(settings, unknown_names=True, every=f"{scheme}://127.0.0.1:{other.port}")
     connection = upstream.lend((ELSEWHERE, origin.port, False))
 
     assert connection.remote_ip == ""
@@ -204,8 +212,10 @@ def test_a_name_that_only_the_proxy_knows_is_the_proxys_to_resolve(
 def test_an_http_proxy_is_asked_in_absolute_form_and_the_origin_is_not(
     settings: Settings, origin: Origin, http: OtherProxy
 ) -> None:
-    """RFC 9112, 3.2.2; a second request goes out on the same connection."""
-    upstream = way(settings, every=f"http://127.0.0.1:{http.port}")
+    """RFC 9112, 3.2.2, where the setting says so."""
+    upstream = way(
+        settings, unknown_names=True, absolute_form=True, every=f"http://127.0.0.1:{http.port}"
+    )
     connection = upstream.lend((ELSEWHERE, origin.port, False))
 
     assert connection.absolute
@@ -218,12 +228,91 @@ def test_a_tunnel_is_asked_for_where_bytes_must_pass_as_they_are(
     settings: Settings, origin: Origin, http: OtherProxy
 ) -> None:
     """CONNECT, for plain ports too."""
-    upstream = way(settings, every=f"http://127.0.0.1:{http.port}")
+    upstream = way(settings, unknown_names=True, every=f"http://127.0.0.1:{http.port}")
     connection = upstream.lend((ELSEWHERE, origin.port, False), tunnel=True)
 
     assert not connection.absolute
     assert ask(connection).endswith(b"nothing here")
     assert f"CONNECT {ELSEWHERE}:{origin.port}" in http.said()
+
+
+@pytest.mark.parametrize("tunnel", [False, True])
+def test_a_name_that_is_unknown_here_is_not_left_to_an_http_proxy_unasked(
+    settings: Settings, http: OtherProxy, tunnel: bool
+) -> None:
+    """Nobody could say whether it is public; who resolves it might find an address of its own."""
+    upstream = way(settings, every=f"http://127.0.0.1:{http.port}")
+    with pytest.raises(UnknownHostError, match="via_unknown_names"):
+        upstream.lend((ELSEWHERE, 80, False), tunnel=tunnel)
+
+    assert ELSEWHERE not in http.said()
+
+
+def test_plain_http_reaches_the_address_that_was_checked(
+    settings: Settings, origin: Origin, http: OtherProxy
+) -> None:
+    """The HTTP proxy gets no name to look up, and so cannot find another address under it."""
+    egress = replace(settings.egress, via={"*": f"http://127.0.0.1:{http.port}"}, resolve={})
+
+    def lookup(_host: str, _port: int) -> list[str]:
+        return ["127.0.0.1"]
+
+    way_out = Egress(egress, connect_timeout_s=5, lookup=lookup)
+    upstream = Upstream(way_out, settings.proxy, egress)
+    # To the proxy this name leads nowhere: it fails where the proxy resolves it.
+    connection = upstream.lend(("moved.invalid", origin.port, False))
+
+    assert (connection.remote_ip, connection.absolute) == ("127.0.0.1", False)
+    assert ask(connection).endswith(b"nothing here")
+    assert f"CONNECT 127.0.0.1:{origin.port}" in http.said()
+    assert "moved.invalid" not in http.said()
+    assert origin.requests[0].startswith(b"GET / HTTP/1.1\r\nHost: origin.example\r\n")
+
+
+def test_an_http_proxy_that_tunnels_to_port_443_alone_is_told_with_the_remedy(
+    settings: Settings, origin: Origin, run: Callable[..., OtherProxy], tmp_path: Path
+) -> None:
+    """As squid does where nobody has changed its rules; by setting it gets the name."""
+    strict = run("strict", tinyproxy(tmp_path, "ConnectPort 443"))
+    url = f"http://127.0.0.1:{strict.port}"
+    with pytest.raises(ConnectError, match=r"403 .*via_absolute_form"):
+        way(settings, every=url).lend(("127.0.0.1", origin.port, False))
+
+    connection = way(settings, absolute_form=True, every=url).lend(
+        ("127.0.0.1", origin.port, False)
+    )
+    assert ask(connection).endswith(b"nothing here")
+
+
+def test_a_tunnel_leads_to_the_address_that_was_checked(settings: Settings) -> None:
+    """Whatever the proxy would find under the name; another address is tried when one is refused."""
+    said = []
+
+    def refuse_first(listener: socket.socket) -> None:
+        for answer in (b"HTTP/1.1 502 No\r\n\r\n", b"HTTP/1.1 200 Yes\r\n\r\n"):
+            client, _ = listener.accept()
+            said.append(client.recv(4096).partition(b"\r\n")[0])
+            client.sendall(answer)
+            client.close()
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        other = threading.Thread(target=refuse_first, args=(listener,))
+        other.start()
+        via = {"*": f"http://127.0.0.1:{listener.getsockname()[1]}"}
+        egress = Egress(
+            replace(settings.egress, via=via),
+            connect_timeout_s=5,
+            lookup=lambda _host, _port: ["93.184.216.34", "2606:4700::1111"],
+        )
+        way = egress.open("two.example", 443, patience=Patience(5), tunnel=True)
+        way.sock.close()
+        other.join()
+
+    assert sorted(said) == [
+        b"CONNECT 93.184.216.34:443 HTTP/1.1",
+        b"CONNECT [2606:4700::1111]:443 HTTP/1.1",
+    ]
+    assert way.remote_ip in {"93.184.216.34", "2606:4700::1111"}
 
 
 def test_the_most_specific_pattern_chooses_the_way(
@@ -272,7 +361,9 @@ def test_an_origin_that_the_proxy_cannot_reach_is_told_with_the_proxys_words(
             way(settings, every=url).lend(("refused.example", 80, False), tunnel=True)
 
 
+@pytest.mark.parametrize("absolute_form", [False, True])
 async def test_the_archive_never_shows_a_proxys_password(
+    absolute_form: bool,
     settings: Settings,
     layout: Layout,
     tmp_path: Path,
@@ -283,8 +374,10 @@ async def test_the_archive_never_shows_a_proxys_password(
     """Neither WARCs nor logs nor the ledger; and the origin never sees it."""
     secret = "spameggs"
     via = {"*": f"http://monty:{secret}@127.0.0.1:{locked_http.port}"}
-    chosen = replace(settings, egress=replace(settings.egress, via=via))
-    proxy = Proxy(layout, chosen, "proxy", tmp_path)
+    egress = replace(
+        settings.egress, via=via, via_unknown_names=True, via_absolute_form=absolute_form
+    )
+    proxy = Proxy(layout, replace(settings, egress=egress), "proxy", tmp_path)
     origin.answers["/page"] = ok(b"page")
     async with proxy.client.visit("p", bucket="b") as visit:
         browser = Browser(proxy.port, visit.credentials.username, visit.credentials.password)
@@ -316,9 +409,8 @@ async def test_what_an_http_proxy_answers_in_its_own_name_is_not_archived(
         "*": f"http://127.0.0.1:{locked_http.port}",
         "127.0.0.1": f"http://monty:spameggs@127.0.0.1:{locked_http.port}",
     }
-    proxy = Proxy(
-        layout, replace(settings, egress=replace(settings.egress, via=via)), "proxy", tmp_path
-    )
+    egress = replace(settings.egress, via=via, via_unknown_names=True, via_absolute_form=True)
+    proxy = Proxy(layout, replace(settings, egress=egress), "proxy", tmp_path)
     async with proxy.client.visit("p", bucket="b") as visit:
         browser = Browser(proxy.port, visit.credentials.username, visit.credentials.password)
         assert browser.get(f"http://{ELSEWHERE}:{origin.port}/").status == 502

@@ -22,8 +22,9 @@ from core.clock import SystemClock
 from core.layout import Layout
 from core.settings import BrowserSettings, Settings, VisitSettings
 from proxy.client import ProxyVisit
+from proxy.http1 import parse_request_head
 from proxy.ledger import LedgerEntry
-from proxy.websocket import Relay
+from proxy.websocket import Relay, upgrade_request
 from render.browser import Browser as RealBrowser
 from render.browser import ProxyEndpoint
 from render.executable import find_browser
@@ -101,11 +102,12 @@ def open_socket(proxy: Proxy, visit_: ProxyVisit, url: str) -> connect:
     return connect(f"{url}/chat?room=1", sock=browser.socket, ssl=context, compression=None)
 
 
-def refused(proxy: Proxy, visit_: ProxyVisit, host: str) -> Response:
+def refused(proxy: Proxy, visit_: ProxyVisit, host: str, *lines: str) -> Response:
     """The answer to a handshake that does not become a WebSocket."""
     browser = Browser(proxy.port, visit_.credentials.username, visit_.credentials.password)
     browser.ask("CONNECT", f"{host}:80")
     more = "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Key: eA==\r\n"
+    more += "".join(f"{line}\r\n" for line in lines)
     answer = browser.ask("GET", "/chat", headers=more, tunnel=True)
     browser.close()
     return answer
@@ -160,6 +162,35 @@ async def test_websockets_are_refused_when_the_profile_says_so(
     assert (answer.status, answer.headers["weboid-proxy-error"]) == (501, "websocket")
     assert (entry.kept, entry.reason) == ("blocked", "websocket")
     assert talked == []
+
+
+def test_a_handshake_has_no_framing_and_nothing_that_is_for_the_next_hop() -> None:
+    """RFC 9110, 7.6.1, RFC 9112, 11.2: nothing after it can be read as another request."""
+    head = parse_request_head(
+        b"GET / HTTP/1.1\r\nHost: a.test\r\nConnection: Upgrade, X-Hop , close\r\n"
+        b"Upgrade: websocket\r\nX-Hop: 1\r\nX-Mine: 2\r\nContent-Length: 4\r\n"
+        b"Sec-WebSocket-Key: k\r\n\r\n"
+    )
+    sent = parse_request_head(upgrade_request(head, target="/", host="a.test"))
+
+    assert [name for name, _, _ in sent.headers] == [
+        *(b"host", b"connection", b"upgrade", b"x-mine", b"sec-websocket-key")
+    ]
+    assert sent.get(b"connection") == b"Upgrade"
+
+
+@pytest.mark.parametrize("framing", ["Content-Length: 4", "Transfer-Encoding: chunked"])
+async def test_a_handshake_with_a_body_is_refused(
+    start_at: Callable[..., Proxy], origin: Origin, framing: str
+) -> None:
+    """The origin hears nothing of it."""
+    proxy = start_at({})
+    async with proxy.client.visit("p", bucket="b") as opened:
+        answer = refused(proxy, opened, "origin.example", framing)
+        (entry,) = await opened.seal(grace_s=1)
+
+    assert (answer.status, entry.kept) == (400, "blocked")
+    assert origin.requests == []
 
 
 @pytest.mark.parametrize("status", ["403 Forbidden", "200 OK"])

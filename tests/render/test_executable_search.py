@@ -131,3 +131,17 @@ def test_the_word_headless_is_dropped() -> None:
 
     assert user_agent(said) == "Mozilla/5.0 Chrome/156.0.0.0 Safari/537.36"
     assert user_agent(said, "mine/1") == "mine/1"
+
+
+def test_an_installed_browser_that_does_not_start_is_told_as_such(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With what it said; to install it again would not help."""
+    program = tmp_path / "chromium"
+    program.write_text("#!/bin/sh\necho 'libnss3 is missing' >&2\nexit 127\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+
+    with pytest.raises(BrowserUnavailableError, match="exit code 127: libnss3 is missing") as told:
+        find_browser(home=tmp_path)
+    assert "No browser was found" not in str(told.value)

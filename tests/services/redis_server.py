@@ -2,7 +2,6 @@
 
 import os
 import signal
-import socket
 import subprocess
 import threading
 from collections.abc import Callable, Iterator
@@ -12,11 +11,7 @@ from typing import IO, Any
 
 import redis
 
-
-def free_port() -> int:
-    """A port that nobody listens on, low enough for a cluster's second port."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return int(listener.getsockname()[1])
+from tests.services.ports import free_port
 
 
 class RedisServer:

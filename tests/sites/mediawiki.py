@@ -13,8 +13,8 @@ import subprocess
 import tempfile
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Event
@@ -101,6 +101,7 @@ class Wiki:
         folder: this wiki's own settings, database and pictures.
         titles: the titles of its articles.
         php: what it runs with.
+        restart: ends its server and starts it again at the same port.
     """
 
     port: int
@@ -109,6 +110,7 @@ class Wiki:
     folder: Path
     titles: tuple[str, ...]
     php: Php
+    restart: Callable[[], None]
 
     def api(self) -> str:
         """The URL of its API."""
@@ -150,8 +152,15 @@ def running_wiki(
         told = base if server == "self" else server
         environment = _environment(php, home / "code", folder, told)
         titles = tuple((home / "titles.txt").read_text().splitlines())
-        with _served(php, home / "code", port, environment):
-            yield Wiki(port, base, home / "code", folder, titles, php)
+        with ExitStack() as serving:
+
+            def start() -> None:
+                serving.close()
+                _await_silence(port)
+                serving.enter_context(_served(php, home / "code", port, environment))
+
+            start()
+            yield Wiki(port, base, home / "code", folder, titles, php, start)
 
 
 def wiki_template(version: Version = MACHINES) -> Path:
@@ -315,6 +324,21 @@ def _await_answer(port: int) -> None:
         else:
             return
     raise SiteUnavailableError(f"The wiki did not start: {said}")
+
+
+def _await_silence(port: int) -> None:
+    """Wait until the last process of an earlier server has let go of the port."""
+    pause = Event()
+    for _ in range(int(START_LIMIT_S * 10)):
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                pause.wait(0.1)
+            else:
+                return
+    raise SiteUnavailableError(f"Port {port} is not free.")
 
 
 def _free_port() -> int:

@@ -8,6 +8,7 @@ import asyncio
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
+from urllib.parse import unquote
 
 from tests.sites import hosts
 from tests.sites.encodings import (
@@ -123,10 +124,10 @@ def _moved(status: int, location: str) -> Reply:
 
 
 def _status(request: Request, rest: str) -> Reply:
-    """``/status/<code>[/<seconds>]``: that status; seconds become a Retry-After."""
-    code, _, retry = rest.partition("/")
+    """``/status/<code>[/<when>]``: that status; seconds or a date become a Retry-After."""
+    code, _, retry = unquote(rest).partition("/")
     status = int(code) if code.isdigit() and 200 <= int(code) <= 599 else 404
-    headers = (("Retry-After", retry),) if retry.isdigit() else ()
+    headers = (("Retry-After", retry),) if retry else ()
     body = b"" if status in {204, 304} else page(f"Status {status}", f"<p>Status {status}.</p>")
     return response(status, body, headers=headers)
 
@@ -194,7 +195,7 @@ def _holder(request: Request, rest: str) -> Reply:
 
 
 def _broken(request: Request, rest: str) -> Answer:
-    """``/broken/<how>``: short, chunk, head, empty, reset, garbage, two-lengths."""
+    """``/broken/<how>``: short, chunk, head, empty, reset, garbage, and more."""
     body = page("Broken", f"<p>{TEXT}</p>").encode()
 
     async def short(out: Out) -> None:
@@ -212,6 +213,9 @@ def _broken(request: Request, rest: str) -> Answer:
                 "garbage": b"\x00\xff\x00 this is not HTTP at all \r\n\r\n",
                 "two-lengths": b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 9\r\n\r\nhello",
                 "empty": b"",
+                "chunk-size": chunked_head() + b"5\r\nhello\r\n-2\r\nxx\r\n0\r\n\r\n",
+                "gzip": b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Encoding: gzip\r\n"
+                b"Content-Length: 20\r\n\r\n\x1f\x8b\x08\x00no gzip at all!!",
             }.get(rest, b"")
         )
         out.close()
@@ -349,6 +353,11 @@ RULES: dict[str, Rule] = {
     "lazy": _fixed(LAZY),
     "frames": _fixed(FRAMES),
     "fonts": _fixed(typeface_page()),
+    "surrogates": _fixed(
+        page(
+            "S", "<script>document.title = 'a\\ud800b'; document.body.append('x\\udc00y')</script>"
+        )
+    ),
     "script-built": _fixed(SCRIPT_BUILT),
     "data.json": _fixed(
         json.dumps({"items": [f"Item {n}" for n in range(40)]}), "application/json"

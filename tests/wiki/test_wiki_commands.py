@@ -4,17 +4,27 @@ import io
 import json
 import sys
 from collections.abc import Callable
+from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy import insert, update
 
 from core.layout import Layout
 from crawler.cli import main
 from crawler.cli.exits import Exit
 from links.books.feeds import put_cursor, put_trouble
-from links.books.wikis import all_wikis
+from links.books.pages import PageName, PutPage, number_of, put_pages
+from links.books.urls import ensure_urls
+from links.books.wikis import all_wikis, parse_wiki
+from links.sorting import sort_link
+from links.states import State
+from links.store.schema import urls, wanted
+from playback.decisions.level_book import LevelBook
+from playback.decisions.store import open_decisions
+from tests.playback.conftest import CollectionBuilder
 from tests.services.registries import open_registry
 from tests.sites.mediawiki import Wiki
 from tests.wiki.api.fronting import fronting
@@ -96,6 +106,22 @@ def test_said_again_it_changes_what_is_given(
     assert BOT_SECRET not in json.dumps(found)
 
 
+def test_a_wiki_says_how_much_of_what_it_cites_is_recorded(
+    wiki: Wiki, command: Command, tmp_path: Path
+) -> None:
+    """Kept as a level of the wiki, by whoever adds it; said again it changes, unsaid it stays."""
+    assert _added(command("add", wiki.base, "--json"))["store"] == "everything"
+    for _ in range(2):
+        code, out, _ = command("add", wiki.base, "--store", "text")
+        assert (code, "recorded at the level text" in out) == (Exit.OK, True)
+    found = _added(command("add", wiki.base, "--json"))
+    assert found["store"] == "text"
+    with closing(open_decisions(Layout(tmp_path / "collection"))) as store:
+        (decision,) = LevelBook(store).stored_history()
+    assert decision.target.wiki == parse_wiki(found["wiki"]).in_levels
+    assert decision.actor.is_operator
+
+
 @pytest.mark.parametrize(
     ("options", "code", "said"),
     [
@@ -153,6 +179,53 @@ def test_the_list_tells_how_far_feeds_are_and_what_holds_them_up(
     assert (found["pages"], found["links"]) == (0, 0)
     assert found["feeds"]["changes"]["moment"] == "2026-11-21T00:00:00.000Z"
     assert "logged" in found["trouble"]
+
+
+def test_a_wiki_is_added_with_a_contact_and_an_interval(
+    wiki: Wiki, command: Command, tmp_path: Path
+) -> None:
+    """The collection keeps both; without a contact the command says so, with the next step."""
+    code, out, err = command("add", wiki.base)
+    assert (code, "no contact address is set" in err) == (Exit.OK, True)
+    given = ("--contact", "a@b.example", "--recrawl", "90d")
+    code, out, err = command("add", wiki.base, *given)
+    assert (code, "contact" in err) == (Exit.OK, False)
+    assert "archived again after 90d" in out
+    marker = (tmp_path / "collection" / "collection.toml").read_text()
+    assert marker.endswith('[operator]\ncontact = "a@b.example"\nrecrawl = "90d"\n')
+    code, _, err = command("add", wiki.base, "--recrawl", "1d")
+    assert (code, "--recrawl 30d or more" in err) == (Exit.INPUT, True)
+
+
+def test_the_list_tells_what_becomes_of_links(wiki: Wiki, command: Command, tmp_path: Path) -> None:
+    """Queued, dead, without a copy, as readers see them; and whether the bot is on."""
+    assert command("add", wiki.base, "--name", "counted@here", "--farm", "here")[0] == Exit.OK
+    layout = Layout(tmp_path / "collection")
+    fine, dead, waiting, bare = (
+        f"https://{name}.org/" for name in ("fine", "dead", "soon", "bare")
+    )
+    with closing(open_registry(layout)) as store, store.writing() as rows:
+        (known,) = all_wikis(rows)
+        links = tuple(map(sort_link, (fine, dead, waiting, bare)))
+        put_pages(rows, known.id, [PutPage(PageName(7, "Page"), links)], day=1)
+        numbers = ensure_urls(rows, [fine, dead, waiting, bare], day=1)
+        page = number_of(known.id, 7)
+        rows.execute(update(urls).where(urls.c.id == numbers[dead]).values(state=State.DEAD))
+        waits = {"wiki_id": known.id, "page": page, "since": 1, "due": 1, "priority": 0}
+        rows.execute(insert(wanted), {**waits, "url_id": numbers[waiting]})
+    with closing(CollectionBuilder(layout.root, is_there=True)) as builder:
+        builder.page(fine, "<p>x</p>", at=datetime(2026, 11, 20, tzinfo=UTC))
+    found = json.loads(command("ls", "--json")[1])["wikis"][0]
+    assert {each: found[each] for each in ("links", "queued", "dead", "without_copy", "bot")} == {
+        "links": 4,
+        "queued": 1,
+        "dead": 1,
+        "without_copy": 2,
+        "bot": False,
+    }
+    head, row = command("ls")[1].splitlines()[:2]
+    assert all(each in head for each in ("queued", "dead", "no copy", "bot"))
+    assert row.split()[:7] == ["counted@here", "1", "4", "1", "1", "2", "off"]
 
 
 def test_a_wiki_is_asked_through_the_proxy_that_the_profile_names(

@@ -5,7 +5,6 @@ archives, checks and serves. Time passes by `tests.wiki.passing`.
 """
 
 import json
-import socket
 import subprocess
 import tempfile
 import threading
@@ -29,6 +28,7 @@ from links.store.schema import urls
 from links.store.store import Store
 from tests.crawler.conftest import Ran, Weboid
 from tests.crawler.linked_site import Answer, LinkedSite
+from tests.services.ports import free_port
 from tests.services.registries import open_registry
 from tests.sites.cache import ROOT
 from tests.sites.mediawiki import Wiki, running_wiki
@@ -237,13 +237,6 @@ def article(title: str, text: str) -> Answer:
     style = "body{font:18px/1.5 Georgia,serif;max-width:42rem;margin:2rem auto;color:#222}h1{color:#7a1f1f}"
     body = f"<!doctype html><title>{title}</title><style>{style}</style><h1>{title}</h1>{text}"
     return 200, {"Content-Type": "text/html; charset=utf-8"}, body.encode()
-
-
-def free_port() -> int:
-    """A port that nobody listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def _toml(value: object) -> str:

@@ -17,7 +17,9 @@ from tests.crawler.frontier.support import (
     ALL_THAT_ENDED,
     B1,
     B2,
+    DAY,
     LEASE,
+    MINUTE,
     SECOND,
     claim_one,
     claimed_urls,
@@ -309,6 +311,19 @@ def test_a_claimed_item_says_since_when_and_until_when(frontier: Frontier, now: 
     assert (held.claimed_at, held.lease_until, held.worker) == (now, later + LEASE, "w")
     assert free is not None
     assert (free.claimed_at, free.lease_until) == (None, None)
+
+
+def test_a_lease_does_not_survive_a_clock_that_is_put_back(
+    frontier: Frontier, now: datetime
+) -> None:
+    """A dead worker's item and its host's others are handed out a lease later, not a year later."""
+    frontier.add([A1, A2], now=now)
+    frontier.claim(now=now, worker="dies")
+    back = now - 400 * DAY
+
+    assert frontier.claim(now=back, worker="w") == []
+    frontier.claim(now=back + LEASE, worker="w")  # the host rests from now on
+    assert len(frontier.claim(now=back + LEASE + MINUTE, worker="w", limit=2)) == 1
 
 
 def test_a_renewed_lease_runs_from_then(frontier: Frontier, now: datetime) -> None:

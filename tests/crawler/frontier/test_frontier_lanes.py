@@ -8,6 +8,7 @@ import pytest
 from core.settings import FrontierSettings, PolitenessSettings
 from core.urls import MAX_URL_LENGTH, fetch_key
 from crawler.frontier.base import Frontier, ItemState, Lane, NewItem
+from crawler.politeness import longest_back_off, longest_wait
 from tests.crawler.frontier.conftest import OpenFrontier
 from tests.crawler.frontier.support import (
     A1,
@@ -16,10 +17,13 @@ from tests.crawler.frontier.support import (
     B1,
     B2,
     DAY,
+    HOUR,
     LEASE,
     MINUTE,
     NO_DELAY,
     SECOND,
+    A,
+    B,
     claim_one,
     claimed_urls,
     visit,
@@ -27,6 +31,8 @@ from tests.crawler.frontier.support import (
 )
 
 MILLISECOND = timedelta(milliseconds=1)
+LONGEST_BACK_OFF = longest_back_off(PolitenessSettings())
+LONGEST_WAIT = longest_wait(PolitenessSettings())
 
 
 def fill_lanes(frontier: Frontier, now: datetime, each: int = 30) -> None:
@@ -243,6 +249,94 @@ def test_a_clock_that_is_put_back_lifts_no_block_and_loses_no_item(
     assert frontier.claim(now=back, worker="w") == []
     assert frontier.unfinished(back) == 2
     assert sorted(claimed_urls(frontier, now + MINUTE)) == [A1.url, B1.url]
+
+
+def test_back_off_given_while_the_clock_was_ahead_is_cut(frontier: Frontier, now: datetime) -> None:
+    """A year ahead and back: the host is asked again when its longest back-off is over."""
+    frontier.add([A1], now=now)
+    ahead = now + 365 * DAY
+    frontier.back_off(A, "503", now=ahead, at_least=ahead + HOUR)
+
+    assert frontier.claim(now=now, worker="w") == [], "a back-off is not lifted"
+    assert claimed_urls(frontier, now + LONGEST_BACK_OFF) == [A1.url]
+
+
+def test_block_by_an_operator_outlasts_any_clock(frontier: Frontier, now: datetime) -> None:
+    """Neither a back-off before it nor one after it makes it a back-off."""
+    frontier.add([A1, B1], now=now)
+    until = now + 365 * DAY
+    frontier.back_off(A, "503", now=now)
+    for host in (A, B):
+        frontier.block_until(host, until, "paused", now=now)
+    frontier.back_off(B, "503", now=now)
+
+    assert claimed_urls(frontier, now - 30 * DAY) == []
+    assert claimed_urls(frontier, until - DAY) == []
+    assert [each.until for each in frontier.blocks(now=now)] == [until, until]
+
+
+def test_block_of_an_operator_that_was_lifted_leaves_back_offs_cut(
+    frontier: Frontier, now: datetime
+) -> None:
+    """What the clock did is noticed for a back-off that follows an operator's block."""
+    frontier.add([A1], now=now)
+    ahead = now + 365 * DAY
+    frontier.block_until(A, ahead + DAY, "paused", now=ahead)
+    frontier.block_until(A, ahead, "", now=ahead)
+    frontier.back_off(A, "503", now=ahead)
+
+    assert frontier.claim(now=now, worker="w") == []
+    assert claimed_urls(frontier, now + LONGEST_BACK_OFF) == [A1.url]
+
+
+def test_retry_and_release_given_while_the_clock_was_ahead_are_cut(
+    frontier: Frontier, now: datetime
+) -> None:
+    """No item waits for longer than its longest wait, whatever its not-before moment."""
+    frontier.add([A1, B1], now=now)
+    ahead = now + 365 * DAY
+    retried, released = frontier.claim(now=ahead, worker="w", limit=2)
+    frontier.retry(retried, now=ahead, reason="503", not_before=ahead + DAY, delay=timedelta(0))
+    frontier.release(released, now=ahead, not_before=ahead + DAY)
+
+    assert frontier.claim(now=now, worker="w") == []
+    assert frontier.claim(now=now + LONGEST_WAIT - SECOND, worker="w") == []
+    assert claimed_urls(frontier, now + LONGEST_WAIT) == [A1.url, B1.url]
+
+
+def test_wait_beyond_the_longest_is_cut_when_it_begins(frontier: Frontier, now: datetime) -> None:
+    """So that one that is further off tells of a clock."""
+    frontier.add([A1], now=now)
+    frontier.retry(claim_one(frontier, now), now=now, reason="503", not_before=now + 365 * DAY)
+
+    record = frontier.find(A1.url)
+    assert record is not None
+    assert record.due_at == now + LONGEST_WAIT
+
+
+def test_host_down_since_the_clock_was_ahead_comes_up_again(
+    frontier: Frontier, now: datetime
+) -> None:
+    """Its items do not end unvisited for a year."""
+    frontier.add([A1, A2], now=now)
+    ahead = now + 365 * DAY
+    for _ in range(PolitenessSettings().host_failures):
+        frontier.back_off(A, "refused", now=ahead, down=True)
+
+    assert claim_one(frontier, now).host_down == "refused"
+    frontier.claim(now=now + LONGEST_BACK_OFF, worker="w")
+    later = claim_one(frontier, now + LONGEST_BACK_OFF + HOUR)
+    assert not later.host_down
+
+
+def test_page_that_ended_while_the_clock_was_ahead_is_old(
+    frontier: Frontier, now: datetime
+) -> None:
+    """Asked for again, it is not refused for a year as just archived."""
+    frontier.add([A1], now=now)
+    visit(frontier, now + 365 * DAY)
+
+    assert frontier.add([A1], now=now, again=HOUR).requeued == 1
 
 
 def test_a_clock_that_goes_back_a_little_changes_nothing(frontier: Frontier, now: datetime) -> None:

@@ -423,3 +423,16 @@ def test_a_cursor_that_no_scan_gave_is_refused(path: Path, cursor: str) -> None:
     """It may come from a command line."""
     with SqliteFrontier(path) as frontier, pytest.raises(InputError):
         frontier.scan(ItemState.QUEUED, cursor=cursor)
+
+
+def test_file_from_before_back_offs_were_noted_is_completed(tmp_path: Path) -> None:
+    """Opening it adds the table; nothing else changes."""
+    path, now = tmp_path / "frontier.sqlite", datetime(2026, 11, 21, tzinfo=UTC)
+    with SqliteFrontier(path) as frontier:
+        frontier.add([NewItem("https://a.example.org/")], now=now)
+    with closing(sqlite3.connect(path)) as db:
+        db.execute("DROP TABLE back_offs")
+    with SqliteFrontier(path) as frontier:
+        frontier.back_off("a.example.org", "503", now=now)
+        assert frontier.claim(now=now, worker="w") == []
+        assert len(frontier.claim(now=now + timedelta(days=1), worker="w")) == 1

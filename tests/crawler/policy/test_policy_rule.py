@@ -111,6 +111,7 @@ async def test_addresses_that_a_setting_allows_are_visited(world: World) -> None
 
 async def test_settings_of_a_site_hold_for_the_site(world: World) -> None:
     """`archive=never` and `always` decide, `noarchive` and `ban_s` replace what the profile says."""
+    world.set(noarchive="ignore")
     world.add(Kind.SETTING, "=never.example", key="archive", value="never")
     world.add(Kind.SETTING, "=never.example/but/", key="archive", value="always")
     assert (await world.before(site="http://never.example")).action is Action.SKIP
@@ -122,12 +123,16 @@ async def test_settings_of_a_site_hold_for_the_site(world: World) -> None:
     assert forbids(tagged) == NOARCHIVE
 
 
-async def test_what_forbids_archiving_is_obeyed_when_the_profile_says_so(world: World) -> None:
+async def test_what_forbids_archiving_is_obeyed_unless_the_profile_says_otherwise(
+    world: World,
+) -> None:
     """Headers and metas, for us or for everybody; a whitelist entry is somebody's permission."""
     tagged = seen(headers={"x-robots-tag": "otherbot: noindex\nWeboid: noarchive"})
     meta = seen(robots_meta=(("robots", "nocache"),))
+    world.set(noarchive="ignore")
     assert world.rule.forbids(item())(tagged) == ""
-    world.set(noarchive="obey")
+    world.settings = type(world.settings)()
+    world.another_process()
     forbids = world.rule.forbids(item())
     assert forbids(tagged) == NOARCHIVE
     assert forbids(meta) == "noarchive: <meta name=robots> says nocache"
@@ -183,8 +188,8 @@ async def test_pages_that_were_skipped_for_other_reasons_ban_nobody(world: World
 
 
 async def test_without_a_time_nobody_is_banned(world: World) -> None:
-    """`ban_s = 0`."""
-    world.set(ban_s=0.0, ban_failures=1)
+    """`ban_s = 0` and `ban_failures_s = 0`."""
+    world.set(ban_s=0.0, ban_failures_s=0.0, ban_failures=1)
     await world.after(outcome=Outcome.SKIPPED, reason=NOARCHIVE)
     await world.after(outcome=Outcome.FAILED, reason="dns: no such host", status=None)
     await world.after(status=404)
@@ -233,17 +238,41 @@ async def test_what_is_no_failure_of_a_link(world: World, facts: dict[str, Any])
 
 
 async def test_a_site_that_keeps_failing_is_left_alone(world: World) -> None:
-    """After `ban_failures` URLs in a row, for `ban_s`, with the last failure as the reason (A07)."""
-    world.set(ban_failures=3, ban_s=3600.0)
+    """After `ban_failures` URLs in a row, for `ban_failures_s`; what waits is put off (A07)."""
+    world.set(ban_failures=3, ban_failures_s=3600.0)
     await world.after("/1", outcome=Outcome.FAILED, reason="net::ERR_TIMED_OUT", status=None)
     await world.after("/2", status=500)
     assert (await world.before("/4")).action is Action.VISIT
     await world.after("/3", outcome=Outcome.FAILED, reason="deadline: navigate", status=None)
     verdict = await world.before("/4")
-    assert verdict.action is Action.SKIP
+    assert verdict.action is Action.LATER
     assert "3 URLs in a row failed, the last: deadline: navigate" in verdict.reason
+    assert verdict.until == NOON + timedelta(hours=1, seconds=2)
     world.clock.turn(hours=1)
     assert (await world.before("/4")).action is Action.VISIT
+
+
+async def test_attempts_of_different_urls_count_and_those_of_one_do_not(world: World) -> None:
+    """One broken page excludes no site, however often it is tried; many pages do before their last attempt."""
+    world.set(ban_failures=2)
+    for _ in range(5):
+        await world.after("/1", status=500, again=True)
+    assert (await world.before("/2")).action is Action.VISIT
+    await world.after("/2", status=500, again=True)
+    assert (await world.before("/3")).action is Action.LATER
+
+
+async def test_a_redirect_to_a_site_that_kept_failing_is_kept(world: World) -> None:
+    """It has answered, so it fails no longer; a redirect to a forbidden site is still refused."""
+    world.set(ban_failures=1)
+    await world.after("/1", status=500)
+    moved = seen("http://other.example/", final_url=f"{SITE}/page")
+    why = world.rule.forbids(item(site="http://other.example"))
+    await world.rule.refresh()
+    assert why(moved) == ""
+    await world.after(outcome=Outcome.SKIPPED, reason=NOARCHIVE)
+    await world.rule.refresh()
+    assert why(moved).startswith("redirect: ")
 
 
 @pytest.mark.parametrize(

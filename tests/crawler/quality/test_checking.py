@@ -12,6 +12,7 @@ import pytest
 from core.classes import PageClass
 from core.clock import SystemClock
 from core.errors import UnavailableError
+from core.pages import PageResource
 from core.quality import Fault, Verdict, picture_name
 from core.records import ArtifactKind
 from core.settings import BrowserSettings
@@ -36,10 +37,10 @@ from tests.playback.conftest import (  # noqa: F401 fixtures
     FullSite,
     Served,
     decide,
-    free_port,
     full,
     png,
 )
+from tests.services.ports import free_port
 from tests.services.registries import open_registry
 
 pytestmark = [pytest.mark.browser, pytest.mark.playback]
@@ -361,3 +362,37 @@ async def test_a_playback_that_is_gone_condemns_no_copy(
     async with checker(full, browser, replay=f"http://127.0.0.1:{free_port()}") as checks:
         with pytest.raises(UnavailableError, match="does not answer"):
             await checks.check(candidate(f"{site}/", page_id))
+
+
+async def test_a_part_that_playback_does_not_give_is_told_by_its_status(
+    full: FullSite,  # noqa: F811
+    site: str,
+    browser: Browser,
+) -> None:
+    """Too large, no picture, taken down or never captured: not by how the browser kept it from the page."""
+    names = ("large.css", "down.png", "odd.png", "gone.png")
+    seen = [
+        PageResource(f"{site}/{name}", "GET", 200, resource_type=kind, kept="response")
+        for name, kind in zip(names, ("Stylesheet", "Image", "Image", "Image"), strict=True)
+    ]
+    images = "".join(f"<img src=/{name}>" for name in names[1:])
+    page_id = full.builder.page(
+        f"{site}/",
+        f"<!DOCTYPE html><link rel=stylesheet href=/large.css><p>words</p>{images}",
+        text="words",
+        resources=seen,
+    )
+    full.builder.response(f"{site}/large.css", b"p{color:red}" * 100_000, mime="text/css")
+    full.builder.response(f"{site}/down.png", png("red", (9, 9)), mime="image/png")
+    full.builder.response(f"{site}/odd.png", b"no picture", mime="image/png")
+    with closing(open_decisions(full.builder.layout)) as decisions:
+        values = (f"{site}/down.png", "", Effect.BLOCK, "", "", "test", NOW, None)
+        takedown_book.add(decisions, [Takedown(0, TakedownKind.URL, *values)])
+
+    found = await check(full, browser, f"{site}/", page_id)
+
+    assert {each.url: each.reason for each in found.check.lost} == {
+        f"{site}/large.css": "status: 404, too large",
+        f"{site}/odd.png": "status: 404",
+        f"{site}/gone.png": "status: 404",
+    }

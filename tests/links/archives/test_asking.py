@@ -2,24 +2,19 @@
 
 import asyncio
 import gzip
-from datetime import UTC, datetime
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from core.settings import EgressSettings
 from links.archives.asking import (
-    LONGEST_ASKED_S,
     LONGEST_PAUSE_S,
     ArchiveTroubleError,
     Asker,
     NoReplyError,
     Question,
     Trouble,
-    retry_after,
 )
-from tests.links.archives.world import NOW, Answer, World, fetcher, opened_world
+from tests.links.archives.world import Answer, World, fetcher, opened_world
 
 PLACE = "https://x.example/a"
 
@@ -186,32 +181,3 @@ async def test_what_is_asked_for_goes_out_byte_for_byte(world: World) -> None:
         await fetch(Question(f"{world.origin}/{rest}"))
 
     assert world.places == [rest]
-
-
-@pytest.mark.parametrize(
-    ("text", "seconds"),
-    [
-        ("120", 120.0),
-        (" 5 ", 5.0),
-        ("Sat, 21 Nov 2026 12:01:00 GMT", 60.0),
-        ("Sat, 21 Nov 2026 11:00:00 GMT", 1.0),
-        ("99999999999999999999", LONGEST_ASKED_S),
-        ("Sat, 21 Nov 9999 12:01:00 GMT", LONGEST_ASKED_S),
-        ("soon", None),
-        ("", None),
-        ("-5", None),
-        ("\uff11\uff12", None),
-    ],
-)
-def test_retry_after_is_read(text: str, seconds: float | None) -> None:
-    """Seconds or a date, never more than a day."""
-    assert retry_after(text, NOW) == seconds
-
-
-@settings(deadline=None)
-@given(st.text(max_size=60))
-def test_any_retry_after_is_survived(text: str) -> None:
-    """It comes from the web."""
-    found = retry_after(text, datetime(2026, 1, 1, tzinfo=UTC))
-
-    assert found is None or 0 <= found <= LONGEST_ASKED_S

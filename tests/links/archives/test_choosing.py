@@ -1,4 +1,4 @@
-"""Which copy is chosen, and what stands in the place of an archive URL that is none."""
+"""Which copy is chosen."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -9,10 +9,8 @@ from hypothesis import strategies as st
 from links.archives.adapters import Copy
 from links.archives.choosing import (
     Step,
-    Verdict,
     best_of,
     choose,
-    correct,
     day_that_matters,
     plan,
 )
@@ -163,61 +161,3 @@ def test_the_day_that_matters() -> None:
     assert day_that_matters(datetime(1915, 6, 1, tzinfo=UTC), added, NOW) == added
     assert day_that_matters(NOW + timedelta(days=400), added, NOW) == added
     assert day_that_matters(None, None, NOW) is None
-
-
-W = "https://web.archive.org/web/20130115102033"
-
-
-@pytest.mark.parametrize(
-    ("cited", "is_memento", "verdict", "address"),
-    [
-        (f"{W}/{A}", None, Verdict.FINE, f"{W}/{A}"),
-        (f"http://archive.org/web/20130115102033id_/{A}", None, Verdict.TIDIED, f"{W}/{A}"),
-        (f"{W}/http://b.test/", None, Verdict.REPLACED, _copy(2014).address),
-        (
-            f"https://www.webcitation.org/query?url={A}&date=2009-01-31",
-            None,
-            Verdict.REPLACED,
-            _copy(2014).address,
-        ),
-        (f"https://web.archive.org/web/*/{A}", None, Verdict.REPLACED, _copy(2014).address),
-        (f"https://web.archive.org/save/{A}", None, Verdict.REPLACED, _copy(2014).address),
-        ("https://perma.cc/AB12-CD34", None, Verdict.MUST_ASK, "https://perma.cc/AB12-CD34"),
-        ("https://perma.cc/AB12-CD34", True, Verdict.FINE, "https://perma.cc/AB12-CD34"),
-        ("https://perma.cc/AB12-CD34", False, Verdict.REPLACED, _copy(2014).address),
-        (
-            f"https://library.example/20130115102033/{A}",
-            None,
-            Verdict.MUST_ASK,
-            f"https://library.example/20130115102033/{A}",
-        ),
-        (
-            f"https://library.example/20130115102033/{A}",
-            True,
-            Verdict.FINE,
-            f"https://library.example/20130115102033/{A}",
-        ),
-        (
-            "https://library.example/copy/5",
-            None,
-            Verdict.MUST_ASK,
-            "https://library.example/copy/5",
-        ),
-        ("https://library.example/copy/5", False, Verdict.REPLACED, _copy(2014).address),
-    ],
-)
-def test_what_should_stand_there(
-    cited: str, is_memento: bool | None, verdict: Verdict, address: str
-) -> None:
-    """B13, and that a good copy in an archive that nobody knows stays (T161074)."""
-    found = correct(cited, A, [Copy("perma", "", ""), _copy(2014)], is_memento=is_memento)
-
-    assert (found.verdict, found.address) == (verdict, address)
-
-
-def test_what_is_broken_is_told() -> None:
-    """A wrong archive URL without a copy that could stand there."""
-    found = correct(f"{W}/http://b.test/", A, [])
-
-    assert (found.verdict, found.address) == (Verdict.BROKEN, "")
-    assert "http://b.test/" in found.reason

@@ -1,9 +1,10 @@
 """The registry's copies: found, chosen, locked, looked at each quarter, and proposed by readers."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from sqlalchemy import insert, select
+from sqlalchemy import Connection, select, update
 
 from core.errors import InputError
 from core.layout import Layout
@@ -21,25 +22,26 @@ from links.archives.copies import (
     LockedError,
     Outcome,
     Visit,
-    added_day,
     choose,
+    citable_copies,
     drop,
     due,
     kept_of,
     last_search,
     lock,
-    may_search,
     note_search,
     put,
+    put_versions,
     saw,
     without_copy,
 )
 from links.archives.looking import Seen, Sight
 from links.days import day_of
+from links.history import Run, pack
 from links.observed import Observed, need_observed
 from links.replacing import RefusedAddressError
 from links.states import State
-from links.store.schema import copies, refs
+from links.store.schema import copies, urls
 from links.store.store import Store
 from tests.links.archives.world import NOW
 from tests.links.rows import Rows
@@ -243,13 +245,10 @@ def test_another_version_takes_the_place(store: Store, url: Observed) -> None:
 def test_archives_are_left_in_peace(store: Store, url: Observed, outcome: Outcome) -> None:
     """What is unfixable is not asked about for half a year, what failed for a day (B12)."""
     with store.writing() as rows:
-        assert may_search(rows, url.id, DAY)
         note_search(rows, url.id, outcome, DAY, "why")
         again = DAY + AGAIN_DAYS[outcome]
 
-        assert not may_search(rows, url.id, again - 1)
         assert without_copy(rows, again - 1, 10) == []
-        assert may_search(rows, url.id, again)
         assert without_copy(rows, again, 10) == [url]
         found = last_search(rows, url.id)
 
@@ -268,15 +267,30 @@ def test_links_without_a_copy_are_found(store: Store, url: Observed) -> None:
         assert without_copy(rows, DAY, 10) == []
 
 
-def test_the_day_a_link_was_added(store: Store, url: Observed) -> None:
-    """B06: the first that any page has had it."""
+@pytest.mark.parametrize(("looks", "is_found"), [((18,), True), ((1, 18), False)])
+def test_a_link_that_was_never_alive_is_looked_up_at_once(
+    store: Store, url: Observed, looks: tuple[int, ...], is_found: bool
+) -> None:
+    """It need not be dead yet: it may have been for years. One that lived until lately is waited for."""
+    history = pack(tuple(Run(code, 100 + n, 100 + n) for n, code in enumerate(looks)))
     with store.writing() as rows:
-        assert added_day(rows, url.id) is None
         rows.execute(
-            insert(refs),
-            [{"page": page, "url_id": url.id, "first_day": 900 + page} for page in (1, 2)],
+            update(urls).where(urls.c.id == url.id).values(state=int(State.DYING), history=history)
         )
-        assert added_day(rows, url.id) == 901
+        assert (url.id in {each.id for each in without_copy(rows, DAY, 10)}) is is_found
+
+
+def test_versions_for_other_days_go_with_the_chosen_one(store: Store, url: Observed) -> None:
+    """They are offered beside it, not where a person chose, and leave when their archive lost it."""
+    with store.writing() as rows:
+        put(rows, url.id, [OLD], DAY)
+        put_versions(rows, url.id, [OLD, NEW], DAY)
+        assert [each.copy for each in citable_copies(rows, url.id)] == [OLD, NEW]
+        choose(rows, url, Choice("ada", OLD.address), day=DAY)
+        assert [each.copy for each in citable_copies(rows, url.id)] == [OLD]
+        drop(rows, url.id, OLD.service)
+        put(rows, url.id, [OLD], DAY)
+        assert [each.copy for each in citable_copies(rows, url.id)] == [OLD]
 
 
 def test_a_proposal_of_an_archives_address_goes_to_the_copies(store: Store, url: Observed) -> None:
@@ -330,21 +344,32 @@ def test_the_dead_are_named_as_their_index_has_them() -> None:
     assert frozenset({State(3), State(5), State(8)}) == DEAD
 
 
-@pytest.mark.parametrize("reader", ["due", "without_copy"])
-def test_no_question_walks_through_all_rows(store: Store, url: Observed, reader: str) -> None:
+@pytest.mark.parametrize(
+    ("reader", "indexes"),
+    [(due, ["link_copies_due"]), (without_copy, ["link_urls_lost", "link_urls_dying"])],
+)
+def test_no_question_walks_through_all_rows(
+    store: Store,
+    url: Observed,
+    reader: Callable[[Connection, int, int], object],
+    indexes: list[str],
+) -> None:
     """What is due, and what has no copy, is found by an index, and nothing is sorted."""
     asked: list[str] = []
     with store.reading() as rows:
         raw = rows.connection.dbapi_connection
         assert raw is not None
         raw.set_trace_callback(asked.append)
-        (due if reader == "due" else without_copy)(rows, DAY, 10)
+        reader(rows, DAY, 10)
         raw.set_trace_callback(None)
-        plan = [str(row[3]) for row in rows.exec_driver_sql(f"EXPLAIN QUERY PLAN {asked[-1]}")]
+        plans = [
+            [str(row[3]) for row in rows.exec_driver_sql(f"EXPLAIN QUERY PLAN {each}")]
+            for each in asked
+        ]
 
-    index = "link_copies_due" if reader == "due" else "link_urls_lost"
-    assert any(index in step for step in plan), plan
-    assert not any("TEMP B-TREE" in step for step in plan), plan
+    for index, plan in zip(indexes, plans, strict=True):
+        assert any(index in step for step in plan), plan
+        assert not any("TEMP B-TREE" in step for step in plan), plan
 
 
 @pytest.mark.slow
@@ -356,6 +381,12 @@ def test_every_statement_runs_on_postgresql(database_url: str, tmp_path: Path) -
         with store.writing() as rows:
             assert put(rows, url.id, [OLD, Copy("perma", "", "")], DAY) == 2
             assert put(rows, url.id, [NEW], DAY) == 1
+            put_versions(rows, url.id, [OLD, NEW], DAY)
+            put_versions(rows, url.id, [OLD], DAY)
+            assert [each.copy for each in citable_copies(rows, url.id) if each.address] == [
+                NEW,
+                OLD,
+            ]
             assert lock(rows, url, is_locked=True, is_admin=False) == 2
             chosen = choose(rows, url, Choice("ada", OLD.address, is_admin=True), day=DAY)
             assert (chosen.copy, chosen.is_locked, chosen.chosen_by) == (OLD, True, "ada")
@@ -369,7 +400,6 @@ def test_every_statement_runs_on_postgresql(database_url: str, tmp_path: Path) -
             note_search(rows, url.id, Outcome.TROUBLE, DAY)
             assert last_search(rows, url.id) == (DAY, Outcome.TROUBLE, "")
             assert [each.url for each in without_copy(rows, DAY + 1, 10, living=True)] == [A, B]
-            assert added_day(rows, url.id) is None
             assert lock(rows, url, is_locked=False, is_admin=True) > 0
             assert ArchiveCopies().keep(rows, url, TODAY.address, NOW) == "archive-today"
             assert drop(rows, url.id, "archive-today")

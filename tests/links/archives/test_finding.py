@@ -1,6 +1,7 @@
 """Finding copies in order and keeping what came of it, and the visits of each quarter."""
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -15,9 +16,12 @@ from links.archives.copies import (
     Outcome,
     Visit,
     choose,
+    citable_copies,
     kept_of,
     last_search,
+    note_search,
     put,
+    without_copy,
 )
 from links.archives.finding import Archives, Sought, seek
 from links.archives.mementos import KNOWN_TIMEMAPS, TimeMaps
@@ -101,7 +105,7 @@ def _copy_at(world: World, stamp: str, body: str = PAGE, url: str = A) -> str:
 async def _seek(
     store: Store, archives: Archives, url: Observed, **more: bool
 ) -> tuple[Sought, Outcome | None]:
-    sought = await seek(store, archives, url, now=NOW, at=AT, **more)
+    sought = await seek(store, archives, url, now=NOW, days=(AT,), **more)
     with store.reading() as rows:
         search = last_search(rows, url.id)
     return sought, None if search is None else search.outcome
@@ -165,6 +169,129 @@ async def test_our_own_copy_goes_before_others(
     assert world.asked == []
     with sqlite_store.reading() as rows:
         assert kept_of(rows, links[A].id) == ()
+
+
+async def test_our_own_capture_of_an_error_does_not_end_the_search(
+    world: World, sqlite_store: Store, links: dict[str, Observed], archives: Archives
+) -> None:
+    """A3: what shows a 404 is no copy; others are asked, and theirs is the best."""
+    _answers(world, wayback="20130115102033")
+    failed = replace(OWN, status=404)
+
+    sought, outcome = await _seek(
+        sqlite_store, _with(archives, own=lambda _url, _at: failed), links[A]
+    )
+
+    assert (sought.step, outcome) == (Step.FOUND, Outcome.FOUND)
+    assert sought.best is not None
+    assert sought.best.service == "wayback"
+    thorough, _ = await _seek(
+        sqlite_store, _with(archives, own=lambda _url, _at: failed), links[A], is_thorough=True
+    )
+    assert failed not in thorough.copies
+
+
+async def test_each_day_of_a_citation_has_its_version(
+    world: World, sqlite_store: Store, links: dict[str, Observed], archives: Archives
+) -> None:
+    """B06: the first day's is chosen; one more is kept for a page that cites it years later."""
+    _answers(world, today=("20100101000000", "20140101000000", "20200101000000"))
+    for stamp in ("20100101000000", "20140101000000", "20200101000000"):
+        _copy_at(world, stamp)
+    days = (datetime(2012, 1, 1, tzinfo=UTC), datetime(2021, 1, 1, tzinfo=UTC))
+
+    sought = await seek(sqlite_store, archives, links[A], now=NOW, days=days)
+
+    assert sought.best is not None
+    assert sought.best.timestamp == "20100101000000"
+    with sqlite_store.reading() as rows:
+        found = [each.timestamp for each in citable_copies(rows, links[A].id)]
+    assert found == ["20100101000000", "20200101000000"]
+
+
+async def test_an_archive_with_one_answer_is_asked_for_each_day(
+    world: World, sqlite_store: Store, links: dict[str, Observed], archives: Archives
+) -> None:
+    """An answer that has copies from both sides of a day needs no second question about it."""
+    _answers(world, wayback="20130115102033", today=("20100101000000", "20200101000000"))
+    for stamp in ("20100101000000", "20200101000000"):
+        _copy_at(world, stamp)
+    days = (datetime(2012, 1, 1, tzinfo=UTC), datetime(2015, 1, 1, tzinfo=UTC))
+
+    await seek(sqlite_store, archives, links[A], now=NOW, days=days)
+
+    asked = [place for place in world.places if "available" in place or "timemap" in place]
+    assert len([place for place in asked if "available" in place]) == 2
+    assert len([place for place in asked if "timemap" in place]) == 1
+
+
+async def test_a_search_that_a_new_date_outdated_is_made_again(
+    world: World, sqlite_store: Store, links: dict[str, Observed], archives: Archives
+) -> None:
+    """Although a copy is remembered."""
+    _answers(world, wayback="20130115102033")
+    await _seek(sqlite_store, archives, links[A])
+    with sqlite_store.writing() as rows:
+        note_search(rows, links[A].id, Outcome.OUTDATED, DAY)
+        assert [each.url for each in without_copy(rows, DAY, 10)] == [A]
+    before = len(world.asked)
+
+    _, outcome = await _seek(sqlite_store, archives, links[A])
+
+    assert len(world.asked) > before
+    assert outcome is Outcome.FOUND
+
+
+async def test_a_search_for_other_days_that_got_no_answer_is_made_tomorrow(
+    world: World, sqlite_store: Store, links: dict[str, Observed], archives: Archives
+) -> None:
+    """Not in a quarter of a year, although a copy is remembered; and not at once."""
+    _answers(world, wayback="20130115102033")
+    await _seek(sqlite_store, archives, links[A])
+    with sqlite_store.writing() as rows:
+        note_search(rows, links[A].id, Outcome.OUTDATED, DAY)
+    world.put(f"https://archive.ph/timemap/{A}", "", 503)
+
+    await _seek(sqlite_store, archives, links[A])
+
+    with sqlite_store.reading() as rows:
+        assert without_copy(rows, DAY, 10) == []
+        assert [each.url for each in without_copy(rows, DAY + 1, 10)] == [A]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "<title>404 Not Found</title>",
+        "<title>Just a moment...</title><script>window._cf_chl_opt={}</script>",
+    ],
+)
+async def test_a_version_is_looked_at_before_it_is_chosen(
+    world: World, sqlite_store: Store, links: dict[str, Observed], archives: Archives, body: str
+) -> None:
+    """T193158: the status that an archive tells does not show a soft 404 or a challenge."""
+    _answers(world, wayback="20130115102033", today=("20120101000000",))
+    address = f"{W}/20130115102033/{A}"
+    when = "Tue, 15 Jan 2013 10:20:33 GMT"
+    world.put(address, body, Memento_Datetime=when, Content_Type="text/html")
+    good = _copy_at(world, "20120101000000")
+
+    sought, _ = await _seek(sqlite_store, _with(archives, verifies=True), links[A])
+
+    assert sought.best is not None
+    assert sought.best.address == good
+
+
+async def test_what_fails_and_nobody_has_is_asked_about_again_soon(
+    world: World, sqlite_store: Store, links: dict[str, Observed], archives: Archives
+) -> None:
+    """It may not be dead: unfixable for half a year would be too much."""
+    _answers(world)
+    failing = replace(links[A], state=State.DYING)
+
+    _, outcome = await _seek(sqlite_store, archives, failing)
+
+    assert outcome is Outcome.FAILING
 
 
 async def test_a_copy_of_an_error_makes_way_for_the_next(

@@ -17,7 +17,7 @@ from links.archives.mirroring import (
     is_wanted,
     mirror,
 )
-from links.archives.saving import SavePageNow
+from links.archives.saving import Saved, SavePageNow
 from links.archives.wayback import WaybackAvailability
 from links.observed import Observed, need_observed
 from links.states import State
@@ -83,6 +83,27 @@ async def test_after_a_good_visit_another_archive_takes_the_page_once(
     assert [each.address for each in kept] == [f"{W}/20261121120105/{A}"]
     assert second is Done.KEPT
     assert len(world.asked) == asked
+
+
+async def test_internal_error_over_one_link_is_kept_as_trouble(
+    archives: Archives,
+    sqlite_store: Store,
+    link: Observed,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """It does not end the round, and the link is not asked about in each of them."""
+
+    async def faulty(_self: SavePageNow, _url: str) -> Saved:
+        raise OverflowError("int too large")
+
+    monkeypatch.setattr(SavePageNow, "take", faulty)
+    done = await _mirrored(sqlite_store, archives, link, Visited.GOOD)
+
+    assert isinstance(done, Mirrored)
+    assert (done.done, done.note) == (Done.LATER, "internal error of Weboid: OverflowError")
+    assert "int too large" in caplog.text
+    assert await _mirrored(sqlite_store, archives, link, Visited.GOOD) is Done.LEFT
 
 
 async def test_what_we_could_not_visit_is_taken_elsewhere(

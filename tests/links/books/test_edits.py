@@ -10,14 +10,17 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from core.errors import InputError, InvariantError
 from core.layout import Layout
 from links.books.edits import (
+    DEAD_KINDS,
     HOLDING,
     MOVES,
+    REVIVED_KIND,
     BotBusyError,
     Change,
     Edit,
     EditKind,
     EditState,
     Intended,
+    called_dead_by_us,
     counts,
     done_lately,
     edits_by_id,
@@ -38,11 +41,13 @@ from links.books.edits import (
     set_reported,
     take_turn,
 )
+from links.books.pages import Ref, number_of
 from links.states import State
 from links.store.store import Store
 from tests.examples import examples
 from tests.links.rows import TODAY, Rows
 from tests.services.registries import open_registry
+from wiki.wikitext.repairing_types import RepairKind
 
 WIKI = 1
 CHANGES = (Change(5, "archived", "a", "b"), Change(6, "tagged", "", "{{dead link}}"))
@@ -58,6 +63,22 @@ def made(
         )
         edit = edits_by_id(rows, [number])[number]
         return move(rows, edit, EditState.MADE, moment=moment, rev=11)
+
+
+def test_a_link_is_called_dead_by_us_while_our_last_word_stands(store: Store) -> None:
+    """What was undone, or taken back by ourselves, is no word of ours; nor is that of another page."""
+    links = [Ref(number_of(WIKI, page), url) for page, url in ((7, 5), (7, 6), (7, 9), (8, 5))]
+    assert {str(kind) for kind in RepairKind} - DEAD_KINDS == {REVIVED_KIND, "tidied"}
+
+    edit = made(store)
+    with store.writing() as rows:
+        assert called_dead_by_us(rows, links) == set(links[:2])
+        move(rows, edit, EditState.REVERTED, moment=2_000, undone=[1])
+        assert called_dead_by_us(rows, links) == {links[0]}
+
+    made(store, changes=(Change(5, "revived", "b", "a"),), moment=3_000)
+    with store.reading() as rows:
+        assert called_dead_by_us(rows, links) == set()
 
 
 def test_an_edit_comes_back_as_it_was_written(store: Store) -> None:

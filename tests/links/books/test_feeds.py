@@ -5,7 +5,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from sqlalchemy import select
 
-from links.books.citing import CitingRow, Said, citations_of, citations_of_url, put_citations
+from links.archives.copies import Outcome, last_search, note_search
+from links.books.citing import CitingRow, Said, citations_of, cited_uses, put_citations
 from links.books.feeds import (
     FeedHeldError,
     feeds_of,
@@ -33,7 +34,6 @@ from links.books.retention import purge
 from links.books.wanted import (
     AT_ONCE,
     Priority,
-    count_wanted,
     current_links,
     due_links,
     forget,
@@ -129,11 +129,6 @@ def test_what_was_saved_is_due_before_what_was_swept(store: Store, wiki: Wiki) -
         assert [row.page_id for row in one] == [2]
         assert [row.title for row in due] == ["Page 2", "Page 1"]
         assert next_due(rows, wiki.id) == NOW - MINUTE
-        assert count_wanted(rows, wiki.id) == {
-            Priority.SAVED: 2,
-            Priority.CROWD: 0,
-            Priority.SWEPT: 1,
-        }
 
 
 def test_a_page_with_many_new_links_goes_behind_others(store: Store, wiki: Wiki) -> None:
@@ -208,18 +203,36 @@ def test_links_of_a_released_page_wait_until_it_is_observed_again(store: Store, 
     assert row.due == NOW + 2 * MINUTE
 
 
+def test_a_new_access_date_outdates_the_search_for_copies(store: Store, wiki: Wiki) -> None:
+    """B06: the version that was found was chosen for another day; the same date again changes nothing."""
+    (link,) = _written(store, wiki, page(1, "https://a.net/"))
+    dated = CitingRow(link, "citation", 1000)
+    with store.writing() as rows:
+        note_search(rows, link.url_id, Outcome.FOUND, 3_000)
+        put_citations(rows, [link.page], [dated], day=6)
+        outdated = last_search(rows, link.url_id)
+        note_search(rows, link.url_id, Outcome.FOUND, 3_000)
+        put_citations(rows, [link.page], [dated], day=6)
+        again = last_search(rows, link.url_id)
+
+    assert outdated is not None
+    assert again is not None
+    assert (outdated.outcome, again.outcome) == (Outcome.OUTDATED, Outcome.FOUND)
+
+
 def test_of_two_citations_the_one_that_says_more_is_kept(store: Store, wiki: Wiki) -> None:
     """And what a page does not say any more is forgotten."""
     (link,) = _written(store, wiki, page(1, "https://a.net/"))
     plain = CitingRow(link, "bare")
     full = CitingRow(link, "citation", 1000, "https://web.archive.org/x", "2020", Said.DEAD)
     with store.writing() as rows:
-        put_citations(rows, [link.page], [plain, full, plain])
+        put_citations(rows, [link.page], [plain, full, plain], day=6)
         assert citations_of(rows, [link.page]) == {link: full}
-        assert citations_of_url(rows, link.url_id) == [full]
-        put_citations(rows, [link.page], [plain])
+        (use,) = cited_uses(rows, link.url_id)
+        assert (use.link, use.access_day) == (link, 1000)
+        put_citations(rows, [link.page], [plain], day=6)
         assert citations_of(rows, [link.page]) == {link: plain}
-        put_citations(rows, [link.page], [])
+        put_citations(rows, [link.page], [], day=6)
         assert citations_of(rows, [link.page]) == {}
 
 
@@ -229,7 +242,10 @@ def test_a_page_leaves_with_what_is_wanted_and_said_of_it(store: Store, wiki: Wi
     with store.writing() as rows:
         want(rows, links, priority=Priority.SAVED, now=NOW)
         put_citations(
-            rows, [each.page for each in links], [CitingRow(each, "bare") for each in links]
+            rows,
+            [each.page for each in links],
+            [CitingRow(each, "bare") for each in links],
+            day=6,
         )
         drop_pages(rows, wiki.id, [1], day=6)
         assert {row[0] for row in rows.execute(select(wanted.c.page))} == {number_of(wiki.id, 2)}

@@ -21,7 +21,7 @@ from links.books.looking import (
     uses_of_host,
     uses_of_url,
 )
-from links.books.pages import PageName, move_page, put_pages, touch_pages
+from links.books.pages import PageName, move_page, put_pages
 from links.books.urls import find_urls
 from links.books.wikis import Wiki, ensure_wiki, known_wiki, parse_wiki
 from links.states import State
@@ -141,7 +141,7 @@ def test_pages_are_found_by_title_after_a_move(store: Store, wiki: Wiki, put: Pu
     put(7, URL, day=5, title="Old title")
     with store.writing() as rows:
         assert move_page(rows, wiki.id, PageName(7, "New_title", 4))
-        touch_pages(rows, wiki.id, [PageName(9, "New title")], day=8)
+    put(9, day=8, title="New title")
 
     with store.snapshot() as reader:
         found = pages_by_title(reader, wiki.id, ["New_title", "Old title"])

@@ -99,16 +99,6 @@ class Books(RuleBasedStateMachine):
                     page.links[url] = (first, self.day)
 
     @rule(ids=st.sets(PAGE_IDS, min_size=1))
-    def touch(self, ids: set[int]) -> None:
-        """Pages are seen, and are to be read."""
-        names = [PageName(id_, self.titled(id_)) for id_ in ids]
-        with self.store.writing() as rows:
-            book.touch_pages(rows, self.wiki.id, names, day=self.day)
-        for id_ in ids:
-            page = self.pages.setdefault(id_, Page(self.titled(id_), self.day))
-            page.touched, page.stale = self.day, True
-
-    @rule(ids=st.sets(PAGE_IDS, min_size=1))
     def ask(self, ids: set[int]) -> None:
         """Somebody asks for pages."""
         with self.store.writing() as rows:

@@ -5,20 +5,26 @@ from typing import Any
 import pytest
 from sqlalchemy import Table, func, insert, select
 
-from links.books.pages import PageName, touch_pages
+from links.books.pages import put_pages
 from links.books.retention import BATCH, Purged, purge, to_purge
 from links.books.urls import find_urls
 from links.books.wikis import Wiki, ensure_wiki, parse_wiki
 from links.quirks import HostQuirk
 from links.store import schema
 from links.store.store import Store
-from tests.links.books.conftest import Putting
+from tests.links.books.conftest import Putting, page
 
 URL = "https://a.net/x"
 OF_URLS: dict[str, dict[str, Any]] = {
     "link_observations": {"moment": 2_000_000_000, "how": 1, "code": 1, "verdict": "ok"},
     "link_url_quirks": {"kind": 1, "first_day": 200, "last_day": 200},
     "link_copies": {"service": "wayback", "found_day": 1, "checked_day": 1},
+    "link_copy_versions": {
+        "service": "wayback",
+        "address": "a",
+        "timestamp": "2",
+        "found_day": 1,
+    },
     "link_copy_searches": {"day": 1, "outcome": 1},
     "link_reports": {"host_id": 0, "moment": 1, "expires_day": 999, "reporter": b"x"},
     "link_replacements": {"address": URL, "moment": 1, "reporter": b"x"},
@@ -86,8 +92,8 @@ def test_a_wiki_whose_feeder_stands_still_loses_nothing(
     put(7, URL, day=100)
     with store.writing() as rows:
         other = ensure_wiki(rows, parse_wiki("enwiki"), day=0)
-        touch_pages(rows, other.id, [PageName(1, "Old")], day=100)
-        touch_pages(rows, other.id, [PageName(2, "New")], day=900)
+        put_pages(rows, other.id, [page(1)], day=100)
+        put_pages(rows, other.id, [page(2)], day=900)
 
     gone = purge(store, day=900)
 

@@ -256,6 +256,7 @@ async def checking(
     gap_s: float = 0.02,
     part: Part = WHOLE,
     closer: bool = False,
+    connections: int = 50,
 ) -> AsyncIterator[Checker]:
     """A checker with real looks."""
     async with AsyncExitStack() as stack:
@@ -268,7 +269,7 @@ async def checking(
         prober = await stack.enter_async_context(
             Prober(settings, is_own=lambda _: False, names=asked, turns=turns)
         )
-        plan = Plan(Rules(preset, browser), part, connections=50, host_gap_s=gap_s, closer=closer)
+        plan = Plan(Rules(preset, browser), part, connections=connections, closer=closer)
         tenure = Tenure(desk, [plan.part], holder, clock=days)
         await tenure.take()
         stack.push_async_callback(tenure.give_back)

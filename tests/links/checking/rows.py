@@ -5,7 +5,7 @@ from typing import Any
 
 from sqlalchemy import insert, select
 
-from links.locator import SCHEMES, bucket_of, domain_index, locate, surt_host
+from links.locator import SCHEMES, bucket_of, domain_index, locate
 from links.store.schema import hosts, observations, urls
 from links.store.store import Store
 
@@ -45,7 +45,6 @@ def _host(name: str) -> dict[str, Any]:
     return {
         "name": name,
         "domain_index": domain_index(name),
-        "surt": surt_host(name),
         "domain": domain,
         "bucket": bucket_of(name),
     }

@@ -7,24 +7,32 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sqlalchemy import func, insert, select
+from sqlalchemy import func, insert, select, update
 
+from core.settings import LinksSettings
+from links.books.citing import CitingRow, Said, put_citations
+from links.books.pages import PAGE_BITS, Ref
+from links.books.wanted import Priority, due_links, forget
 from links.checking.booking import Booked, Result, book
-from links.checking.judging import OBSERVATIONS, Kept, Rules, change_of, storable
+from links.checking.judging import OBSERVATIONS, Kept, Rules, change_of
 from links.checking.opining import awaiting_opinion
+from links.checking.parts import WHOLE
 from links.checking.quirk_rows import quirks_of
+from links.checking.working import plan_of
 from links.days import LAST_DAY
 from links.findings import Finding, Hop, How, Verdict
 from links.history import unpack
 from links.locator import key_of
+from links.observed import need_observed
 from links.presets import DEFAULT, DEWIKI, IABOT
 from links.quirks import HostQuirk
 from links.states import Standing, State
 from links.status import Code
-from links.store.schema import observations, reports, url_quirks, urls
+from links.store.schema import observations, reports, url_quirks, urls, wikis
 from links.store.store import Store
 from tests.links.checking.farm import Days
 from tests.links.checking.rows import row_of, seen_of, watch
+from tests.links.rows import Rows
 
 FINE = Finding(Code.FINE, Verdict.OK, How.GET, http=200, mime="text/html")
 GONE = Finding(Code.NOT_FOUND, Verdict.GONE, How.GET, http=404)
@@ -59,6 +67,31 @@ def test_a_link_is_dead_when_the_browser_fails_at_it_too(store: Store) -> None:
     assert (booked.before, booked.after) == (State.DYING, State.DEAD)
     with store.reading() as rows:
         assert awaiting_opinion(rows, limit=5) == []
+
+
+@pytest.mark.parametrize(("api", "is_wanted"), [("https://w.example/api.php", True), ("", False)])
+def test_what_comes_to_life_is_to_be_archived(store: Store, api: str, is_wanted: bool) -> None:
+    """Once each time, by the wiki whose page has it, when that is watched."""
+    there = Rows(store)
+    there.add_wiki()
+    there.add_page(1 << PAGE_BITS | 7, [URL])
+    with store.writing() as rows:
+        rows.execute(update(wikis).values(url=api))
+        url_id = need_observed(rows, URL).id
+
+    def wanted_then() -> list[Priority]:
+        with store.writing() as rows:
+            found = due_links(rows, 1, now=Days(9_000).now(), limit=5)
+            forget(rows, [Ref(row.page, row.url_id) for row in found])
+        return [row.priority for row in found]
+
+    seen = []
+    for day, finding in enumerate((FINE, FINE, GONE, FINE), 3_700):
+        _book(store, url_id, finding, day)
+        seen.append(wanted_then())
+
+    once = [Priority.REVIVED] if is_wanted else []
+    assert seen == [once, [], [], once]
 
 
 def test_a_page_that_the_browser_sees_makes_our_failures_there_worthless(
@@ -124,11 +157,24 @@ def test_unusual_types_are_kept_with_their_length(sqlite_store: Store) -> None:
         row = row_of(sqlite_store, url_id)
         return row.mime, row.kib
 
-    pdf = replace(FINE, mime="application/pdf", length=10_241)
+    pdf = replace(FINE, how=How.GET, mime="application/pdf", length=10_241)
     assert kept(pdf, 100) == ("pdf", 11)
     assert kept(GONE, 107) == ("pdf", 11)
     assert kept(replace(pdf, length=None), 110) == ("pdf", 11)
-    assert kept(FINE, 117) == (None, None)
+    assert kept(replace(FINE, how=How.GET), 117) == (None, None)
+
+
+@pytest.mark.parametrize("said", ["application/octet-stream", "application/zip", "text/html"])
+def test_a_head_changes_no_type_that_a_get_had_named(sqlite_store: Store, said: str) -> None:
+    """A GET names it by the first bytes, HEAD has but the server's word (W66)."""
+    url_id = watch(sqlite_store, [URL])[URL]
+    pdf = replace(FINE, how=How.GET, mime="application/pdf", length=10_241)
+
+    _book(sqlite_store, url_id, pdf, 100)
+    _book(sqlite_store, url_id, replace(pdf, how=How.HEAD, mime=said, length=5), 107)
+
+    row = row_of(sqlite_store, url_id)
+    assert (row.mime, row.kib) == ("pdf", 11)
 
 
 def test_moves_and_bad_certificates_are_kept_of_urls(sqlite_store: Store) -> None:
@@ -192,17 +238,6 @@ def test_whatever_a_server_says_can_be_kept(store: Store) -> None:
     assert len(row.final_url) <= 16_384
 
 
-@given(st.text())
-def test_storable_text_is_utf8_without_nul(text: str) -> None:
-    """What is good already stays as it is."""
-    kept = storable(text)
-
-    assert "\x00" not in kept
-    kept.encode("utf-8")
-    if "\x00" not in text:
-        assert kept == text
-
-
 _FINDINGS = st.builds(
     Finding,
     code=st.sampled_from(sorted(Code)),
@@ -245,3 +280,28 @@ def test_rows_and_standings_are_one(sqlite_store: Store) -> None:
     with sqlite_store.reading() as rows:
         assert rows.execute(select(func.count()).select_from(observations)).scalar_one() == 4
         assert rows.execute(select(urls.c.code)).scalar_one() == Code.NOT_FOUND
+
+
+@pytest.mark.parametrize(
+    ("trusts", "said", "state"),
+    [
+        (True, Said.DEAD | Said.REFERENCE, State.DEAD),
+        (True, Said.LIVE | Said.REFERENCE, State.DYING),
+        (False, Said.DEAD, State.DYING),
+    ],
+)
+def test_a_pages_dead_link_tag_counts_where_it_is_trusted(
+    store: Store, trusts: bool, said: Said, state: State
+) -> None:
+    """B10: at the link's first own failure; a look that finds it alive says otherwise."""
+    url_id = watch(store, [URL])[URL]
+    said_so = LinksSettings(preset="iabot", trust_tags=trusts, browser=False)
+    rules = plan_of(said_so, WHOLE).rules
+    with store.writing() as rows:
+        put_citations(rows, [1], [CitingRow(Ref(1, url_id), "citation", said=said)], day=100)
+        fine, gone = (
+            book(rows, [Result(url_id, each, Days(day).now())], rules)[0]
+            for day, each in ((100, FINE), (107, GONE))
+        )
+
+    assert (fine.after, gone.after) == (State.ALIVE, state)

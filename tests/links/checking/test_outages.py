@@ -6,6 +6,8 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import closing
 from datetime import datetime, timedelta
@@ -360,3 +362,15 @@ def test_a_batch_of_a_pass_is_counted_once(sqlite_store: Store) -> None:
         assert booking.advance(rows, made.id, 2, 5)
     with sqlite_store.reading() as rows:
         assert passes.latest(rows, limit=1)[0].done == 15
+
+
+async def test_a_long_question_holds_up_no_lease(sqlite_store: Store) -> None:
+    """What is asked aside has a thread of its own: reads and writes go on meanwhile (W38)."""
+    is_over = threading.Event()
+    desk = Desk(sqlite_store, monotonic=time.monotonic)
+    with closing(desk):
+        long = asyncio.create_task(desk.read_aside(lambda _rows: is_over.wait(60)))
+        assert await asyncio.wait_for(desk.write(lambda _rows: 7), 30) == 7
+        assert not long.done()
+        is_over.set()
+        assert await long

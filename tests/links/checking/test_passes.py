@@ -9,6 +9,8 @@ from core.settings import LinksSettings
 from links.checking import passes
 from links.checking.parts import WHOLE, Part
 from links.checking.passes import NAMED, PassRow, interval_of, looks_per_s
+from links.marking import put_marks
+from links.marks import Mark, MarkKind
 from links.presets import DEFAULT
 from links.states import State
 from links.store.schema import passes as table
@@ -67,6 +69,27 @@ def test_a_pass_that_would_take_too_long_is_told(
     assert found is not None
     assert found.fits is fits
     assert found.sentence
+
+
+def test_the_gap_of_the_largest_host_counts(sqlite_store: Store) -> None:
+    """As people set it: with a hundred seconds a thousand links take longer than a day (W38)."""
+    watch(sqlite_store, [f"http://a.example/{number}" for number in range(1_000)], day=3_000)
+    begun = int(NOW.timestamp()) - 100
+    gap = Mark(0, MarkKind.SETTING, "a.example", "agreed", "me", begun, key="gap_s", value="100")
+    with sqlite_store.writing() as rows:
+        row = {"part": "1/1", "started": begun, "ended": begun + 100, "due": 2_000, "done": 2_000}
+        rows.execute(insert(table).values(row))
+    settings = LinksSettings(pass_days=1)
+
+    with sqlite_store.writing() as rows:
+        before = passes.outlook(rows, settings, now=NOW)
+        put_marks(rows, [gap])
+        after = passes.outlook(rows, settings, now=NOW)
+
+    assert before is not None
+    assert after is not None
+    assert (before.fits, after.fits) == (True, False)
+    assert "gap_s" in after.sentence
 
 
 def test_a_pass_that_was_broken_off_is_gone_on_with(sqlite_store: Store) -> None:

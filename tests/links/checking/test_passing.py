@@ -1,16 +1,32 @@
 """Passes over a small web: real registry, real names, real servers."""
 
-from collections.abc import AsyncIterator, Callable
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import replace
 from itertools import pairwise
+from typing import Any
 
 import pytest
 
+from core.errors import InvariantError
+from links.asking.protocol import Looks
+from links.books.citing import CitingRow, Said, put_citations
+from links.books.edits import Change, EditState, Intended, edits_by_id, intend, move
+from links.books.pages import Ref, number_of
+from links.checking import keeping, working
+from links.checking.booking import Booked, Result, book
 from links.checking.due import DueUrl
+from links.checking.feeding import Feed
+from links.checking.judging import Rules
+from links.checking.passing import Passing
+from links.checking.plans import Tally
 from links.checking.siblings import is_beside, is_by_get
-from links.findings import How
+from links.findings import Finding, How, Verdict
+from links.presets import DEFAULT
 from links.states import Standing, State
+from links.status import Code
 from links.store.store import Store
+from links.timetable import Timetable
 from tests.links.checking.farm import (
     Days,
     Decided,
@@ -152,6 +168,45 @@ async def test_marked_urls_are_not_asked_for(store: Store, farm: Farm) -> None:
     assert {each.host for each in farm.asked} == {"other.example"}
     states = [row_of(store, ids[f"http://{name}/"]).state for name in names]
     assert states == [State.PERMALIVE, State.EXCLUDED, State.ALIVE]
+
+
+@pytest.mark.parametrize(
+    ("trusts", "is_ours", "state"),
+    [
+        (True, False, State.ALIVE),
+        (False, False, State.PERMALIVE),
+        (True, True, State.PERMALIVE),  # the bot's own word is no evidence
+    ],
+)
+async def test_a_trusted_tag_has_links_looked_at_that_are_marked_alive(
+    store: Store, farm: Farm, trusts: bool, is_ours: bool, state: State
+) -> None:
+    """B10: from the reading of the page that calls it dead on; without the tag the mark holds again."""
+    days, url = Days(), "http://kept.example/"
+    marks = Decided({"kept.example": State.PERMALIVE})
+    url_id = watch(store, [url], state=int(State.PERMALIVE), due_day=None)[url]
+    link = Ref(number_of(1, 7), url_id)
+    tagged = CitingRow(link, "citation", said=Said.DEAD)
+    with store.writing() as rows:
+        if is_ours:
+            change = Change(url_id, "tagged", "", "{{dead link}}")
+            edit_id = intend(rows, 1, Intended(7, "job", 10, changes=(change,)), moment=1)
+            move(rows, edits_by_id(rows, [edit_id])[edit_id], EditState.MADE, moment=1, rev=11)
+        put_citations(rows, [link.page], [tagged], day=days.day)
+
+    preset = replace(DEFAULT, trusts_tags=trusts)
+    async with checking(
+        store, farm, ["kept.example"], days=days, marks=marks, preset=preset
+    ) as checker:
+        tally = await checker.check()
+        assert (row_of(store, url_id).state, tally.kept) == (state, int(state is State.ALIVE))
+
+        with store.writing() as rows:
+            put_citations(rows, [link.page], [], day=days.day)
+        days.day += 40
+        await checker.check()
+
+    assert row_of(store, url_id).state == State.PERMALIVE
 
 
 async def test_what_people_set_for_urls_is_followed(sqlite_store: Store, farm: Farm) -> None:
@@ -345,7 +400,7 @@ async def test_a_links_first_look_goes_closer(sqlite_store: Store, farm: Farm) -
     """By GET, and beside an invented page: one that shows the same for anything awaits the browser."""
     days = Days()
     farm.hosts["soft.example"] = _soft
-    urls = [f"http://{name}.example/dir/page.html" for name in ("soft", "fine")]
+    urls = [f"http://{name}.example/d/page.html" for name in ("soft", "fine")]
     ids = watch(sqlite_store, urls, day=days.day)
 
     async with checking(
@@ -356,6 +411,7 @@ async def test_a_links_first_look_goes_closer(sqlite_store: Store, farm: Farm) -
     awaits = [row_of(sqlite_store, ids[url]).opinion_day is not None for url in urls]
     assert awaits == [True, False]
     assert {each.method for each in farm.asked} == {"GET"}
+    assert len(farm.asked) == 4  # each page once, and one beside it
 
 
 @pytest.mark.parametrize(("each", "goes"), [(4, is_by_get), (16, is_beside)], ids=["get", "beside"])
@@ -368,3 +424,150 @@ def test_about_so_many_looks_go_closer(each: int, goes: Callable[[DueUrl, int], 
 
     assert set(turns) == {64 // each}
     assert goes(replace(url, is_new=True), 1)
+
+
+async def test_a_look_that_waits_for_its_host_lets_others_ask(
+    sqlite_store: Store, farm: Farm
+) -> None:
+    """With one connection: the gap before a second request to a host is used for other hosts (W41)."""
+    days = Days()
+    farm.hosts["get.example"] = no_head
+    names = ["get.example", *(f"h{number}.example" for number in range(5))]
+    watch(sqlite_store, [f"http://{name}/" for name in names], day=days.day)
+
+    async with checking(sqlite_store, farm, names, days=days, gap_s=0.5, connections=1) as checker:
+        await checker.check()
+
+    spans = sorted((each.began, each.ended) for each in farm.asked)
+    assert all(after[0] >= before[1] for before, after in pairwise(spans))
+    head, get = (each.began for each in farm.requests_to("get.example"))
+    assert head < spans[-2][0]  # else no other host was left to ask meanwhile
+    assert get == spans[-1][0]
+
+
+async def test_without_files_fewer_are_asked_and_nothing_is_booked(
+    sqlite_store: Store, farm: Farm, caplog: pytest.LogCaptureFixture
+) -> None:
+    """EMFILE is our own fault: it is told loudly, and the URL is looked at a little later (W41)."""
+    days = Days()
+    url = "http://a.example/"
+    watch(sqlite_store, [url], day=days.day)
+
+    async with checking(sqlite_store, farm, ["a.example"], days=days, connections=8) as checker:
+        looks = _FewFiles(checker.means.looks)
+        means = replace(checker.means, looks=looks)
+        tally = await Passing(means, checker.plan).run(checker.stop)
+
+    assert (tally.kept, tally.states, looks.refused) == (1, {State.ALIVE: 1}, 2)
+    assert "may open no more files" in caplog.text
+
+
+class _FewFiles:
+    """Looks that can open no file twice."""
+
+    def __init__(self, looks: Looks) -> None:
+        self._looks = looks
+        self.refused = 0
+
+    async def probe(self, url: str, **options: Any) -> Finding:
+        if self.refused < 2:
+            self.refused += 1
+            return Finding(Code.NONE, Verdict.UNDECIDED, How.HEAD, note="files: ours")
+        return await self._looks.probe(url, **options)
+
+    async def probe_sibling(self, url: str) -> Finding:
+        return await self._looks.probe_sibling(url)
+
+
+async def test_result_that_cannot_be_kept_costs_no_other(
+    sqlite_store: Store,
+    farm: Farm,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """It is due again tomorrow, not pass after pass today; the log has its traceback."""
+    days = Days()
+    ids = watch(sqlite_store, [f"http://a.example/{number}" for number in range(6)], day=days.day)
+    bad = ids["http://a.example/3"]
+
+    def faulty(rows: Any, results: Sequence[Result], rules: Rules) -> list[Booked]:
+        if bad in [result.url_id for result in results]:
+            raise OverflowError("int too large")
+        return book(rows, results, rules)
+
+    monkeypatch.setattr(keeping, "book", faulty)
+    async with checking(sqlite_store, farm, ["a.example"], days=days) as checker:
+        tally = await checker.check()
+
+    assert tally.is_complete
+    assert tally.states == {State.ALIVE: 5}
+    assert row_of(sqlite_store, bad).due_day == days.day + 1
+    others = [row_of(sqlite_store, id_) for id_ in ids.values() if id_ != bad]
+    assert all(row.checked_day == days.day for row in others)
+    assert "OverflowError: int too large" in caplog.text
+
+
+async def test_results_that_can_never_be_kept_end_the_checks(
+    sqlite_store: Store, farm: Farm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A crash loop is broken, with a sentence."""
+
+    def faulty(_rows: Any, results: Sequence[Result], _rules: Rules) -> list[Booked]:
+        if results:
+            raise OverflowError("int too large")
+        return []
+
+    days = Days()
+    watch(sqlite_store, [f"http://a.example/{number}" for number in range(6)], day=days.day)
+    monkeypatch.setattr(keeping, "book", faulty)
+    monkeypatch.setattr(keeping, "INTERNAL_ERRORS", 3)
+    async with checking(sqlite_store, farm, ["a.example"], days=days) as checker:
+        with pytest.raises(InvariantError, match="3 results in a row"):
+            await checker.check()
+
+
+async def test_look_whose_end_cannot_be_noted_does_not_hold_up_its_pass(
+    sqlite_store: Store, farm: Farm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The pass comes to its end, and the URL is due again tomorrow."""
+    days = Days()
+    ids = watch(sqlite_store, [f"http://a.example/{number}" for number in range(4)], day=days.day)
+    done, left = Timetable.done, [1]
+
+    def faulty(self: Timetable[Any], *arguments: Any) -> Any:
+        said = done(self, *arguments)
+        if left:
+            left.pop()
+            raise OverflowError("int too large")
+        return said
+
+    monkeypatch.setattr(Timetable, "done", faulty)
+    async with checking(sqlite_store, farm, ["a.example"], days=days) as checker:
+        await checker.check()
+
+    rows = [row_of(sqlite_store, id_) for id_ in ids.values()]
+    assert [row.checked_day for row in rows].count(days.day) == 3
+
+
+async def test_pass_that_ends_by_an_internal_error_is_followed_by_another(
+    sqlite_store: Store, farm: Farm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Watching goes on."""
+    days, stop, errors = Days(), asyncio.Event(), [OverflowError("x")]
+    ids = watch(sqlite_store, ["http://a.example/1"], day=days.day)
+    fill = Feed.fill
+
+    async def faulty(self: Feed, today: int) -> None:
+        if errors:
+            raise errors.pop()
+        await fill(self, today)
+
+    async def end(_tally: Tally) -> None:
+        stop.set()
+
+    monkeypatch.setattr(Feed, "fill", faulty)
+    monkeypatch.setattr(working, "FIRST_PAUSE_S", 0.0)
+    async with checking(sqlite_store, farm, ["a.example"], days=days) as checker:
+        await working.watch(checker.means, checker.plan, stop, between=end)
+
+    assert row_of(sqlite_store, ids["http://a.example/1"]).checked_day == days.day

@@ -1,13 +1,14 @@
 """What people decided about how links are looked at reaches the looks, and their schedule (A16)."""
 
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 
 from links.checking.judging import Rules
 from links.presets import DEFAULT, IABOT
 from links.store.store import Store
-from tests.links.checking.farm import Days, Decided, checking, farming
+from tests.links.checking.farm import Days, Decided, Reply, checking, farming
 from tests.links.checking.rows import row_of, watch
 
 pytestmark = pytest.mark.slow  # servers of its own: seconds, not milliseconds
@@ -45,3 +46,38 @@ async def test_a_pass_asks_and_comes_back_as_was_decided(
         assert {each.method for each in farm.asked} == asked
 
     assert row_of(sqlite_store, id_).due_day == days.day + 90
+
+
+async def test_a_host_is_asked_with_the_gap_that_people_set(sqlite_store: Store) -> None:
+    """In place of the general one, for every request to it (seed of W46)."""
+    days = Days()
+    marks = Decided(settings={"gap_s": "0.3"})
+    watch(sqlite_store, [f"http://a.example/{number}" for number in range(3)], day=days.day)
+    async with (
+        farming() as farm,
+        checking(sqlite_store, farm, ["a.example"], days=days, marks=marks) as checker,
+    ):
+        await checker.check()
+
+    asked = sorted(farm.requests_to("a.example"), key=lambda each: each.began)
+    assert len(asked) >= 3
+    assert all(after.began - before.ended >= 0.3 for before, after in pairwise(asked))
+
+
+async def test_a_host_that_limited_us_is_asked_slowly_by_the_next_checker(
+    sqlite_store: Store,
+) -> None:
+    """What 429 and Retry-After taught is kept with the URL (W56), and doubles its host's gap."""
+    days = Days()
+    url = "http://a.example/"
+    async with farming() as farm:
+        watch(sqlite_store, [url], day=days.day)
+        farm.hosts["a.example"] = lambda _method, _path: Reply(429, headers={"Retry-After": "90"})
+        async with checking(sqlite_store, farm, ["a.example"], days=days) as checker:
+            await checker.check()
+        farm.hosts.clear()
+        days.day += 2
+        async with checking(sqlite_store, farm, ["a.example"], days=days) as checker:
+            await checker.check()
+            gaps = checker.means.turns.gaps
+            assert (gaps.of("a.example"), gaps.of("b.example")) == (2 * gaps.gap_s, gaps.gap_s)

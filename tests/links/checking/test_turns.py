@@ -7,6 +7,7 @@ import time
 import pytest
 
 from links.checking.turns import HostTurns
+from links.host_gaps import HostGaps
 
 GAP_S = 0.03
 
@@ -120,3 +121,66 @@ async def test_a_cancelled_wait_leaves_the_host_to_the_next() -> None:
 
     await asyncio.wait_for(second, 30)
     assert first.cancelled()
+
+
+async def test_so_many_ask_at_a_time_and_those_that_wait_for_a_host_hold_nobody_up() -> None:
+    """A look that waits gives its connection to the next, and gets one again in its turn (W41)."""
+    turns = HostTurns(GAP_S, monotonic=time.monotonic)
+    turns.allow(2)
+    asking, most = 0, 0
+    parked: list[int] = []
+    turns.on_parked = lambda: parked.append(turns.parked)
+
+    async def look(number: int) -> None:
+        nonlocal asking, most
+        with turns.look():
+            for host in (f"h{number}.example", f"h{number}.example"):
+                await turns.take(host)
+                asking += 1
+                most = max(most, asking)
+                await asyncio.sleep(0.005)
+                asking -= 1
+
+    await asyncio.wait_for(asyncio.gather(*(look(number) for number in range(9))), 30)
+
+    assert most == 2
+    assert len(parked) == 9
+    assert max(parked) > 2
+    assert turns.ask_fewer() == turns.ask_fewer() == 1
+
+
+async def test_a_cancelled_wait_for_a_connection_leaves_it_to_the_next() -> None:
+    """Also when it was just granted."""
+    turns = HostTurns(GAP_S, monotonic=time.monotonic)
+    turns.allow(1)
+
+    async def wait(host: str) -> None:
+        with turns.look():
+            await turns.take(host)
+
+    with turns.look():
+        await turns.take("a.example")
+        first, second = (asyncio.create_task(wait(f"{name}.example")) for name in "bc")
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+    first.cancel()
+
+    await asyncio.wait_for(second, 30)
+    assert first.cancelled()
+
+
+def test_a_gap_grows_with_429_and_shrinks_again() -> None:
+    """Doubled each time up to a minute; halved after eight other answers (seed of W56)."""
+    gaps = HostGaps(6.0)
+    assert [(gaps.refused("a"), gaps.of("a")) for _ in range(5)] == [
+        (False, 12.0),
+        (False, 24.0),
+        (False, 48.0),
+        (False, 60.0),
+        (True, 60.0),
+    ]
+    for _ in range(8):
+        gaps.answered("a")
+    assert (gaps.of("a"), gaps.of("b")) == (30.0, 6.0)
+    gaps.decide(lambda url, _key: "0.5" if url == "https://b/" else "nonsense")
+    assert (gaps.of("b"), gaps.of("c")) == (0.5, 6.0)

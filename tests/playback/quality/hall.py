@@ -137,7 +137,7 @@ def fill_up(hall: Hall, count: int) -> None:
         connection.execute(insert(quality), rows)
     with contextlib.closing(sqlite3.connect(hall.builder.layout.captures_db)) as index, index:
         index.executemany(
-            "INSERT INTO pages VALUES (?,?,?,?,?,?,'complete','',200,'text/html','',3,1,1.5,'ok',0.9,'')",
+            "INSERT INTO pages VALUES (?,?,?,?,?,?,'complete','',200,'text/html','',3,1,1.5,'ok',0.9,'','','','')",
             (
                 (f"{n:032x}", address, replay_key(address), timestamp14(NOW), at_ms, address)
                 for n in numbers

@@ -22,7 +22,7 @@ from links.days import day_of
 from links.history import Run, pack
 from links.locator import key_of
 from links.quirks import HostQuirk, UrlQuirk
-from links.sorting import sort_link
+from links.sorting import MISSING_TARGET, Sort, Sorted, sort_link
 from links.stages import Stage
 from links.states import State
 from links.status import Code
@@ -116,6 +116,13 @@ class Shelf:
             number = ensure_urls(rows, [url], day=TODAY)[url]
             rows.execute(update(urls).where(urls.c.id == number).values(state=state, **facts))
         return number
+
+    def missing(self, page_id: int, title: str, *links: str) -> None:
+        """A page whose links lead to pages of the farm that are not there."""
+        wiki_id = self.wiki()
+        lost = tuple(Sorted(each, Sort.MISSING, note=MISSING_TARGET) for each in links)
+        with self.store.writing() as rows:
+            put_pages(rows, wiki_id, [PutPage(PageName(page_id, title), lost)], day=TODAY - 3)
 
     def fill(self) -> None:
         """One page: a dead link, one that works, and one that nobody can ask for."""
@@ -211,11 +218,18 @@ class Shelf:
         }  # fmt: skip
         self.add(observations, **values)
 
-    def spam(self, page: int, url: str, name: str = "MediaWiki:Spam-blacklist") -> None:
-        """A spam list names a URL on the page."""
+    def spam(
+        self,
+        page: int,
+        url: str,
+        name: str = "MediaWiki:Spam-blacklist",
+        *,
+        last_day: int = TODAY,
+    ) -> None:
+        """A spam list names a URL that the page had until that day."""
         self.add(
             spam_hits, page=page, key=key_of(url), wiki_id=self.wiki(), url=url, list=name,
-            line=7, first_day=TODAY, last_day=TODAY,
+            line=7, first_day=last_day, last_day=last_day,
         )  # fmt: skip
 
     def add(self, table: Any, **values: Any) -> None:
@@ -266,7 +280,11 @@ class Front:
     def get(
         self, path: str, *, method: str = "GET", body: bytes | None = None, **headers: Any
     ) -> httpx.Response:
-        """The answer to a request, once all is done that belongs to it."""
+        """The answer to a request, once all is done that belongs to it.
+
+        It is asked as a browser's reader does, by navigating, unless `sec_fetch_mode` says otherwise.
+        """
+        headers = {"sec_fetch_mode": "navigate", **headers}
         return self.runner.run(self._ask(path, method, headers, body))
 
     def post(self, path: str, body: bytes, headers: dict[str, str]) -> httpx.Response:
@@ -279,9 +297,7 @@ class Front:
 
     def stamp(self) -> str:
         """What the form sends along."""
-        found = re.search(r'name="stamp" value="([^"]+)"', self.get("/links").text)
-        assert found is not None
-        return found[1]
+        return stamp_in(self.get("/links").text)
 
     async def _ask(
         self, path: str, method: str, headers: dict[str, Any], body: bytes | None = b""
@@ -292,9 +308,17 @@ class Front:
         named = {
             name.replace("_", "-").encode(): value.encode("latin-1")
             for name, value in headers.items()
+            if value is not None
         }
         async with httpx.AsyncClient(transport=transport, base_url=ORIGIN) as client:
             return await client.request(method, path, headers=named, content=body)
+
+
+def stamp_in(text: str) -> str:
+    """The stamp of the form on a page."""
+    found = re.search(r'name="stamp" value="([^"]+)"', text)
+    assert found is not None
+    return found[1]
 
 
 @contextlib.contextmanager
@@ -313,7 +337,7 @@ def open_front(
     layout = Layout(root / "collection")
     layout.databases.mkdir(parents=True, exist_ok=True)
     clock = TestClock()
-    links = LinkRegistry(source, access or Access(), voice) if source else None
+    links = LinkRegistry(source, access or Access(), voice, layout) if source else None
     with (
         contextlib.closing(open_database(layout, "")) as database,
         contextlib.closing(open_decisions(layout, "")) as decisions,

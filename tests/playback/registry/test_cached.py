@@ -13,16 +13,19 @@ import pytest
 from core.classes import PageClass
 from core.errors import TransientError
 from core.pages import Outcome
+from links.books.asked_pages import AskedPage, finish, waiting
 from links.history import Run, pack
+from links.locator import key_of
 from links.states import State
 from links.store.schema import wanted
 from playback.decisions import takedown_book
 from playback.decisions.levels import Level
 from playback.decisions.store import open_decisions
 from playback.decisions.takedowns import Effect, Takedown, TakedownKind
+from playback.front.readers import parse_networks
 from playback.front.registry.access import Access
 from playback.front.registry.throttle import Rate, Rates
-from playback.front.standing import QueueStanding, Standing
+from playback.front.standing import Attempted, QueueStanding, Standing
 from tests.playback.conftest import CollectionBuilder, decide
 from tests.playback.registry.shelf import (
     CODES,
@@ -41,6 +44,7 @@ pytestmark = pytest.mark.slow
 
 PATH = "/links/api/cached"
 WIKI = "dewiki@WMF"
+NEW = "https://never-seen.org/"
 CAPTURED = datetime(2026, 11, 20, 10, 11, 12, tzinfo=UTC)
 
 
@@ -74,8 +78,8 @@ class Desk:
     books: Books
 
     def ask(self, *urls: str, **more: Any) -> dict[str, Any]:
-        """The answer."""
-        response = self.post({"wiki": WIKI, "urls": urls, **more})
+        """The answer, about the filled page unless `more` names another or none."""
+        response = self.post({"wiki": WIKI, "page_id": 1, "urls": urls, **more})
         assert response.status_code == 200, response.text
         found: dict[str, Any] = response.json()
         return found
@@ -110,12 +114,52 @@ def desk(shelf: Shelf, tmp_path: Path) -> Iterator[Desk]:
 # ---- the five answers
 
 
+def test_links_of_a_page_that_is_not_observed_are_told_once_it_was_read(desk: Desk) -> None:
+    """W10: the question hands the page to the feeder; what it read vouches for the URLs (W20)."""
+    wiki, page = desk.shelf.wiki(), AskedPage(4711, "")
+    answer = desk.ask(DEAD, FINE, page_id=4711)
+    assert [link["state"] for link in answer["links"]] == [None, None]
+    assert (answer["page"]["is_observed"], answer["page"]["request"]) == (False, "queued")
+    with desk.shelf.store.reading() as rows:
+        assert waiting(rows, wiki, limit=9) == [page]
+
+    with desk.shelf.store.writing() as rows:
+        finish(rows, wiki, [page], day=TODAY, keys={page: [key_of(DEAD)]})
+    answer = desk.ask(DEAD, FINE, page_id=4711)
+
+    assert [link["state"] for link in answer["links"]] == ["dead", None]
+    assert answer["page"]["request"] == "done"
+    assert desk.ask(DEAD)["page"]["is_observed"]
+    assert desk.ask(DEAD, page_id=None)["page"] is None
+
+
+def test_a_link_to_a_page_of_the_farm_that_is_not_there_is_told(desk: Desk) -> None:
+    """W50: of the page that has it, however the link is written; nobody will archive it."""
+    lost, sent = "https://de.wikipedia.org/wiki/Ren%C3%A9", "https://de.wikipedia.org/wiki/René"
+    desk.shelf.missing(5, "Linking", lost)
+    link = desk.link(sent, page_id=5)
+
+    assert (link["answer"], link["state"], link["is_dead"]) == ("none", "dead", True)
+    assert "has no such page" in link["words"]
+    assert (link["is_new"], desk.link(sent)["state"]) == (False, None)
+
+
+def test_the_spelling_of_the_page_is_told(desk: Desk) -> None:
+    """However the URL was sent (A17); not of URLs that the page has not."""
+    spelled, sent = "https://verlag.de/%7Ea?q=%2d", "https://verlag.de/~a?q=-"
+    desk.shelf.page(5, "Spelled", spelled)
+
+    assert desk.link(sent, page_id=5)["spelling"] == spelled
+    assert desk.link(FINE, page_id=5)["spelling"] is None
+
+
 def test_a_copy_is_offered_with_its_address_and_its_moment(desk: Desk) -> None:
     """The reader's page to follow, the copy itself, and when it was made (A09)."""
     desk.copy(FINE)
 
     assert desk.link(FINE) == {
         "url": FINE,
+        "spelling": FINE,
         "answer": "copy",
         "href": f"{ORIGIN}/page/20261120101112/{FINE}",
         "copy": f"http://127.0.0.1:8081/c/20261120101112/{FINE}",
@@ -124,9 +168,28 @@ def test_a_copy_is_offered_with_its_address_and_its_moment(desk: Desk) -> None:
         "state": "alive",
         "group": "working",
         "is_dead": False,
+        "mime": None,
+        "kib": None,
         "words": "Copy of 20 November 2026",
         "label": "cached",
+        "is_new": False,
+        "next_at": None,
+        "checked": f"{NOW - timedelta(days=1):%Y-%m-%d}",
     }
+
+
+def test_what_is_no_web_page_is_told_with_its_length(desk: Desk) -> None:
+    """Readers see it in the words of the small link, dead or alive (W57, W66)."""
+    for url, state in ((FINE, State.ALIVE), (DEAD, State.DEAD)):
+        desk.shelf.state(url, state, mime="pdf", kib=1234)
+        desk.copy(url)
+    fine, dead = desk.link(FINE), desk.link(DEAD)
+
+    assert (fine["mime"], fine["kib"]) == ("pdf", 1234)
+    assert fine["words"] == "Copy of 20 November 2026; the link leads to a file (pdf, 1,234 KiB)"
+    assert dead["words"].endswith(
+        "; copy of 20 November 2026; the link leads to a file (pdf, 1,234 KiB)"
+    )
 
 
 def test_the_page_that_a_reader_is_led_to_is_there(desk: Desk) -> None:
@@ -157,7 +220,7 @@ def test_of_a_dead_link_it_is_said_since_when(desk: Desk) -> None:
             "refused",
             "Not archived: the site’s robots.txt asks archives to leave it alone",  # noqa: RUF001
         ),
-        (Standing.FAILED, "failed", "No visit brought a copy"),
+        (Standing.FAILED, "failed", "Given up: no visit brought a copy"),
     ],
 )
 def test_without_a_copy_it_is_said_what_becomes_of_the_link(
@@ -170,6 +233,25 @@ def test_without_a_copy_it_is_said_what_becomes_of_the_link(
     assert (found["answer"], found["words"]) == (answer, words)
     assert found["href"] == f"{ORIGIN}/latest/{FINE}"
     assert (found["copy"], found["date"]) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("until", "words"),
+    [
+        (
+            CAPTURED,
+            "Waiting for the site, which gave no page; next attempt on 20 November 2026, 10:11 UTC",
+        ),
+        (None, "Waiting for the site"),
+    ],
+)
+def test_what_was_tried_waits_for_its_site(desk: Desk, until: datetime | None, words: str) -> None:
+    """B2: the answer is still "queued"; the words say why, and when the next attempt is."""
+    tried = (Attempted(CAPTURED, "connect: refused"),)
+    desk.books.standing_of[FINE] = QueueStanding(Standing.QUEUED, CAPTURED, until, attempts=tried)
+    found = desk.link(FINE)
+
+    assert (found["answer"], found["words"]) == ("queued", words)
 
 
 def test_a_new_link_that_waits_for_its_way_to_the_archive_is_queued(desk: Desk) -> None:
@@ -424,17 +506,49 @@ def test_what_nobody_archives_is_answered_with_nothing(desk: Desk, text: str) ->
 # ---- who is told what
 
 
-def test_liveness_is_told_only_to_the_farm_that_has_the_url(desk: Desk) -> None:
-    """To all its wikis; to others only what there is in the archive (W20, W24)."""
+@pytest.mark.parametrize(
+    "who",
+    [
+        {"page_id": None}, {"page_id": 0}, {"page_id": 2}, {"page_id": 99}, {"page_id": 2**62},
+        {"wiki": "enwiki@WMF"}, {"wiki": "osmwiki@OSM"}, {"wiki": "unheard@WMF"}, {"wiki": None},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_liveness_is_told_only_of_links_of_the_named_page(desk: Desk, who: dict[str, Any]) -> None:
+    """Of a URL that the page lacks programs learn whether there is a copy, no more (W20, W24)."""
     desk.copy(DEAD)
+    desk.shelf.page(2, "Other", FINE)
     desk.shelf.wiki("enwiki@WMF")
     desk.shelf.wiki("osmwiki@OSM")
 
-    assert desk.link(DEAD, wiki="enwiki@WMF")["state"] == "dead"
-    for wiki in ("osmwiki@OSM", "unheard@WMF", "unheard@of", None):
-        found = desk.link(DEAD, wiki=wiki)
-        assert (found["answer"], found["state"], found["group"]) == ("copy", None, "unknown")
-        assert (found["is_dead"], found["words"]) == (False, "Copy of 20 November 2026")
+    found = desk.link(DEAD, **who)
+    assert (found["answer"], found["state"], found["group"]) == ("copy", None, "unknown")
+    assert (found["is_dead"], found["words"]) == (False, "Copy of 20 November 2026")
+    assert desk.link(DEAD)["state"] == "dead"
+
+
+def test_no_copy_elsewhere_tells_that_a_link_is_dead(desk: Desk) -> None:
+    """It is offered for dead links alone, so a URL of no named page has none (W20)."""
+    number = desk.shelf.state(DEAD, State.DEAD)
+    desk.shelf.copy(number, "wayback", "https://web.archive.org/web/2020/x", "20200101000000")
+
+    assert desk.link(DEAD)["answer"] == "copy"
+    assert desk.link(DEAD, page_id=None)["answer"] == "none"
+
+
+def test_internal_callers_are_told_of_every_link_of_the_farm(shelf: Shelf, tmp_path: Path) -> None:
+    """They name no page: an internal tool asks for links before they are saved (W02, W20, W23)."""
+    shelf.wiki("enwiki@WMF")
+    shelf.wiki("osmwiki@OSM")
+    access = Access(internal=parse_networks(["198.51.100.7"]))
+    states = {}
+    with open_front(tmp_path, Given(shelf.store), access=access) as front:
+        for wiki in (WIKI, "enwiki@WMF", "osmwiki@OSM"):
+            body = json.dumps({"wiki": wiki, "urls": [DEAD]}).encode()
+            answer = front.post(PATH, body, {"Content-Type": "application/json"}).json()
+            states[wiki] = answer["links"][0]["state"]
+
+    assert states == {WIKI: "dead", "enwiki@WMF": "dead", "osmwiki@OSM": None}
 
 
 def test_no_page_of_another_wiki_is_named(desk: Desk) -> None:
@@ -483,6 +597,7 @@ def test_readers_of_a_wiki_are_led_to_copies_at_its_own_level(desk: Desk) -> Non
     decide(desk.builder.layout, Level.TEXT, wiki="dewiki")
 
     assert desk.link(FINE)["href"] == f"{ORIGIN}/w/dewiki/page/20261120101112/{FINE}"
+    assert desk.link(FINE)["copy"] == f"http://127.0.0.1:8081/w/dewiki/c/20261120101112/{FINE}"
     assert desk.front.get(desk.link(FINE)["href"].removeprefix(ORIGIN)).status_code == 200
     assert desk.link(FINE, wiki="dewiki@OSM")["href"].startswith(f"{ORIGIN}/page/")
 
@@ -505,14 +620,72 @@ def test_answers_come_in_the_order_of_the_question(desk: Desk) -> None:
     assert desk.ask()["links"] == []
 
 
-def test_it_is_asked_again_soon_while_something_is_on_its_way(desk: Desk) -> None:
+def test_it_is_asked_again_at_once_while_something_is_on_its_way(desk: Desk) -> None:
     """Queued, or so new that nobody has queued it; else there is no hurry."""
     desk.copy(FINE)
     assert desk.ask(FINE, "#x")["fresh_s"] == 60
-    assert desk.ask(FINE, "https://new.example/")["fresh_s"] == 10
-    assert desk.ask(FINE, "https://new.example/", wiki="unheard@of")["fresh_s"] == 60
+    assert desk.ask(FINE, NEW)["fresh_s"] == 2
+    assert desk.link(NEW)["is_new"]
+    assert desk.ask(FINE, NEW, wiki="unheard@of")["fresh_s"] == 60
     desk.books.standing_of[DEAD] = QueueStanding(Standing.QUEUED, NOW)
-    assert desk.ask(FINE, DEAD)["fresh_s"] == 10
+    assert desk.ask(FINE, DEAD)["fresh_s"] == 1
+
+
+@pytest.mark.parametrize(("wait_s", "fresh_s"), [(-5, 1), (0, 1), (7, 7), (7_200, 60)])
+def test_a_link_that_waits_for_its_site_is_asked_for_at_its_next_attempt(
+    desk: Desk, wait_s: int, fresh_s: int
+) -> None:
+    """Nothing changes before; a minute is the longest in any case."""
+    until = NOW + timedelta(seconds=wait_s)
+    tried = (Attempted(CAPTURED, "connect: refused"),)
+    desk.books.standing_of[FINE] = QueueStanding(Standing.QUEUED, CAPTURED, until, "", tried)
+    answer = desk.ask(FINE)
+    (link,) = answer["links"]
+    assert answer["fresh_s"] == fresh_s
+    assert link["next_at"] == f"{until:%Y-%m-%dT%H:%M:%SZ}"
+    assert link["answer"] == "queued"
+    assert link["words"].startswith("Waiting for the site, which gave no page; next attempt on ")
+
+
+def test_a_link_that_was_given_up_says_so(desk: Desk) -> None:
+    """And when it was last tried."""
+    tried = (Attempted(CAPTURED, "connect: refused"),)
+    desk.books.standing_of[FINE] = QueueStanding(Standing.FAILED, CAPTURED, None, "", tried)
+    found = desk.link(FINE)
+    assert found["answer"] == "failed"
+    assert found["words"] == (
+        "Given up: every attempt failed, the last on 20 November 2026, 10:11 UTC"
+    )
+
+
+@pytest.mark.parametrize(
+    ("url", "words"),
+    [
+        ("ftp://files.library.org/a", "Never archived: this is no http address"),
+        ("http://nowhere.invalid/", "Never archived: the name is kept free for examples"),
+        ("https://www.example.com/a", "Never archived: the name is kept free for examples"),
+        ("http://192.168.0.1/", "Never archived: no server can have this address"),
+        ("#x", ""),
+        ("/wiki/A", ""),
+        ("https://web.archive.org/web/2020/https://a.net/", ""),
+    ],
+)
+def test_of_what_nobody_will_ask_for_it_is_said_why(desk: Desk, url: str, words: str) -> None:
+    """Instead of calling it new for ever."""
+    answer = desk.ask(url)
+    (found,) = answer["links"]
+    assert (found["answer"], found["words"], found["href"]) == ("none", words, None)
+    assert not found["is_new"]
+    assert answer["fresh_s"] == 60
+
+
+def test_it_is_told_when_a_link_was_looked_at_and_that_it_is_a_file(desk: Desk) -> None:
+    """What software should know before it follows a link, readers may know, too."""
+    desk.shelf.state(FINE, State.ALIVE, checked_day=TODAY - 3, mime="pdf", kib=1_200)
+    found = desk.link(FINE)
+    assert found["checked"] == f"{NOW - timedelta(days=3):%Y-%m-%d}"
+    assert (found["mime"], found["kib"]) == ("pdf", 1_200)
+    assert found["words"] == "The link leads to a file (pdf, 1,200 KiB)"
 
 
 def test_the_books_are_asked_once_and_only_for_what_has_no_copy(desk: Desk) -> None:

@@ -11,6 +11,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 import pytest_asyncio
 
@@ -96,7 +97,7 @@ def archive(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Archive]:
     now = clock.now()
     store = open_registry(builder.layout)
     shelf = Shelf(store, root)
-    shelf.page(1, "Burg", DEAD, FINE, QUEUED)
+    shelf.page(1, "Another", DEAD, FINE, QUEUED)
     since = {"first_fail_day": day_of(now) - 183, "fails": 9}
     shelf.state(DEAD, State.DEAD, code=18, **since)
     shelf.state(FINE, State.ALIVE, code=1)
@@ -126,6 +127,9 @@ def reading_wiki(archive: Archive, version: Version = MACHINES) -> Iterator[Wiki
         )
         write(running, "MediaWiki:Common.js", choose + archive.loader())
         write(running, "Burg", TEXT)
+        query = "action=query&titles=Burg&format=json&formatversion=2"
+        told = httpx.get(f"{running.api()}?{query}").json()
+        archive.shelf.page(told["query"]["pages"][0]["pageid"], "Burg", DEAD, FINE, QUEUED)
         yield running
 
 

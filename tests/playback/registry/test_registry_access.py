@@ -113,9 +113,9 @@ def test_without_a_token_no_token_is_right(shelf: Shelf, tmp_path: Path) -> None
 
 def test_the_form_has_its_own_limit(strict: Front) -> None:
     """Told in words, with the form above them; the page itself is not counted."""
-    path = f"/links?url={DEAD}&stamp={strict.stamp()}"
-    codes = [strict.get(path).status_code for _ in range(4)]
-    refused = strict.get(path)
+    path = f"/links?url={DEAD}&stamp="
+    codes = [strict.get(path + strict.stamp()).status_code for _ in range(4)]
+    refused = strict.get(path + strict.stamp())
 
     assert codes == [200, 200, 200, 429]
     assert "Retry-After".lower() in refused.headers
@@ -264,7 +264,17 @@ def test_a_token_must_be_a_secret(content: bytes, tmp_path: Path) -> None:
     """At least 32 characters, and it says how to make one."""
     path = tmp_path / "token"
     path.write_bytes(content)
-    with pytest.raises(ConfigError):
+    path.chmod(0o600)
+    with pytest.raises(ConfigError, match=r"cannot be read|fewer"):
+        read_token(path)
+
+
+def test_a_token_that_others_can_read_is_refused(tmp_path: Path) -> None:
+    """Whoever has an account on the machine would be an internal caller."""
+    path = tmp_path / "token"
+    path.write_text(TOKEN)
+    path.chmod(0o640)
+    with pytest.raises(ConfigError, match="chmod 600"):
         read_token(path)
 
 
@@ -272,6 +282,7 @@ def test_a_token_is_read_and_not_shown(tmp_path: Path) -> None:
     """Its file ends in a line feed, as `openssl` writes it; no text of ours holds it."""
     path = tmp_path / "token"
     path.write_text(TOKEN + "\n")
+    path.chmod(0o600)
 
     assert read_token(path) == TOKEN
     assert TOKEN not in repr(Access(token=TOKEN))

@@ -5,8 +5,10 @@ import re
 import socket
 import sys
 from collections.abc import Iterator
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 from xml.etree import ElementTree as ET
 
 import pytest
@@ -14,12 +16,20 @@ from sqlalchemy import select
 
 from core.errors import TransientError
 from core.layout import Layout
+from links.books.additions import PageRevision, note_additions
+from links.books.asked_pages import MOST_OF_WIKI, AskedPage, finish, put_asked, waiting
+from links.books.pages import next_stale, number_of
+from links.days import date_of
 from links.history import Run, pack
+from links.locator import key_of
 from links.quirks import HostQuirk, UrlQuirk
 from links.stages import Stage
 from links.states import State
 from links.store.schema import host_quirks, pages, replacements, url_quirks
 from links.store.store import Store
+from playback.front.readers import parse_networks
+from playback.front.registry import formats
+from playback.front.registry.access import Access
 from playback.front.registry.answers import order_of
 from tests.playback.registry.shelf import (
     CODES,
@@ -102,8 +112,6 @@ def test_a_moved_page_is_told_with_its_present_name(shelf: Shelf, front: Front) 
     "query",
     [
         "dbname=dewiki@WMF&curid=4711",
-        "dbname=nowiki@WMF&curid=1",
-        "dbname=dewiki@OSM&curid=1",
         "dbname=dewiki&titles=Spezial:Version",
         "dbname=dewiki&curid=99999999999999999",
     ],
@@ -115,6 +123,180 @@ def test_a_page_query_is_always_answered(query: str, front: Front) -> None:
     assert answer.status_code == 200
     page = answer.json()["pages"][0]
     assert (page["is_observed"], page["links"], page["links_read"]) == (False, [], None)
+
+
+@pytest.mark.parametrize("name", ["nowiki@WMF", "dewiki@OSM"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/links/api/page?curid=1", "/links/api/page?curid=1&ping=1", "/links/api/page?titles=Foo",
+        "/externalLinkProblem?pageid=1", "/externalLinkInfo?pageid=1",
+        "/links/api/list?with=spam",
+    ],
+)  # fmt: skip
+def test_a_wiki_that_nobody_knows_is_an_error(path: str, name: str, front: Front) -> None:
+    """A misspelt name is not taken for a page without links."""
+    answer = front.get(f"{path}&dbname={name}")
+
+    assert answer.status_code == 404
+    assert "Nothing is known of that wiki" in answer.json()["detail"]
+    form = front.get(f"/links?dbname={name}&curid=1")
+    assert (form.status_code, "Nothing is known of that wiki" in form.text) == (404, True)
+
+
+def test_a_page_that_is_not_observed_is_handed_to_the_feeder(shelf: Shelf, front: Front) -> None:
+    """By its number or its title, once a day; those that are known are stamped as ever (W10, W34)."""
+    front.page("dbname=dewiki@WMF&curid=1|4711&titles=Foo bar|Neu")
+    with shelf.store.reading() as rows:
+        assert waiting(rows, shelf.wiki(), limit=9) == [(0, "Neu"), (4711, "")]
+
+    written: list[str] = []
+    shelf.on_write(written.append)
+    front.page("dbname=dewiki@WMF&curid=4711&titles=Neu")
+    assert written == []
+
+
+def test_links_of_a_page_that_is_not_observed_are_told_once_it_was_read(
+    shelf: Shelf, front: Front
+) -> None:
+    """W10: those that other pages of the farm have, with what these know; the answer says how it stands."""
+    query = "dbname=dewiki@WMF&curid=4711&titles=Neu&scope=all"
+    told = front.page(query).json()["pages"]
+    assert [(page["request"], page["links"]) for page in told] == [("queued", [])] * 2
+    assert "asked to read it" in told[0]["note"]
+
+    elsewhere = "https://osm.info/"
+    shelf.page(1, "Ways", elsewhere, wiki="dewiki@OSM")
+    read = [AskedPage(4711, ""), AskedPage(0, "Neu")]
+    keys = [key_of(url) for url in (DEAD, "https://unknown.net/", elsewhere)]
+    wiki = shelf.wiki()
+    with shelf.store.writing() as rows:
+        finish(rows, wiki, read, day=TODAY, keys=dict.fromkeys(read, keys))
+    told = front.page(query).json()["pages"]
+
+    assert [page["is_observed"] for page in told] == [False, False]
+    assert [page["request"] for page in told] == ["done", "done"]
+    assert [page["links_read"]["date"] for page in told] == [date_of(TODAY).isoformat()] * 2
+    (link,) = told[0]["links"]
+    assert (link["url"], link["state"], told[0]["links_total"]) == (DEAD, "dead", 1)
+    form = front.get("/links?dbname=dewiki@WMF&curid=4711&scope=all").text
+    assert "It was read on request" in form
+    assert DEAD in form
+    assert shelf.counts()["link_pages"] == 2  # nothing is observed because of that
+
+
+def test_an_answer_says_whether_it_is_of_the_revision_that_the_asker_has(
+    shelf: Shelf, front: Front
+) -> None:
+    """W08: where it is not, the page is read again soon."""
+    page, query = number_of(shelf.wiki(), 1), "dbname=dewiki@WMF&curid=1"
+    with shelf.store.writing() as rows:
+        note_additions(rows, [PageRevision(page, 70, None, "", TODAY)], [], day=TODAY)
+
+    def told(more: str) -> tuple[int | None, bool | None, bool]:
+        found = front.page(query + more).json()["pages"][0]
+        with shelf.store.reading() as rows:
+            stale = bool(next_stale(rows, shelf.wiki(), limit=1))
+        return found["revision"], found["is_current"], stale
+
+    assert told("") == (70, None, False)
+    assert told("&revid=70") == (70, True, False)
+    assert told("&revid=71") == (70, False, True)
+    several = front.page(query + "|2&revid=70").json()["pages"]
+    assert [page["is_current"] for page in several] == [None, None]
+
+
+def test_links_to_pages_of_the_farm_that_are_not_there_get_a_hint(
+    shelf: Shelf, front: Front
+) -> None:
+    """W50: with what a page's reading found, also in what gadgets load."""
+    lost = "https://de.wikipedia.org/wiki/No_such_page"
+    shelf.missing(5, "Linking", lost)
+    (link,) = front.page("dbname=dewiki@WMF&curid=5").json()["pages"][0]["links"]
+
+    assert (link["url"], link["state"], link["group"]) == (lost, "dead", "unreachable")
+    assert [each["kind"] for each in link["hints"]] == ["missing-target"]
+    assert link["since"]["date"] == date_of(TODAY - 3).isoformat()
+    problems = front.get("/externalLinkProblem?dbname=dewiki@WMF&pageid=5&format=json").json()
+    assert [each["url"] for each in problems["problems"]] == [lost]
+
+
+def test_ftp_links_are_told_as_not_checked(shelf: Shelf, front: Front) -> None:
+    """W44: with the reason, among all links of the page; nobody is led there."""
+    shelf.page(5, "Files", "ftp://files.net/a", FINE)
+    (link,) = [
+        each
+        for each in front.page("dbname=dewiki@WMF&curid=5&scope=all").json()["pages"][0]["links"]
+        if each["url"] != FINE
+    ]
+
+    assert (link["url"], link["state"]) == ("ftp://files.net/a", "excluded")
+    assert [each["kind"] for each in link["hints"]] == ["ftp"]
+    assert front.page("dbname=dewiki@WMF&curid=5").json()["pages"][0]["links"] == []
+    assert 'href="ftp:' not in front.get("/links?dbname=dewiki@WMF&curid=5&scope=all").text
+
+
+def test_a_links_spelling_is_that_of_its_page(shelf: Shelf, front: Front) -> None:
+    """A17: what a browser makes of the address, so that a gadget finds it again."""
+    spelled, url = "https://verlag.de/%7Ea?q=%2d", "https://verlag.de/~a?q=-"
+    shelf.page(5, "Spelled", spelled, FINE)
+    told = front.page("dbname=dewiki@WMF&curid=5&scope=all").json()["pages"][0]["links"]
+    listed = front.get("/links/api/links?dbname=dewiki@WMF").json()["links"]
+
+    assert {each["url"]: each["spelling"] for each in told} == {url: spelled, FINE: FINE}
+    assert spelled in {each["spelling"] for each in listed}
+
+
+def test_a_request_is_refused_while_too_many_wait(shelf: Shelf, front: Front) -> None:
+    """And the answer says so."""
+    wiki = shelf.wiki()
+    with shelf.store.writing() as rows:
+        put_asked(rows, wiki, range(10_000, 10_000 + MOST_OF_WIKI), day=TODAY)
+
+    told = front.page("dbname=dewiki@WMF&curid=10001|4711").json()["pages"]
+
+    assert [page["request"] for page in told] == ["queued", "refused"]
+
+
+def test_what_waits_for_the_feeder_is_bounded(shelf: Shelf, front: Front) -> None:
+    """Nobody fills the registry by asking."""
+    for first in range(1, MOST_OF_WIKI + 200, 50):
+        front.clock.seconds += 60
+        ids = "|".join(str(10_000 + each) for each in range(first, first + 50))
+        assert front.page(f"dbname=dewiki@WMF&curid={ids}").status_code == 200
+
+    assert shelf.counts()["link_asked_pages"] == MOST_OF_WIKI
+
+
+SECRET = "https://geheim.de/only"
+TELLING = (
+    "/links/api/page?dbname=hauswiki&curid=1&scope=all", "/externalLinkProblem?dbname=hauswiki&pageid=1",
+    "/externalLinkInfo?dbname=hauswiki&pageid=1&scope=all",
+    "/links/api/list?dbname=hauswiki&with=unreachable", "/links/list?dbname=hauswiki&with=unreachable",
+    "/links?dbname=hauswiki&curid=1&scope=all", f"/links?url={SECRET}&dbname=hauswiki&stamp=STAMP",
+    f"/links?url={SECRET}&dbname=dewiki&farm=1&stamp=STAMP",
+    f"/links?url={DEAD}&dbname=dewiki&farm=1&stamp=STAMP",
+    "/links?pattern=*.geheim.de&dbname=hauswiki&stamp=STAMP", "/links?pattern=*.geheim.de&stamp=STAMP",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("path", TELLING)
+def test_a_private_wiki_is_told_to_internal_callers_alone(
+    path: str, shelf: Shelf, tmp_path: Path
+) -> None:
+    """Neither its titles nor links that it alone has (L12)."""
+    shelf.page(1, "Interna", SECRET, DEAD, wiki="hauswiki@WMF")
+    shelf.state(SECRET, State.DEAD)
+    shelf.settings({"public": False}, "hauswiki@WMF")
+    texts = {}
+    for peer in ("198.51.100.7", "10.0.0.7"):
+        access = Access(internal=parse_networks(["10.0.0.0/8"]))
+        with open_front(tmp_path, Given(shelf.store), access=access, peer=peer) as front:
+            texts[peer] = front.get(path.replace("STAMP", front.stamp())).text
+
+    assert "Interna" not in texts["198.51.100.7"]
+    assert "Dead" not in texts["198.51.100.7"] or f"url={DEAD}" in path
+    assert "hauswiki" in texts["10.0.0.7"] or "geheim" in texts["10.0.0.7"]
 
 
 def test_without_a_farm_the_default_one_is_meant(front: Front) -> None:
@@ -272,6 +454,63 @@ def test_what_is_over_is_not_told(shelf: Shelf, front: Front) -> None:
     assert (link["reports"], link["hints"]) == (0, [])
 
 
+@pytest.mark.parametrize(
+    ("host", "since", "told"),
+    [
+        ("verlag.de", TODAY - 101, ["server-error"]),
+        ("verlag.de", TODAY - 100, []),  # not consolidated yet
+        ("de", TODAY - 101, []),  # a top-level domain is nobody's host
+    ],
+)
+def test_a_hosts_quirks_are_told_once_consolidated_and_hold_below_it(
+    host: str, since: int, told: list[str], shelf: Shelf, front: Front
+) -> None:
+    """Of the host itself and of all hosts below it, once they stand for more than 100 days (W47)."""
+    deep = "https://a.b.verlag.de/gone"
+    shelf.page(1, "Foo bar", DEAD, deep)
+    shelf.state(deep, State.DEAD)
+    row = shelf.host_of(shelf.state(f"https://{host}/", State.DEAD))
+    days = {"first_day": since, "last_day": TODAY}
+    shelf.add(host_quirks, host_id=row, kind=HostQuirk.SERVER_ERROR, **days)
+
+    hints = {link["url"]: [each["kind"] for each in link["hints"]] for link in links_of(front)}
+    assert hints == {DEAD: told, deep: told}
+
+
+def test_a_url_that_works_again_has_no_replacement(shelf: Shelf, front: Front) -> None:
+    """It is shown in the place of what cannot be reached alone (W17)."""
+    shelf.replace(shelf.state(FINE, State.ALIVE), "https://verlag.de/there", Stage.WORKS)
+    (link,) = [link for link in links_of(front) if link["url"] == FINE]
+    assert link["replacement"] is None
+
+    shelf.state(FINE, State.DEAD)
+    (link,) = [link for link in links_of(front) if link["url"] == FINE]
+    assert link["replacement"] == "https://verlag.de/there"
+
+
+def test_a_presumption_is_told_as_a_note(shelf: Shelf, front: Front) -> None:
+    """At once, and the state stays what was observed (W16)."""
+    number = shelf.state(DEAD, State.DEAD)
+    days = {"first_day": TODAY, "last_day": TODAY}
+    kind = HostQuirk.PRESUMED_REACHABLE
+    shelf.add(host_quirks, host_id=shelf.host_of(number), kind=kind, **days)
+    (link,) = [link for link in links_of(front) if link["url"] == DEAD]
+
+    assert [each["kind"] for each in link["hints"]] == ["presumed-reachable"]
+    assert (link["state"], link["group"]) == ("dead", "unreachable")
+
+
+def test_spam_that_is_gone_is_not_told(shelf: Shelf, front: Front) -> None:
+    """Its row is the trace back; the page, its list and the form tell what is there (W05, W52)."""
+    url = "https://spam.top/buy"
+    shelf.spam(shelf.page(1, "Foo bar", FINE), url, last_day=TODAY - 4)
+
+    assert links_of(front, "") == []
+    assert front.get("/links/api/list?dbname=dewiki@WMF&with=spam").json()["pages"] == []
+    asked = front.get(f"/links?url={url}&dbname=dewiki&stamp={front.stamp()}")
+    assert "Blocked as spam" not in asked.text
+
+
 def test_spam_is_told_with_its_list_and_not_its_state(shelf: Shelf, front: Front) -> None:
     """It is not looked at, and stays on no list of URLs (W52)."""
     page = shelf.page(1, "Foo bar", FINE)
@@ -324,7 +563,8 @@ def test_json_and_xml_tell_the_same(shelf: Shelf, front: Front) -> None:
     assert as_xml.headers["content-type"].startswith("application/xml")
     bad = plain(as_json)
     for link in bad["pages"][0]["links"]:
-        link["url"] = link["url"].replace("\x01", "\ufffd").replace("\ufffe", "\ufffd")
+        for name in ("url", "spelling"):
+            link[name] = link[name].replace("\x01", "\ufffd").replace("\ufffe", "\ufffd")
     assert facts_of(ET.fromstring(as_xml.content)) == bad
 
 
@@ -359,6 +599,7 @@ def test_the_script_says_what_nobody_can_leave(shelf: Shelf, front: Front) -> No
     shelf.page(1, "Foo", DEAD, "http://x</script>\u2028'\\\"/")
     answer = front.get(PROBLEM)
     inner = re.fullmatch(
+        r"/\* Weboid [^\n*]+, GPL-3\.0-or-later\. Made by http\S+/links/api/source \*/\n"
         r"\( function \( mw \) \{\n\tvar problems = (\[.*\]);\n"
         r'\tmw\.hook\( "externalLinkProblem/query\.answer" \)\.fire\( problems \);\n'
         r"\}\( window\.mediaWiki \) \);\n",
@@ -489,12 +730,13 @@ def test_no_request_makes_a_row_or_a_connection(
 ) -> None:
     """Nobody injects a URL, and nothing is looked at because somebody asks (W12, W28)."""
     before = shelf.counts()
-    allowed = (200, 204, 400) if method in ("GET", "HEAD") else (405,)
+    allowed = (200, 204, 400, 404) if method in ("GET", "HEAD") else (405,)
     for path in FORMS_OF_ASKING:
         answer = front.get(path.replace("STAMP", front.stamp()), method=method)
         assert answer.status_code in allowed, path
 
-    assert shelf.counts() == before
+    after = {**shelf.counts(), "link_asked_pages": 0}  # pages for the feeder to judge: no URL
+    assert after == before
     assert connections == []
 
 
@@ -617,11 +859,129 @@ def test_lists_hold_what_they_say(shelf: Shelf, front: Front) -> None:
     assert listed("doubtful") == ["Zweifel"]
 
 
-def test_a_list_of_a_wiki_that_nobody_knows_is_empty(front: Front) -> None:
-    """And says so."""
-    found = front.get("/links/api/list?dbname=nowiki&with=spam&format=xml")
+def test_a_list_may_be_of_one_site(shelf: Shelf, front: Front) -> None:
+    """Pages with unreachable links to a domain, from the beginning of a path on (W05)."""
+    below = "https://a.verlag.de/x/1"
+    shelf.page(2, "Unten", below)
+    shelf.page(3, "Anders", "https://anders.de/")
+    for url in (below, "https://anders.de/"):
+        shelf.state(url, State.DEAD)
 
-    assert ET.fromstring(found.content).findtext("is_observed") == "false"
+    def listed(domain: str) -> list[str]:
+        query = f"dbname=dewiki@WMF&with=unreachable&domain={domain}"
+        found = [page["title"] for page in front.get(f"/links/api/list?{query}").json()["pages"]]
+        text = front.get(f"/links/list?{query}").text.partition('class="result"')[2]
+        assert [title for title in ("Foo bar", "Unten", "Anders") if title in text] == found
+        return found
+
+    assert listed("verlag.de") == ["Foo bar", "Unten"]
+    assert listed("verlag.de/gone") == ["Foo bar"]
+    assert listed("a.verlag.de/x/") == ["Unten"]
+    odd = front.get("/links/api/list?dbname=dewiki@WMF&with=unreachable&domain=/x.*/")
+    assert (odd.status_code, "Name a site" in odd.json()["detail"]) == (400, True)
+
+
+def test_a_wikis_links_by_state_go_on(shelf: Shelf, front: Front) -> None:
+    """Each with its page, a part after the other, none twice (complaint of bots)."""
+    urls = [f"https://viele.de/{number:03}" for number in range(230)]
+    shelf.page(7, "Viele", *urls)
+    for url in urls:
+        shelf.state(url, State.DEAD)
+    part: dict[str, Any] = {"after": ""}
+    found = []
+    while part["after"] is not None:
+        front.clock.seconds += 60
+        query = f"dbname=dewiki@WMF&state=unreachable&fields=state&after={part['after']}"
+        part = front.get(f"/links/api/links?{query}").json()
+        found += [(link["page"]["page_id"], link["url"]) for link in part["links"]]
+
+    assert len(found) == len(set(found)) == 231
+    assert set(found) == {(1, DEAD), *((7, url) for url in urls)}
+    assert set(part["links"][0]) == {"page", "page_has_it_since", "url", "state"}
+
+
+def test_what_changed_since_a_day_is_told(shelf: Shelf, front: Front) -> None:
+    """Links whose state is so since then, and those that a page has since then."""
+    shelf.page(2, "Neu", "https://neu.de/", day=TODAY - 1)
+    shelf.page(3, "Alt", "https://alt.de/", day=TODAY - 90)
+    shelf.page(4, "Anders", "https://anders.de/", day=TODAY - 90)
+    changed = pack((Run(CODES.FINE, TODAY - 90, TODAY - 9), Run(CODES.NOT_FOUND, TODAY - 1, TODAY)))
+    shelf.state("https://anders.de/", State.DYING, history=changed, first_fail_day=TODAY - 1)
+    since = date_of(TODAY - 2).isoformat()
+    found = front.get(f"/links/api/links?dbname=dewiki@WMF&since={since}").json()
+
+    told = {link["url"] for link in found["links"]}
+    assert told == {"https://neu.de/", "https://anders.de/"}
+    for odd in ("since=gestern", "state=odd", "after=x", "fields=odd"):
+        assert front.get(f"/links/api/links?dbname=dewiki@WMF&{odd}").status_code == 400
+
+
+def test_the_normal_form_of_any_url_is_told(front: Front) -> None:
+    """And why a text has none; nothing of what is known of it (W51)."""
+    given = ["HTTP://Example.ORG./%7euser/?#top", "http://example.com:8o8o/"]
+    query = urlencode([("url", each) for each in given])
+    found = front.get(f"/links/api/normalise?{query}").json()["urls"]
+
+    assert [each["given"] for each in found] == given
+    assert [each["url"] for each in found] == ["http://example.org/~user/", None]
+    assert (found[0]["fault"], "port" in found[1]["fault"].lower()) == (None, True)
+    assert front.get("/links/api/normalise").status_code == 400
+
+
+def test_what_a_wiki_keeps_out_of_link_search_is_told(shelf: Shelf, front: Front) -> None:
+    """For the wiki's own search pages: the entry, and why (X06)."""
+    shelf.settings({"excluded_domains": ["doi.org"]})
+    met = front.get("/links/api/excluded?dbname=dewiki&pattern=*.doi.org").json()
+    other = front.get("/links/api/excluded?dbname=dewiki&pattern=*.de").json()
+
+    assert (met["excluded"], met["entry"], "on purpose" in met["reason"]) == (True, "doi.org", True)
+    assert (other["excluded"], other["entry"], other["reason"]) == (False, None, None)
+    assert front.get("/links/api/excluded?dbname=dewiki&pattern=").status_code == 400
+    assert front.get("/links/api/excluded?dbname=nowiki&pattern=*.de").status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("code", "evidence", "told"),
+    [
+        (CODES.NOT_FOUND, "", (404, "not-found", 404)),
+        (CODES.DNS_UNKNOWN, "dns: nxdomain", (None, "dns-unknown", 502)),
+        (CODES.BAD_REQUEST, "http: 400", (400, "bad-request", 500)),
+        (CODES.NONE, "", (None, "none", None)),
+    ],
+)
+def test_a_status_is_what_the_server_gave(
+    code: int, evidence: str, told: tuple[Any, ...], shelf: Shelf, front: Front
+) -> None:
+    """Null where none answered; the reason has a name, and the mapped status one of its own (W55)."""
+    number = shelf.state(DEAD, State.DEAD, code=code)
+    if evidence:
+        shelf.seen(number, evidence)
+    (link,) = [link for link in links_of(front) if link["url"] == DEAD]
+
+    assert (link["http"], link["reason"], link["mapped_http"]) == told
+    assert link["status_byte"] == code
+
+
+def test_the_source_of_the_script_is_there_in_this_version(front: Front) -> None:
+    """Its first line names the version and the address of what made it (seed: disclosed with it)."""
+    head = front.get(PROBLEM).text.splitlines()[0]
+    address = re.search(r"http\S+", head)
+    assert address is not None
+    source = front.get(address[0].removeprefix(ORIGIN))
+
+    assert f"Weboid {version('weboid')}," in head
+    assert source.headers["content-type"].startswith("text/plain")
+    assert source.content == Path(formats.__file__).read_bytes()
+
+
+def test_a_question_may_ask_for_some_fields(front: Front) -> None:
+    """The URL always; the gadget's list has the same links (one object)."""
+    page = front.page("dbname=dewiki@WMF&curid=1&fields=state,http").json()["pages"][0]
+    problems = front.get(PROBLEM + "&format=json&fields=state,http").json()["problems"]
+
+    assert all(set(link) == {"url", "state", "http"} for link in page["links"])
+    assert problems == page["links"]
+    assert front.page("dbname=dewiki@WMF&curid=1&fields=odd").status_code == 400
 
 
 # ---- both databases

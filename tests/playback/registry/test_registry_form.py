@@ -9,17 +9,21 @@ from urllib.parse import quote, urlencode, urlsplit
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from sqlalchemy import update
 
 from core.errors import TransientError
+from links.reporters import Reporters
 from links.states import State
+from links.store.schema import pages
 from playback.front.readers import Readers, parse_networks
 from playback.front.registry.access import Access
 from playback.front.registry.forms import STAMP_S, Stamps
 from tests.examples import examples
-from tests.playback.registry.shelf import DEAD, FINE, Front, Given, Shelf, open_front
+from tests.playback.registry.shelf import DEAD, FINE, Front, Given, Shelf, open_front, stamp_in
 
 pytestmark = pytest.mark.slow
 
+KEY = Reporters(b"x" * 32)
 HERE, THERE = ip_address("198.51.100.7"), ip_address("203.0.113.9")
 
 
@@ -92,18 +96,55 @@ def test_a_stamp_is_good_for_its_neighbourhood_alone(shelf: Shelf, tmp_path: Pat
 @given(st.text(max_size=60))
 def test_no_stamp_that_others_make_holds(stamp: str) -> None:
     """Whatever it looks like."""
-    assert not Stamps().holds(stamp, HERE, 1_000.0)
+    assert not Stamps(KEY).take(stamp, HERE, 1_000.0, "")
 
 
 @given(st.integers(0, 10**10), st.integers(-STAMP_S, 2 * STAMP_S))
 def test_a_stamp_holds_for_two_hours(made: int, later: int) -> None:
     """From then on, not before, and for its own range."""
-    stamps = Stamps()
-    stamp = stamps.make(HERE, made)
+    stamp = Stamps(KEY).make(HERE, made, "")
 
-    assert stamps.holds(stamp, HERE, made + later) == (0 <= later <= STAMP_S)
-    assert not stamps.holds(stamp, THERE, made)
-    assert not Stamps().holds(stamp, HERE, made)
+    assert Stamps(KEY).take(stamp, HERE, made + later, "") == (0 <= later <= STAMP_S)
+    assert not Stamps(KEY).take(stamp, THERE, made, "")
+    assert not Stamps(Reporters(b"y" * 32)).take(stamp, HERE, made, "")
+
+
+def test_a_stamp_answers_one_question(front: Front) -> None:
+    """One that was scraped is worth no more than the page it came from (W20)."""
+    stamp = front.stamp()
+    first = front.get(f"/links?url={DEAD}&stamp={stamp}").text
+    for again in (f"url={DEAD}", f"url={FINE}", "pattern=*.de"):
+        assert "Press its button" in front.get(f"/links?{again}&stamp={stamp}").text
+    assert "Dead for six months" in first
+
+
+def test_a_filled_forms_stamp_answers_that_question_alone(front: Front) -> None:
+    """It is bound to the URL; the wiki and its like may still be chosen (W20)."""
+    stamp = stamp_in(front.get(f"/links?url={DEAD}").text)
+
+    assert "Press its button" in front.get(f"/links?url={FINE}&stamp={stamp}").text
+    answer = front.get(f"/links?url={DEAD}&dbname=dewiki&stamp={stamp}").text
+    assert "Dead for six months" in answer
+
+
+def test_who_does_not_say_to_navigate_presses_the_filled_forms_button(front: Front) -> None:
+    """A missing Sec-Fetch-Mode is no sign of a person; an old browser needs one press more (W20)."""
+    query = f"/links?url={DEAD}"
+    filled = front.get(f"{query}&stamp={front.stamp()}", sec_fetch_mode=None).text
+
+    assert "Press its button" in filled
+    answer = front.get(f"{query}&stamp={stamp_in(filled)}", sec_fetch_mode=None).text
+    assert "Dead for six months" in answer
+
+
+def test_a_stamp_holds_at_every_front_of_the_collection(shelf: Shelf, tmp_path: Path) -> None:
+    """And after a restart: they share the collection's key (W71)."""
+    with open_front(tmp_path, Given(shelf.store)) as front:
+        stamp = front.stamp()
+    with open_front(tmp_path, Given(shelf.store)) as other:
+        answer = other.get(f"/links?url={DEAD}&stamp={stamp}").text
+
+    assert "Dead for six months" in answer
 
 
 def test_what_is_on_no_watched_page_is_not_known(front: Front) -> None:
@@ -119,7 +160,7 @@ def test_what_is_on_no_watched_page_is_not_known(front: Front) -> None:
         ("url=mailto:a@b.de", "neither http nor https"),
         ("url=http%3A%2F%2Fa.de%2F%E2%80%8B", "invisible"),
         ("pattern=test.*.com", "test.*.com"),
-        ("pattern=*.de&namespace=x", "A namespace is a number"),
+        ("pattern=*.de&namespace=x", "Namespaces are numbers"),
         ("pattern=*.de&after=x%2Fy", "after"),
         ("pattern=*.de&status=odd", "no such filter"),
         ("title=a%01b&dbname=dewiki", "control characters"),
@@ -284,6 +325,56 @@ def test_a_page_keeps_its_language_when_it_is_changed(front: Front) -> None:
     assert '<html lang="en">' in front.get(html.unescape(english[1])).text
 
 
+def test_the_language_is_a_field_of_the_form(front: Front) -> None:
+    """The answer is in it, and so is what leads on (W69)."""
+    form = front.get("/links").text
+    assert '<select id="lang" name="lang">' in form
+    answer = front.get("/links?dbname=dewiki&curid=1&scope=all&lang=de").text
+
+    assert '<html lang="de">' in answer
+    assert '<option value="de" lang="de" selected>' in answer
+    assert front.get("/links?dbname=dewiki&curid=1&lang=xx").status_code == 200
+
+
+def test_what_is_no_pattern_is_said_in_the_readers_language(front: Front) -> None:
+    """In English also why (W11)."""
+    query = "links?pattern=ftp://a.de/"
+
+    assert "no ftp" in front.get(f"/en/{query}").text
+    assert "Das lässt sich nicht suchen" in html.unescape(front.get(f"/de/{query}").text)
+    answer = front.get("/links/api/excluded?dbname=dewiki&pattern=*", accept_language="de")
+    assert "Das lässt sich nicht suchen" in answer.json()["detail"]
+
+
+def test_a_pattern_is_searched_in_several_namespaces(shelf: Shelf, front: Front) -> None:
+    """In some, or in those that the wiki observes (W03)."""
+    for namespace, title in ((0, "Artikel"), (4, "Projekt"), (2, "Benutzer")):
+        url = f"https://n{namespace}.viele.de/"
+        shelf.page(20 + namespace, title, url)
+        with shelf.store.writing() as rows:
+            where = pages.c.title == title
+            rows.execute(update(pages).where(where).values(namespace=namespace))
+    shelf.settings({"feed": {"namespaces": [0, 2]}})
+
+    def found(namespaces: str) -> list[str]:
+        text = told(front, f"pattern=*.viele.de&dbname=dewiki&namespace={namespaces}")
+        return [each for each in ("Artikel", "Projekt", "Benutzer") if each in text]
+
+    assert found("") == ["Artikel", "Projekt", "Benutzer"]
+    assert found("0,4") == ["Artikel", "Projekt"]
+    assert found("content") == ["Artikel", "Benutzer"]
+
+
+def test_a_search_without_a_wiki_warns_of_what_any_wiki_keeps_out(
+    shelf: Shelf, front: Front
+) -> None:
+    """As the command line does (X06)."""
+    shelf.settings({"excluded_domains": ["doi.org"]})
+
+    assert "on purpose" in told(front, "pattern=*.doi.org")
+    assert "on purpose" not in told(front, "pattern=*.viele.de")
+
+
 def test_answers_are_kept_by_nobody(front: Front) -> None:
     """The form's stamp is one reader's, and no machine lists the pages."""
     answer = front.get("/links")
@@ -334,5 +425,5 @@ def test_no_question_is_too_odd(path: str, query: dict[str, str], front: Front) 
     query = {name: value if name != "stamp" else front.stamp() for name, value in query.items()}
     answer = front.get(f"{path}?{urlencode(query)}")
 
-    assert answer.status_code in (200, 204, 400)
+    assert answer.status_code in (200, 204, 400, 404)
     assert "<script" not in answer.text

@@ -5,10 +5,12 @@ import json
 import re
 from collections.abc import AsyncIterator, Iterator
 from contextlib import closing
+from pathlib import Path
 
 import pytest
 import pytest_asyncio
 
+from core.urls import identity_key
 from links.days import day_of
 from links.states import State
 from playback.front.registry.access import Access
@@ -166,4 +168,17 @@ def test_the_running_server_believes_no_header_of_a_stranger(
             for number in range(5)
         ]
 
-    assert codes == [200, 200, 200, 429, 429]
+    assert codes == [404, 404, 404, 429, 429]
+
+
+async def test_the_documented_gadget_brings_links_into_the_normal_form(screen: Screen) -> None:
+    """Whatever a browser makes of a link, it matches what the registry calls it (W67)."""
+    text = (Path(__file__).parents[3] / "docs" / "registry-api.md").read_text()
+    code = re.search(r"    function normal\(.*?\n    \}\n", text, re.DOTALL)
+    assert code is not None
+    given_urls = ["http://example.org./%7Euser/stra%c3%9fe?", "https://a.de/x%2Cy?b=%2c&c=%26"]
+    given_urls += ["https://a.de:443/?", "https://m\u00fcller.de/\u00e4|b%7c^?{}='"]
+    given_urls += ["https://u:p@a.de/%5b[x]?[1]#t"]
+    asked = f"{code[0]} JSON.stringify({json.dumps(given_urls)}.map(normal))"
+
+    assert json.loads(await screen.value(asked)) == [identity_key(each) for each in given_urls]

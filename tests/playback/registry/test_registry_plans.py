@@ -3,16 +3,11 @@
 from collections.abc import Iterator
 from typing import Any
 
-from links.books.wikis import WikiName
 from links.store.store import Store
 from playback.front.registry import listing
 from playback.front.registry.answers import ListKind
-from playback.front.registry.asking import PageQuestion
-from playback.front.registry.noting import unnoted
 from playback.front.registry.reading import LAST_SEEN, SPAM_BY_KEY, URL_BY_KEY
-from tests.playback.registry.shelf import TODAY, Shelf
-
-QUESTION = PageQuestion(WikiName("dewiki", "WMF"), (1, 2), ("Foo",), is_ping=True)
+from tests.playback.registry.shelf import Shelf
 
 
 def statements(speaks: Any) -> Iterator[tuple[str, str]]:
@@ -21,7 +16,6 @@ def statements(speaks: Any) -> Iterator[tuple[str, str]]:
         f"list-{kind}": listing.counted(kind, 1, 5, 500).limit(51) for kind in ListKind
     }
     made["round"] = listing.last_of_round(1, 5)
-    made["unnoted"] = unnoted(QUESTION, 1, TODAY)
     by_key: Any = URL_BY_KEY.body
     seen: Any = LAST_SEEN.body
     spam: Any = SPAM_BY_KEY.body

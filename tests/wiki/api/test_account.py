@@ -7,6 +7,7 @@ import pytest
 from core.errors import ConfigError
 from wiki.api.account import Account, check_login, read_account, read_secret, split_basic
 from wiki.api.errors import LoggedOutError, ThrottledError
+from wiki.api.http import Question
 
 TOKEN = "eyJ0eXAiOiJKV1QiLCJhbGciOiJ.eyJhdWQiOiI2ZjZkNjE2ZTQ1.c2lnbmF0dXJlLXNpZ25hdHVyZQ"
 
@@ -124,3 +125,10 @@ def test_who_may_not_try_again_yet_is_told_when(login: object, wait: int) -> Non
     with pytest.raises(ThrottledError) as raised:
         check_login({"login": login}, host="a.org", name="A@b")
     assert raised.value.retry_s == wait
+
+
+def test_a_questions_text_shows_no_password() -> None:
+    """Neither what it sends as a form nor its head."""
+    question = Question("POST", "https://w.test/", {"lgpassword": "s3"}, {"Authorization": "s3"})
+
+    assert "s3" not in repr(question)

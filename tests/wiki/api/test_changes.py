@@ -18,7 +18,6 @@ from wiki.api.changes import (
     Cursor,
     change_of,
     changes_since,
-    cursor_at,
 )
 from wiki.api.client import WikiAwayError, WikiRefusedError
 from wiki.api.facts import ChangeKind
@@ -201,7 +200,7 @@ async def test_entries_that_appear_late_are_told_once(
     """A transaction's entry has the moment when it began."""
     told: list[int] = []
     async with api_at(front.api) as api:
-        cursor = cursor_at(NOW)
+        cursor = Cursor(NOW).text()
         for step in range(12):
             listed.now = NOW + timedelta(seconds=10 * step)
             listed.rows.append(_row(step * 2 + 1, listed.now))
@@ -223,7 +222,7 @@ async def test_a_long_list_comes_in_parts_each_entry_once(
     told: list[int] = []
     parts = 0
     async with api_at(front.api) as api:
-        cursor = cursor_at(NOW - timedelta(hours=3))
+        cursor = Cursor(NOW - timedelta(hours=3)).text()
         is_end = False
         while not is_end:
             batch = await changes_since(api, cursor, most=10)
@@ -243,7 +242,7 @@ async def test_a_clock_that_goes_back_loses_nothing_and_repeats_nothing(
     """What is new is then older than what is known; its number tells them apart."""
     listed.rows = [_row(number, NOW - timedelta(minutes=30 - number)) for number in range(1, 29)]
     async with api_at(front.api) as api:
-        first = await changes_since(api, cursor_at(NOW - timedelta(hours=1)))
+        first = await changes_since(api, Cursor(NOW - timedelta(hours=1)).text())
         listed.now = NOW - timedelta(minutes=20)
         listed.rows.append(_row(40, listed.now))
         second = await changes_since(api, first.cursor)
@@ -300,7 +299,7 @@ async def test_what_is_no_list_of_changes_is_an_error(
     front.script = lambda _: answer
     async with api_at(front.api, attempts=1) as api:
         with pytest.raises(WikiAwayError):
-            await changes_since(api, cursor_at(NOW))
+            await changes_since(api, Cursor(NOW).text())
 
 
 @slow
@@ -314,7 +313,7 @@ async def test_a_list_without_end_is_an_error(front: Front, api_at: ApiAt) -> No
     front.script = lambda _: Answer.of_json(document)
     async with api_at(front.api) as api:
         with pytest.raises(WikiRefusedError, match="endless"):
-            await changes_since(api, cursor_at(NOW))
+            await changes_since(api, Cursor(NOW).text())
 
 
 @given(

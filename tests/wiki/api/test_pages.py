@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.errors import BodyTooLargeError, InputError
+from core.errors import BodyTooLargeError
 from tests.sites.mediawiki import ADMIN, Wiki
 from tests.wiki.api.conftest import ApiAt
 from tests.wiki.api.fronting import Answer, Front
@@ -14,12 +14,30 @@ from tests.wiki.writing import BOT_SECRET, Writer
 from wiki.api.account import Account
 from wiki.api.client import WikiAwayError
 from wiki.api.history import ACROSS, first_with, has_url, revisions, spread, texts_of
-from wiki.api.pages import all_pages, category_members, read_pages, unknown_names, using_template
+from wiki.api.pages import all_pages, missing_titles, read_pages, unknown_names
 from wiki.api.site import site_facts
 from wiki.settings import FeedSettings
 
 slow = pytest.mark.slow
 ALL: dict[str, Any] = {"with_text": True, "with_categories": True, "with_templates": True}
+
+
+async def test_titles_without_a_page_are_told(front: Front, api_at: ApiAt, writer: Writer) -> None:
+    """As they were given; other wikis' and invalid ones are no pages that are missing here."""
+    writer.write("Pg there", "x")
+    titles = [
+        "pg there",
+        "Pg_there",
+        "pg gone",
+        "Pg_gone",
+        "wikipedia:Foo",
+        "Special:Version",
+        "<bad>",
+    ]
+    many = [f"Pg number {number}" for number in range(60)]
+    async with api_at(front.api) as api:
+        assert await missing_titles(api, titles) == {"pg gone", "Pg_gone"}
+        assert await missing_titles(api, [*many, "Pg there"]) == set(many)
 
 
 @slow
@@ -147,7 +165,6 @@ async def test_the_first_format_is_read_as_well(
     front.override["formatversion"] = "1"
     async with api_at(front.api) as api:
         found, gone = await read_pages(api, titles=["Pg format", "Pg no format"], **ALL)
-        members = await category_members(api, "Category:Pg f")
         facts = await site_facts(api)
         again = await read_pages(api, page_ids=[page, 999_999])
     assert (found.links, found.interwiki_links) == (
@@ -159,7 +176,6 @@ async def test_the_first_format_is_read_as_well(
     assert (found.rev_id, found.is_redirect, found.is_missing) == (rev, True, False)
     assert (gone.is_missing, gone.is_redirect) == (True, False)
     assert [each.is_missing for each in again] == [False, True]
-    assert list(members) == [page]
     assert facts.namespaces[14].name == "Category"
     assert (facts.namespaces[0].is_content, facts.namespaces[1].is_content) == (True, False)
     assert len(facts.interwikis) > 20
@@ -203,47 +219,6 @@ async def test_all_pages_of_a_namespace_come_by_title_from_any_place_on(
     assert [len(part.pages) for part in none] == [0]
     assert [page.title for part in rest for page in part.pages] == titles[2:]
     assert places[-1] == ""
-
-
-@slow
-async def test_the_pages_that_use_a_template_are_told(
-    front: Front, api_at: ApiAt, writer: Writer
-) -> None:
-    """In the namespaces that are asked for."""
-    writer.write("Template:Used", "x")
-    writer.write("Pg uses", "{{Used}}")
-    writer.write("Help:Uses", "{{used}}")
-    async with api_at(front.api) as api:
-        every = [part async for part in using_template(api, "Template:Used")]
-        some = [part async for part in using_template(api, "Template:Used", namespaces=[0])]
-    assert {page.title for part in every for page in part.pages} == {"Pg uses", "Help:Uses"}
-    assert {page.title for part in some for page in part.pages} == {"Pg uses"}
-
-
-@slow
-async def test_a_tree_of_categories_is_followed_to_its_depth_and_round_no_circle(
-    front: Front, api_at: ApiAt, writer: Writer
-) -> None:
-    """A category that has itself below it is met once."""
-    writer.write("Category:T0", "x")
-    writer.write("Category:T1", "[[Category:T0]]")
-    writer.write("Category:T2", "[[Category:T1]]")
-    writer.write("Category:T0", "[[Category:T2]]")
-    for level in range(3):
-        writer.write(f"T page {level}", f"[[Category:T{level}]]")
-    found = {}
-    async with api_at(front.api) as api:
-        for depth in (0, 1, 9):
-            tree = await category_members(api, "Category:T0", depth=depth)
-            found[depth] = {ref.title for ref in tree.values() if ref.namespace == 0}
-        with pytest.raises(InputError, match="smaller"):
-            await category_members(api, "Category:T0", depth=9, most=2)
-        assert await category_members(api, "Category:Nothing", depth=9) == {}
-    assert found == {
-        0: {"T page 0"},
-        1: {"T page 0", "T page 1"},
-        9: {"T page 0", "T page 1", "T page 2"},
-    }
 
 
 @slow

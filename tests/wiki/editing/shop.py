@@ -12,6 +12,7 @@ from sqlalchemy import update
 
 from links.archives.adapters import Copy
 from links.archives.copies import put
+from links.archives.looking import Seen, Sight
 from links.books.edits import Edit, newest_edits
 from links.books.pages import PageName, PutPage, put_pages
 from links.books.urls import find_urls
@@ -20,6 +21,7 @@ from links.days import day_of
 from links.reporters import Reporters
 from links.sorting import Sort, Sorted
 from links.states import State
+from links.status import Code
 from links.store.schema import urls
 from links.store.store import Store
 from tests.wiki.writing import BOT_SECRET, Writer
@@ -63,6 +65,32 @@ class ShopClock:
 
 
 @dataclass
+class Sights:
+    """What is seen of copies: those of the archives are there; nobody is asked about others.
+
+    Attributes:
+        asked: the addresses that were to be cited.
+        cited_as: what is seen at an address; GOOD at all others.
+        standing_as: the same of addresses that pages have; UNCLEAR at all others.
+    """
+
+    asked: list[str] = field(default_factory=list)
+    cited_as: dict[str, Sight] = field(default_factory=dict)
+    standing_as: dict[str, Sight] = field(default_factory=dict)
+
+    async def cited(self, address: str, url: str) -> Seen:
+        """What is seen."""
+        del url
+        self.asked.append(address)
+        return Seen(self.cited_as.get(address, Sight.GOOD))
+
+    async def standing(self, address: str, url: str) -> Seen:
+        """The same."""
+        del url
+        return Seen(self.standing_as.get(address, Sight.UNCLEAR))
+
+
+@dataclass
 class Shop:
     """What a test needs to let the bot work.
 
@@ -79,6 +107,7 @@ class Shop:
     step: Callable[[str], None] = lambda _name: None
     craft: Callable[[Craft], Craft] = lambda craft: craft
     slept: list[float] = field(default_factory=list)
+    sights: Sights = field(default_factory=Sights)
 
     def page(self, text: str, states: Mapping[str, State], *, title: str = "") -> tuple[str, int]:
         """Write a page whose links are in these states: its title and number."""
@@ -96,7 +125,7 @@ class Shop:
         for url, state in states.items():
             self.turn(url, state)
 
-    def turn(self, url: str, state: State) -> None:
+    def turn(self, url: str, state: State, *, code: int = Code.NOT_FOUND) -> None:
         """Let a link be in a state, looked at today; a lost one since two months."""
         today = day_of(self.clock.now())
         is_lost = state in (State.DEAD, State.USURPED)
@@ -105,18 +134,21 @@ class Shop:
             number = find_urls(rows, [url])[url].id
             values = {
                 "state": int(state),
+                "code": int(code),
                 "checked_day": today,
                 "first_fail_day": died,
                 "due_day": today + 7,
             }
             rows.execute(update(urls).where(urls.c.id == number).values(values))
 
-    def give_copy(self, url: str, timestamp: str = STAMP) -> str:
+    def give_copy(
+        self, url: str, timestamp: str = STAMP, *, service: str = "wayback", address: str = ""
+    ) -> str:
         """Let an archive have a copy of the link: its address."""
-        address = f"https://web.archive.org/web/{timestamp}/{url}"
+        address = address or f"https://web.archive.org/web/{timestamp}/{url}"
         with self.store.writing() as rows:
             number = find_urls(rows, [url])[url].id
-            put(rows, number, [Copy("wayback", address, timestamp, 200)], day_of(self.clock.now()))
+            put(rows, number, [Copy(service, address, timestamp, 200)], day_of(self.clock.now()))
         return address
 
     def set(self, **values: Any) -> None:
@@ -147,7 +179,11 @@ class Shop:
         account = Account(self.login, BOT_SECRET)
         async with Api(address or self.writer.api, account, manners=manners, timing=timing) as api:
             makers = Makers(
-                self._craft, lambda now, _settings: Choosing(now), Reporters(b"k" * 32), self.step
+                self._craft,
+                lambda now, _settings: Choosing(now),
+                self.sights,
+                Reporters(b"k" * 32),
+                self.step,
             )
             job = new_job(self.clock.now(), random.Random(next(_NUMBERS)))
             yield Bot(self.store, api, self.wiki, makers, Timing(self.clock, self._sleep), job=job)

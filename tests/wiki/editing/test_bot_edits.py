@@ -6,12 +6,18 @@ from datetime import timedelta
 import pytest
 
 from core.errors import InputError
+from links.archives.adapters import Copy
+from links.archives.copies import put_versions
+from links.archives.looking import Sight
 from links.books.edits import BotBusyError, EditState, take_turn
+from links.books.urls import find_urls
 from links.states import State
-from tests.wiki.editing.shop import Shop
+from links.status import Code
+from tests.wiki.editing.shop import STAMP, Shop
 from tests.wiki.writing import BOT, BOT_SECRET, Writer
 from wiki.api.edits import StoppedError
-from wiki.editing.acting import Did, Outcome
+from wiki.editing import running
+from wiki.editing.acting import Bench, Did, Outcome, Task, mend
 
 pytestmark = pytest.mark.slow
 URL = "https://gone.example.org/a"
@@ -38,6 +44,22 @@ async def test_a_dead_citation_gets_its_copy(shop: Shop) -> None:
     assert shop.edits()[0].state is EditState.MADE
     assert shop.edits()[0].rev == newest["revid"]
     assert shop.edits()[0].job in newest["comment"]
+
+
+async def test_each_page_gets_the_version_of_its_own_day(shop: Shop) -> None:
+    """B06: the registry keeps a version for each day on which the link is cited."""
+    first, _ = shop.page(PAGE, {URL: State.DEAD})
+    later, _ = shop.page(PAGE.replace("2025-03-11", "2026-02-01"), {URL: State.DEAD})
+    copy = shop.give_copy(URL)
+    newer = copy.replace("/2025", "/2026", 1).replace("/20260310", "/20260120")
+    with shop.store.writing() as rows:
+        number = find_urls(rows, [URL])[URL].id
+        put_versions(rows, number, [Copy("wayback", newer, "20260120000000", 200)], 3_000)
+
+    await shop.run()
+
+    assert f"|archive-url={copy}" in shop.text(first)
+    assert f"|archive-url={newer}" in shop.text(later)
 
 
 async def test_a_second_run_has_nothing_to_do(shop: Shop) -> None:
@@ -369,10 +391,53 @@ async def test_a_dead_link_without_a_copy_is_tagged(shop: Shop) -> None:
     await shop.run()
 
     assert "{{dead link|" in shop.text(title).lower()
+    assert "fix-attempted" not in shop.text(title)  # nobody was asked
     shop.set(tag_dead=False)
     other, _ = shop.page(PAGE, {URL: State.DEAD})
     tally, _ = await shop.run(other)
     assert (tally.did, shop.text(other)) == ({Did.NOTHING: 1}, PAGE)
+
+
+async def test_a_copy_that_is_not_shown_gives_way_to_the_next_best(shop: Shop) -> None:
+    """And each address that stands on the page afterwards was fetched before."""
+    title, _ = shop.page(PAGE, {URL: State.DEAD})
+    first, second = shop.give_copy(URL), f"https://arquivo.pt/wayback/{STAMP}/{URL}"
+    shop.give_copy(URL, service="arquivo", address=second)
+    shop.sights.cited_as[first] = Sight.GONE
+
+    await shop.run()
+
+    assert second in shop.text(title)
+    assert shop.sights.asked[-1] == second
+
+
+async def test_a_copy_on_the_page_that_shows_nothing_is_replaced(shop: Shop) -> None:
+    """B13: its archive said so when it was looked at; one about which nobody can tell stays."""
+    bad = f"https://arquivo.pt/wayback/{STAMP}/{URL}"
+    cited = f"{{{{cite web|url={URL}|title=A|archive-url={bad}|archive-date=2025-03-10}}}}"
+    title, _ = shop.page(cited, {URL: State.DEAD})
+    copy = shop.give_copy(URL)
+
+    await shop.run(title)
+    assert bad in shop.text(title)
+    shop.sights.standing_as[bad] = Sight.OTHER_PAGE
+    await shop.run(title)
+
+    assert (bad in shop.text(title), copy in shop.text(title)) == (False, True)
+
+
+async def test_a_refusal_at_a_subscribers_page_tags_nothing(shop: Shop) -> None:
+    """What the page marks as taking a subscription is not called dead for a 403."""
+    walled = PAGE.replace("|title=A", "|title=A|url-access=subscription")
+    title, _ = shop.page(walled, {URL: State.DEAD})
+    shop.turn(URL, State.DEAD, code=Code.NO_ACCESS)
+
+    tally, _ = await shop.run(title)
+
+    assert (shop.text(title), tally.refused) == (walled, {"paywall": 1})
+    shop.turn(URL, State.DEAD, code=Code.NOT_FOUND)
+    await shop.run(title)
+    assert "{{dead link|" in shop.text(title)
 
 
 async def test_a_copy_from_after_the_death_is_none(shop: Shop) -> None:
@@ -439,3 +504,41 @@ async def test_a_usurped_link_may_have_the_last_copy_before_it_was_cited(shop: S
     assert tally.did == {Did.EDITED: 1}
     assert f"archive-url={copy}" in shop.text(title)
     assert "url-status=usurped" in shop.text(title)
+
+
+async def test_internal_error_over_one_page_keeps_no_other_from_being_mended(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It is told as one, and the log has its traceback."""
+    bad, _ = shop.page(PAGE, {URL: State.DEAD})
+    good, _ = shop.page(PAGE, {URL: State.DEAD})
+    shop.give_copy(URL)
+
+    async def faulty(bench: Bench, task: Task, *, is_dry: bool) -> Outcome:
+        if task.title == bad:
+            raise OverflowError("int too large")
+        return await mend(bench, task, is_dry=is_dry)
+
+    monkeypatch.setattr(running, "mend", faulty)
+    tally, _ = await shop.run()
+
+    assert (tally.did[Did.BROKEN], tally.did[Did.EDITED]) == (1, 1)
+    assert "archive-url" in shop.text(good)
+    assert "archive-url" not in shop.text(bad)
+    assert "int too large" in caplog.text
+
+
+async def test_internal_errors_page_after_page_stop_the_bot(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A crash loop is broken, with a sentence."""
+
+    async def faulty(_bench: Bench, _task: Task, *, is_dry: bool) -> Outcome:
+        raise OverflowError(f"int too large {is_dry}")
+
+    shop.page(PAGE, {URL: State.DEAD})
+    shop.page(PAGE, {URL: State.DEAD})
+    monkeypatch.setattr(running, "mend", faulty)
+    monkeypatch.setattr(running, "REFUSALS", 2)
+    with pytest.raises(StoppedError, match="2 pages in a row ended with an internal error"):
+        await shop.run()

@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 
 from core.clock import SystemClock
+from proxy.http_server import open_listener
 from tests.wiki.embedding.front import Front, running_front
 from wiki.embedding.asking import HttpLookup, Manner
 from wiki.embedding.proxying import ProxySettings
-from wiki.embedding.serving import listening, serve
+from wiki.embedding.serving import serve
 from wiki.embedding.sites import Marking
 
 Running = Callable[..., Any]
@@ -33,7 +34,7 @@ def running_proxy(upstream: str, front: Front, **more: Any) -> Iterator[int]:
     marking = Marking(wiki, fronts=(front.origin,), **marking_fields)
     timeout_s = more.pop("timeout_s_front", 5.0)
     settings = ProxySettings(upstream, **more)
-    listener = listening("127.0.0.1", 0)
+    listener = open_listener("127.0.0.1", 0)
     port = listener.getsockname()[1]
     ready = threading.Event()
     ended: list[asyncio.AbstractEventLoop] = []

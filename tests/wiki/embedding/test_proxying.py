@@ -1,5 +1,6 @@
 """The reverse proxy over real connections: what it changes, and all that it does not."""
 
+import contextlib
 import gzip
 import http.client
 import re
@@ -14,6 +15,7 @@ import pytest
 from tests.wiki.embedding.conftest import Running
 from tests.wiki.embedding.front import Front, answer_of
 from tests.wiki.embedding.upstream import Upstream, page, running_upstream
+from wiki.embedding import serving
 from wiki.embedding.heads import Private
 from wiki.embedding.rewriting import unmarked
 
@@ -411,6 +413,20 @@ def test_a_download_of_a_hundred_megabytes_streams(upstream: Upstream, proxied: 
     upstream.answer = large
 
     assert len(ask(proxied(upstream.origin)).body) == size
+
+
+def test_idle_connections_hold_up_no_reader(
+    upstream: Upstream, proxied: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """More of them than it takes at once: those that ask nothing make room."""
+    monkeypatch.setattr(serving, "_MOST_CONNECTIONS", 16)
+    port = proxied(upstream.origin)
+    with contextlib.ExitStack() as stack:
+        for _ in range(40):
+            stack.enter_context(socket.create_connection(("127.0.0.1", port)))
+        answer = ask(port)
+
+    assert answer.status == 200
 
 
 def test_a_wiki_that_is_away_is_said_to_be(proxied: Running) -> None:

@@ -9,6 +9,7 @@ import pytest
 import pytest_asyncio
 
 from links.states import State
+from playback.front.readers import parse_networks
 from playback.front.registry.access import Access
 from playback.front.registry.desk import LinkRegistry
 from tests.playback.conftest import CollectionBuilder, serving
@@ -60,7 +61,8 @@ def reading(tmp_path: Path) -> Iterator[Reading]:
         for url in (DEAD, FINE):
             builder.page(url, "<p>As it was cited.</p>")
         upstream.answer = lambda _: page(HTML)
-        with serving(builder, links=LinkRegistry(Given(store), Access())) as it:
+        access = Access(internal=parse_networks(["127.0.0.0/8"]))  # as docs/embedding.md says
+        with serving(builder, links=LinkRegistry(Given(store), access)) as it:
             yield Reading(it.front.rstrip("/"), upstream.origin)
 
 

@@ -97,6 +97,7 @@ class Fed:
     Attributes:
         archive: what was archived.
         clock: ours.
+        address: of the wiki's api.php.
     """
 
     def __init__(self, store: Store, wiki: Wiki, api: str, *, attempts: int = 4) -> None:
@@ -105,7 +106,7 @@ class Fed:
         self.archive = Keeping()
         self.clock = Ticking(datetime.now(UTC))
         self.holder = "test"
-        self._address = api
+        self.address = api
         self._manners = Manners(gap_s=0, attempts=attempts)
 
     def set(self, **feed: Any) -> None:
@@ -118,7 +119,7 @@ class Fed:
 
         async def begin() -> Any:
             async with (
-                Api(self._address, manners=self._manners) as api,
+                Api(self.address, manners=self._manners) as api,
                 Items(api, lambda address: Api(address, manners=self._manners)) as items,
             ):
                 shared = Shared(

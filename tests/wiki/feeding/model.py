@@ -1,7 +1,7 @@
 """A wiki in memory, in the form in which the feeder asks one: for what takes a real one too long."""
 
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
@@ -32,6 +32,8 @@ class ModelWiki:
         trouble: raised by the next questions, one each.
         trouble_at: the question, from now on, that gets no answer; 0: all do.
         late: pages whose new links are not in its table yet: as after a save.
+        lists: texts of spam lists, by the address of their wiki (empty: this one) and their titles.
+        lists_trouble: raised when these are asked for.
         said: what the items of pages say, by the pages' titles; None: that is not known.
     """
 
@@ -46,6 +48,8 @@ class ModelWiki:
     trouble_at: int = 0
     late: dict[int, tuple[str, ...]] = field(default_factory=dict)
     said: dict[str, frozenset[str] | None] = field(default_factory=dict)
+    lists: dict[tuple[str, str], str] = field(default_factory=dict)
+    lists_trouble: Exception | None = None
     asked: list[str] = field(default_factory=list)
     _last_page: int = 0
     _last_rev: int = 0
@@ -63,6 +67,7 @@ class ModelWiki:
         categories: Sequence[str] = (),
         uses: Sequence[str] = (),
         text: str = "",
+        by: str = "Editor",
     ) -> int:
         """Write a page; its number."""
         old = self.titled(title)
@@ -78,6 +83,8 @@ class ModelWiki:
             categories=tuple(categories),
             templates=tuple(uses),
             text=text,
+            parent_id=old.rev_id if old else 0,
+            account=by,
         )
         self.there[page.page_id] = page
         self._note(ChangeKind.EDIT if old else ChangeKind.NEW, page, page_id=page.page_id)
@@ -191,6 +198,19 @@ class ModelWiki:
         if is_classed or page.is_missing:
             return replace(page, links=links)
         return replace(page, links=links, categories=None, templates=None)
+
+    async def texts(self, titles: Sequence[str], address: str = "") -> Mapping[str, str | None]:
+        """The texts of pages, of this wiki or, as Spam blacklist, of the farm's."""
+        if self.lists_trouble is not None:
+            raise self.lists_trouble
+        return {title: self.lists.get((address, title)) for title in titles}
+
+    async def missing(self, titles: Sequence[str], address: str = "") -> frozenset[str]:
+        """Those of the titles that have no page here, or at another wiki of the farm (`lists`)."""
+        self._ask(f"missing {address} {sorted(titles)}")
+        if address:
+            return frozenset(each for each in titles if (address, each) not in self.lists)
+        return frozenset(each for each in titles if self.titled(each) is None)
 
     async def size(self, namespaces: Collection[int]) -> int:
         """How many pages."""

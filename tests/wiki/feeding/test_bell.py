@@ -3,28 +3,36 @@
 import asyncio
 import json
 import socket
-from collections.abc import Callable
-from datetime import UTC, datetime
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import httpx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sqlalchemy import func, select
 
 from core.errors import InputError, UnavailableError
+from crawler.cli.wiki.watch import signatures_in
+from links.books.wikis import WikiName
+from links.store.schema import webhook_signatures
+from links.store.store import Store
 from tests.wiki.feeding.conftest import Ticking
 from wiki.feeding.bell import (
+    ANY_WIKI,
     BODY_LIMIT_BYTES,
     LevelAsked,
-    LevelRefusedError,
+    RefusedRequestError,
     Ringing,
     SetLevel,
+    WikiLevelsAsked,
     check_secret,
     hanging,
-    is_signed,
     rung_by,
     signature,
+    signer_of,
 )
 
 SECRET = b"0123456789abcdef0123456789abcdef"
@@ -39,13 +47,41 @@ LEVEL = {
 }
 
 
+OTHER = b"fedcba9876543210fedcba9876543210"
+Header = Callable[[str, bytes], str]
+
+
+def signed(path: str, body: bytes, *, secret: bytes = SECRET, nonce: str = "0" * 16) -> str:
+    """Return a good signature."""
+    return signature(secret, body, at=int(NOW.timestamp()), nonce=nonce, path=path)
+
+
 class Hung:
     """A bell that notes who rang."""
 
-    def __init__(self, set_level: SetLevel | None = None) -> None:
+    def __init__(
+        self,
+        set_level: SetLevel | None = None,
+        used: set[bytes] | None = None,
+        watched: Sequence[str] = ("mywiki@farm",),
+    ) -> None:
         self.rung: list[tuple[str, str | None, tuple[int, ...]]] = []
         self.has_rung = asyncio.Event()
-        self.ringing = Ringing(self.ring, SECRET, Ticking(NOW), set_level)
+        self.used = set() if used is None else used
+        self.ringing = Ringing(
+            self.ring,
+            {ANY_WIKI: SECRET, "other@farm": OTHER},
+            Ticking(NOW),
+            self.use,
+            lambda: frozenset(watched),
+            set_level,
+        )
+
+    async def use(self, signature: bytes, _moment: datetime) -> bool:
+        """Note it."""
+        is_new = signature not in self.used
+        self.used.add(signature)
+        return is_new
 
     def ring(self, dbname: str, farm: str | None, pages: tuple[int, ...]) -> bool:
         """Note it."""
@@ -58,22 +94,21 @@ def _ask(
     path: str,
     document: Any,
     *,
-    header: Callable[[bytes], str] | None = None,
-    set_level: SetLevel | None = None,
+    header: Header = signed,
+    hung: Hung | None = None,
     times: int = 1,
 ) -> tuple[Hung, list[httpx.Response]]:
     """What the bell answers to the same request, so many times."""
 
     async def ask() -> tuple[Hung, list[httpx.Response]]:
-        hung = Hung(set_level)
+        bell = hung or Hung()
         body = document if isinstance(document, bytes) else json.dumps(document).encode()
-        signed = header(body) if header else signature(SECRET, body, at=int(NOW.timestamp()))
         async with (
-            hanging("127.0.0.1", 0, hung.ringing) as (host, port),
+            hanging("127.0.0.1", 0, bell.ringing) as (host, port),
             httpx.AsyncClient(base_url=f"http://{host}:{port}", trust_env=False) as client,
         ):
-            sent = {"X-Weboid-Signature": signed}
-            return hung, [await client.post(path, content=body, headers=sent) for _ in range(times)]
+            sent = {"X-Weboid-Signature": header(path, body)}
+            return bell, [await client.post(path, content=body, headers=sent) for _ in range(times)]
 
     return asyncio.run(ask())
 
@@ -84,6 +119,39 @@ def test_pages_that_changed_are_rung_for() -> None:
 
     assert answer.status_code == 204
     assert hung.rung == [("mywiki", "farm", (7,))]
+
+
+def test_levels_of_the_wiki_come_with_its_changes() -> None:
+    """What its LocalSettings.php says; without it nothing is said of levels."""
+    asked = []
+
+    async def set_wiki_levels(levels: WikiLevelsAsked) -> None:
+        asked.append(levels)
+
+    for document in (CHANGE, {**CHANGE, "wiki_levels": {"shown": None, "stored": "text"}}):
+        hung = Hung()
+        hung.ringing = replace(hung.ringing, set_wiki_levels=set_wiki_levels)
+        _, (answer,) = _ask("/changes", document, hung=hung)
+        assert answer.status_code == 204
+        assert hung.rung
+
+    assert asked == [WikiLevelsAsked(WikiName("mywiki", "farm"), None, "text")]
+
+
+@pytest.mark.parametrize("levels", [{"stored": "text"}, [], {"shown": 7}, {"shown": "x" * 101}])
+def test_levels_that_do_not_hold_keep_no_change_back(levels: object) -> None:
+    """Pages are heard all the same, and the answer says why the levels are not."""
+
+    async def refuse(_levels: WikiLevelsAsked) -> None:
+        raise InputError("An operator decided it.")
+
+    hung = Hung()
+    hung.ringing = replace(hung.ringing, set_wiki_levels=refuse)
+    _, (answer,) = _ask("/changes", {**CHANGE, "wiki_levels": levels}, hung=hung)
+
+    assert hung.rung == [("mywiki", "farm", (7,))]
+    assert answer.status_code == 200
+    assert ("An operator" in answer.text) is (levels == {"stored": "text"})
 
 
 def test_a_datagram_of_mediawiki_rings() -> None:
@@ -103,25 +171,142 @@ def test_a_datagram_of_mediawiki_rings() -> None:
     assert asyncio.run(send()).rung == [("mywiki", None, ())]
 
 
+def _at(shift_s: int) -> Header:
+    moment = int(NOW.timestamp()) + shift_s
+    return lambda path, body: signature(SECRET, body, at=moment, nonce="0" * 16, path=path)
+
+
 @pytest.mark.parametrize(
-    "header",
+    ("header", "said"),
     [
-        lambda _body: "",
-        lambda body: signature(
-            b"another secret, as long as it must", body, at=int(NOW.timestamp())
+        (lambda _path, _body: "", "missing"),
+        (
+            lambda path, body: signed(path, body, secret=b"another secret, as long as it must"),
+            "secret",
         ),
-        lambda body: signature(SECRET, body + b" ", at=int(NOW.timestamp())),
-        lambda body: signature(SECRET, body, at=int(NOW.timestamp()) - 301),
-        lambda body: signature(SECRET, body, at=int(NOW.timestamp()) + 301),
-        lambda body: signature(SECRET, body, at=int(NOW.timestamp())).upper(),
+        (lambda path, body: signed(path, body + b" "), "wrong"),
+        (lambda _path, body: signed("/level", body), "wrong"),
+        (_at(-301), "301 s old"),
+        (_at(301), "clocks"),
+        (lambda path, body: signed(path, body).upper(), "wrong"),
+        (
+            lambda _path, _body: f"t={int(NOW.timestamp())},v1={'0' * 64}",
+            "update the wiki's extension",
+        ),
     ],
-    ids=["none", "secret", "body", "old", "future", "form"],
+    ids=["none", "secret", "body", "path", "old", "future", "form", "release"],
 )
-def test_what_is_not_signed_now_with_the_secret_is_refused(header: Callable[[bytes], str]) -> None:
+def test_what_is_not_signed_now_with_the_secret_is_refused(header: Header, said: str) -> None:
     """Nothing rings, and the answer is 403."""
     hung, (answer,) = _ask("/changes", CHANGE, header=header)
 
     assert (answer.status_code, hung.rung) == (403, [])
+    assert said in answer.json()["error"]
+
+
+@pytest.mark.parametrize(
+    ("wiki", "secret", "status"),
+    [
+        ("mywiki@farm", SECRET, 204),
+        ("mywiki@farm", OTHER, 403),
+        ("other@farm", OTHER, 404),  # signed by itself, but not watched
+        ("other@farm", SECRET, 403),
+        ("third@farm", SECRET, 403),
+    ],
+)
+@pytest.mark.parametrize("path", ["/changes", "/test"])
+def test_a_secret_signs_for_its_own_wiki_alone(
+    path: str, wiki: str, secret: bytes, status: int
+) -> None:
+    """The one without a name signs for the only wiki that is watched."""
+    document = {**CHANGE, "wiki": wiki}
+    _, (answer,) = _ask(path, document, header=lambda p, b: signed(p, b, secret=secret))
+
+    assert answer.status_code == status
+
+
+def test_a_secret_without_a_wiki_signs_for_none_of_several() -> None:
+    """Else one wiki's server could set levels in the name of another's users."""
+    hung = Hung(watched=("mywiki@farm", "third@farm"))
+    _, (answer,) = _ask("/changes", CHANGE, hung=hung)
+
+    assert answer.status_code == 403
+    assert "--secret-file mywiki@farm=FILE" in answer.json()["error"]
+
+
+def test_a_test_rings_for_nobody() -> None:
+    """It proves secret, clock and name."""
+    hung, (answer,) = _ask("/test", {"wiki": "mywiki@farm", "pages": []})
+
+    assert (answer.status_code, hung.rung) == (204, [])
+
+
+def test_a_stored_level_is_asked_for_by_a_path_of_its_own() -> None:
+    """The document is that of a level."""
+    asked = []
+
+    async def set_level(level: LevelAsked) -> str | None:
+        asked.append(level)
+        return level.level
+
+    for path in ("/level", "/stored-level"):
+        _, (answer,) = _ask(path, LEVEL, hung=Hung(set_level))
+        assert answer.status_code == 200
+    assert [each.is_stored for each in asked] == [False, True]
+    assert asked[0] == replace(asked[1], is_stored=False)
+
+
+@pytest.mark.parametrize("path", ["/changes", "/level"])
+def test_a_signature_counts_once_also_after_a_restart(path: str, store: Store) -> None:
+    """Whoever overheard a request can do nothing with it."""
+    document = CHANGE if path == "/changes" else LEVEL
+
+    async def set_level(level: LevelAsked) -> str | None:
+        return level.level
+
+    statuses = []
+    for _ in range(2):
+        hung = Hung(set_level)
+        hung.ringing = replace(hung.ringing, use_signature=signatures_in(store))
+        statuses += [each.status_code for each in _ask(path, document, hung=hung, times=2)[1]]
+
+    assert statuses[1:] == [403, 403, 403]
+    assert statuses[0] in {200, 204}
+
+
+def test_used_signatures_are_forgotten_when_they_are_too_old(store: Store) -> None:
+    """They would be refused for their age anyway."""
+
+    async def use_ten() -> list[bool]:
+        use = signatures_in(store)
+        return [await use(bytes([k] * 32), NOW + timedelta(seconds=300 * k)) for k in range(10)]
+
+    assert all(asyncio.run(use_ten()))
+    with store.reading() as rows:
+        kept = rows.execute(select(func.count()).select_from(webhook_signatures)).scalar_one()
+    assert kept == 3
+
+
+@pytest.mark.parametrize("begun", [b"", b"POST /changes HTTP/1.1\r\nHo"], ids=["idle", "begun"])
+def test_idle_connections_do_not_silence_the_bell(begun: bytes) -> None:
+    """Those that have waited longest make room."""
+
+    async def flood() -> int:
+        hung = Hung()
+        body = json.dumps(CHANGE).encode()
+        async with hanging("127.0.0.1", 0, hung.ringing) as (host, port):
+            idle = [await asyncio.open_connection(host, port) for _ in range(120)]
+            for _, writer in idle:
+                writer.write(begun)
+            async with httpx.AsyncClient(trust_env=False) as client:
+                headers = {"X-Weboid-Signature": signed("/changes", body)}
+                address = f"http://{host}:{port}/changes"
+                answer = await client.post(address, content=body, headers=headers)
+            for _, writer in idle:
+                writer.close()
+        return answer.status_code
+
+    assert asyncio.run(flood()) == 204
 
 
 @pytest.mark.parametrize(
@@ -133,10 +318,9 @@ def test_what_is_not_signed_now_with_the_secret_is_refused(header: Callable[[byt
         ({**CHANGE, "wiki": "a b"}, 400),
         ({**CHANGE, "pages": [{"page_id": True}]}, 400),
         ({**CHANGE, "pages": [{"page_id": 1}] * 10_001}, 400),
-        ({**CHANGE, "wiki": "otherwiki@farm"}, 404),
         (b"x" * (BODY_LIMIT_BYTES + 1), 400),
     ],
-    ids=["empty", "deep", "nothing", "name", "page", "many", "unknown", "long"],
+    ids=["empty", "deep", "nothing", "name", "page", "many", "long"],
 )
 def test_what_cannot_be_read_is_told(document: Any, status: int) -> None:
     """Each fault has its status, and a sentence."""
@@ -146,24 +330,23 @@ def test_what_cannot_be_read_is_told(document: Any, status: int) -> None:
     assert answer.json()["error"]
 
 
-def test_a_level_is_set_once_for_a_request() -> None:
-    """The same signed request again is refused: whoever overheard it can do nothing with it."""
+def test_a_level_is_set() -> None:
+    """For the user whom the wiki names."""
     asked: list[LevelAsked] = []
 
     async def set_level(level: LevelAsked) -> str | None:
         asked.append(level)
         return level.level
 
-    _, (first, second) = _ask("/level", LEVEL, set_level=set_level, times=2)
+    _, (answer,) = _ask("/level", LEVEL, hung=Hung(set_level))
 
-    assert (first.status_code, first.json()) == (200, {"url": "https://a.net/", "level": "html"})
-    assert second.status_code == 403
+    assert (answer.status_code, answer.json()) == (200, {"url": "https://a.net/", "level": "html"})
     assert [each.user for each in asked] == ["Ann"]
 
 
 @pytest.mark.parametrize(
     ("error", "status"),
-    [(LevelRefusedError("No right."), 403), (InputError("No level."), 400)],
+    [(RefusedRequestError("No right."), 403), (InputError("No level."), 400)],
     ids=["refused", "wrong"],
 )
 def test_a_level_that_is_refused_is_told(error: Exception, status: int) -> None:
@@ -172,7 +355,7 @@ def test_a_level_that_is_refused_is_told(error: Exception, status: int) -> None:
     async def set_level(_level: LevelAsked) -> str | None:
         raise error
 
-    _, (answer,) = _ask("/level", LEVEL, set_level=set_level)
+    _, (answer,) = _ask("/level", LEVEL, hung=Hung(set_level))
 
     assert (answer.status_code, answer.json()) == (status, {"error": str(error)})
 
@@ -195,7 +378,7 @@ def test_a_port_that_is_taken_is_told() -> None:
         ):
             pass
 
-    with pytest.raises(UnavailableError, match="cannot listen"):
+    with pytest.raises(UnavailableError, match=r"can listen on .*name another"):
         asyncio.run(twice())
 
 
@@ -208,7 +391,7 @@ def test_a_short_secret_is_refused() -> None:
 @given(st.binary(max_size=200), st.text(max_size=120))
 def test_nothing_but_a_signature_signs(body: bytes, header: str) -> None:
     """Whatever else stands in the header."""
-    assert not is_signed(SECRET, header, body, now=NOW.timestamp())
+    assert signer_of({"": SECRET}, header, body, now=NOW.timestamp(), path="/level") is None
 
 
 @given(st.binary(max_size=300))

@@ -129,6 +129,25 @@ def test_a_sweep_tells_first_what_it_would_do(run: Run, writer: Writer, tmp_path
     assert (code, told["pages"]) == (Exit.OK, count)
 
 
+def test_a_category_and_what_is_below_it_can_be_read_at_once(
+    run: Run, writer: Writer, tmp_path: Path
+) -> None:
+    """Without a sweep; --namespace alike, and refused where its pages are not observed."""
+    writer.write("Category:Swept below", "[[Category:Swept top]]")
+    writer.write("In tree", "https://tree.net/ [[Category:Swept below]]")
+
+    code, (told,), _ = run("sweep", "--category", "Swept top", "mywiki@home")
+    assert (code, told["trouble"]) == (Exit.OK, "")
+    found = _registry(tmp_path / "c")
+    assert found["In tree"] == {"https://tree.net/"}
+    assert len(found) < len(_titles(writer))
+
+    code, (told,), _ = run("sweep", "--namespace", "4", "mywiki@home")
+    assert "namespace 4" in told["trouble"]
+    code, (told,), _ = run("sweep", "--namespace", "0", "mywiki@home")
+    assert _registry(tmp_path / "c").keys() == _titles(writer)
+
+
 def test_a_watch_ends_well_when_it_is_told_to(tmp_path: Path, run: Run, writer: Writer) -> None:
     """SIGTERM: what was begun is written, and the next process need not wait."""
     with _watching(tmp_path / "c") as process:

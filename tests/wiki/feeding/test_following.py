@@ -2,6 +2,8 @@
 
 import pytest
 
+from links.books.standings import missing_targets_on
+from links.books.wikis import change_wiki, ensure_wiki, put_farm
 from tests.sites.mediawiki import Wiki
 from tests.wiki.feeding.conftest import Fed
 from tests.wiki.writing import Writer
@@ -118,6 +120,24 @@ def test_interwiki_links_are_links_like_any_other(fed: Fed, writer: Writer) -> N
     (link,) = fed.links(page_id)
     assert link.endswith("doi.org/10.1000/182")
     assert fed.taken(page_id) == [link]
+
+
+def test_a_link_to_a_page_of_the_farm_that_is_not_there_is_noted(fed: Fed, writer: Writer) -> None:
+    """W50: the wiki that it leads to is asked when the page is read."""
+    place = "https://other.farm.net/wiki/"
+    with fed.store.writing() as rows:
+        put_farm(rows, fed.wiki.name.farm, internal=r"(?:^|\.)farm\.net$")
+        other = ensure_wiki(rows, fed.wiki.name._replace(dbname="other"), day=0)
+        change_wiki(rows, other, url=fed.address, pages_url=f"{place}$1")
+    page_id, _ = writer.write(
+        "Linking", f"[{place}No_such_target a] [{place}Linking b] https://a.net/"
+    )
+    fed.rounds(sweeps=False)
+
+    with fed.store.reading() as rows:
+        found = missing_targets_on(rows, fed.wiki.id, page_id)
+    assert list(found) == [f"{place}No_such_target"]
+    assert fed.links(page_id) == ["https://a.net/"]
 
 
 def test_a_page_of_another_content_model_is_passed_over(fed: Fed, writer: Writer) -> None:

@@ -1,9 +1,11 @@
 """Pages that want to break the feeder, on both databases: they keep no other page from being read."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import date
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -16,6 +18,7 @@ from tests.wiki.feeding.conftest import opened
 from tests.wiki.feeding.model import FACTS
 from tests.wiki.feeding.test_rounds import Modelled
 from wiki.api.facts import SiteFacts, WikiPage
+from wiki.feeding import putting, wanting
 from wiki.feeding.citing import citing
 from wiki.feeding.desk import Shared
 from wiki.feeding.feed import WikiFeed
@@ -81,6 +84,14 @@ def _follow(store: Store, hostile: list[WikiPage]) -> Modelled:
         fed.work()
         assert fed.links(good) == ["https://good.net/"]
     return fed
+
+
+def test_a_page_number_that_no_database_holds_ends_no_sweep(tmp_path: Path) -> None:
+    """It is passed over, with the wish for its links; the sweep goes on."""
+    store = opened(tmp_path)
+    huge = WikiPage(1 << 70, "Huge", 0, links=("https://a.net/",))
+    _follow(store, [huge])
+    store.close()
 
 
 @pytest.mark.slow
@@ -149,3 +160,35 @@ def test_a_feeder_works_on_both_databases(store: Store) -> None:
     assert set(fed.taken()) == {"https://a.net/", "https://b.net/", "https://c.net/"}
     assert done[-1].sweep is not None
     assert done[-1].sweep.is_done
+
+
+@pytest.mark.parametrize("seam", ["cite", "put", "hand on"])
+def test_internal_error_over_one_page_keeps_no_other_from_being_read(
+    store: Store, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, seam: str
+) -> None:
+    """The feed goes on, past that page; the log has the traceback."""
+
+    def faulty(real: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*args: Any, **kwargs: Any) -> Any:
+            if "bad.net" in repr((args, kwargs)):
+                raise OverflowError("int too large")
+            return real(*args, **kwargs)
+
+        return call
+
+    if seam == "put":
+        monkeypatch.setattr(putting, "_put_page", faulty(putting._put_page))
+    if seam == "hand on":
+        monkeypatch.setattr(wanting, "asked_for", faulty(wanting.asked_for))
+    fed = Modelled(store)
+    nothing: Cite = lambda _text: ()  # noqa: E731
+    cite = faulty(nothing) if seam == "cite" else nothing
+    shared = Shared(store, fed.archive, fed.clock, "test", lambda *_: cite)
+    fed.feed = WikiFeed(fed.wiki, fed.model, shared)
+    fed.model.edit("Good 1", "https://good.net/1", text="good")
+    fed.model.edit("Bad", "https://bad.net/", text="[https://bad.net/]")
+    fed.model.edit("Good 2", "https://good.net/2")
+    fed.work()
+
+    assert {"https://good.net/1", "https://good.net/2"} <= set(fed.taken())
+    assert "OverflowError: int too large" in caplog.text

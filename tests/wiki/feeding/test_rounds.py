@@ -2,26 +2,39 @@
 
 import asyncio
 from collections.abc import Callable, Iterator
+from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import select
+from sqlalchemy import select, update
 
 from core.errors import BodyTooLargeError, TransientError
+from core.layout import Layout
 from core.settings import Settings
+from core.urls import identity_key
 from crawler.cli.wiki.archiving import FrontierArchive
+from crawler.frontier.base import ItemState
 from crawler.frontier.sqlite import SqliteFrontier
+from crawler.stored_levels import WIKI_ORDER, wiki_of
+from links.books.additions import additions_of
+from links.books.asked_pages import find_asked, put_asked, waiting
 from links.books.feeds import FeedHeldError, feeds_of
 from links.books.pages import mark_stale, number_of
-from links.books.urls import urls_by_id
-from links.books.wanted import AT_ONCE
+from links.books.standings import missing_targets_on
+from links.books.urls import find_urls, urls_by_id
+from links.books.wanted import AT_ONCE, Priority, want_urls
 from links.books.wikis import change_wiki, ensure_wiki, parse_wiki
-from links.store.schema import pages, refs
+from links.days import day_of
+from links.interwiki import Interwiki, InterwikiMap
+from links.locator import key_of
+from links.states import State
+from links.store.schema import pages, refs, urls
 from links.store.store import Store
 from tests.wiki.feeding.conftest import Keeping, Ticking, opened
 from tests.wiki.feeding.model import FACTS, START, ModelWiki
-from wiki.feeding.desk import Shared, WikiRenamedError
+from wiki.feeding.desk import Shared, WikiRenamedError, order_lists
 from wiki.feeding.feed import Done, WikiFeed
 
 
@@ -35,7 +48,9 @@ class Modelled:
         self.clock = Ticking(START)
         with store.writing() as rows:
             known = ensure_wiki(rows, parse_wiki("modelwiki"), day=0)
-            self.wiki = change_wiki(rows, known, url="https://model.net/api.php")
+            self.wiki = change_wiki(
+                rows, known, url="https://model.net/api.php", pages_url="https://model.net/wiki/$1"
+            )
         self.feed = self.feeder("test")
 
     def feeder(self, holder: str) -> WikiFeed:
@@ -107,7 +122,7 @@ def test_a_large_page_does_not_hold_up_others(fed: Modelled, tmp_path: Path) -> 
     fed.work(sweeps=False)
     order = []
     with SqliteFrontier(tmp_path / "frontier.sqlite") as frontier:
-        archive = FrontierArchive(frontier, Settings(), clock=fed.clock)
+        archive = FrontierArchive(frontier, Settings(), clock=fed.clock, layout=Layout(tmp_path))
         asyncio.run(archive.take(fed.archive.taken))
         for _ in fed.archive.taken:
             order += frontier.claim(now=fed.clock.now(), worker="one")
@@ -115,6 +130,110 @@ def test_a_large_page_does_not_hold_up_others(fed: Modelled, tmp_path: Path) -> 
     assert len(order) == 301
     place = [item.url for item in order].index("https://small.net/")
     assert place <= 2 * AT_ONCE  # now and then another lane has its turn
+
+
+def test_a_sweep_offers_again_what_has_no_copy(fed: Modelled) -> None:
+    """B2: down when it was cited, or given up; what has a good copy, however old, and what is dead is not."""
+    copied, lost, dead = "https://copied.net/", "https://lost.net/", "https://dead.net/"
+    fed.model.edit("A", copied, lost, dead)
+    fed.work()
+    fed.archive.captured[copied] = fed.clock.now()
+    fed.archive.taken.clear()
+    with fed.store.writing() as rows:
+        number = find_urls(rows, [dead])[dead].id
+        rows.execute(update(urls).where(urls.c.id == number).values(state=int(State.DEAD)))
+
+    for _ in range(6):
+        fed.clock.tick(days=8)
+        fed.work()
+
+    assert set(fed.taken()) == {lost}
+    assert {each.priority for each in fed.archive.taken} == {Priority.LACKING}
+
+
+def test_what_came_back_to_life_is_offered_again_unless_it_has_a_copy(fed: Modelled) -> None:
+    """However lately it was tried, and however old a good copy is."""
+    copied, lost = "https://copied.net/", "https://lost.net/"
+    fed.model.edit("A", copied, lost)
+    fed.work()
+    fed.archive.captured[copied] = fed.clock.now()
+    fed.archive.taken.clear()
+    fed.clock.tick(days=60)
+    with fed.store.writing() as rows:
+        want_urls(
+            rows,
+            [each.id for each in find_urls(rows, [copied, lost]).values()],
+            now=fed.clock.now(),
+        )
+
+    fed.work(sweeps=False)
+
+    assert fed.taken() == [lost]
+
+
+def test_dead_letters_that_came_back_to_life_are_queued_again(
+    fed: Modelled, tmp_path: Path
+) -> None:
+    """The frontier leaves alone what it tried lately, but not these."""
+    url, now = "https://lost.net/", fed.clock.now()
+    fed.model.edit("A", url)
+    fed.work()
+    (wanted,) = fed.archive.taken
+    with SqliteFrontier(tmp_path / "frontier.sqlite") as frontier:
+        archive = FrontierArchive(frontier, Settings(), clock=fed.clock, layout=Layout(tmp_path))
+        states = []
+        for each in (wanted, wanted, replace(wanted, priority=Priority.REVIVED)):
+            asyncio.run(archive.take([each]))
+            states.append(_state(frontier, url))
+            for item in frontier.claim(now=now, worker="one"):
+                frontier.fail(item, now=now, reason="connect: refused", delay=timedelta(0))
+
+    assert states == [ItemState.QUEUED, ItemState.DEAD, ItemState.QUEUED]
+
+
+def test_the_queue_knows_which_page_asked(fed: Modelled, tmp_path: Path) -> None:
+    """A13: its address, under its title of now."""
+    fed.model.edit("Häfen & co?", "https://a.net/")
+    fed.work()
+    with SqliteFrontier(tmp_path / "frontier.sqlite") as frontier:
+        archive = FrontierArchive(frontier, Settings(), clock=fed.clock, layout=Layout(tmp_path))
+        asyncio.run(archive.take(fed.archive.taken))
+        record = frontier.find("https://a.net/")
+        wikis = frontier.orders(WIKI_ORDER)
+
+    assert record is not None
+    assert record.item.via == "https://model.net/wiki/H%C3%A4fen_%26_co%3F"
+    assert wiki_of(record.item.via, wikis) == fed.archive.taken[0].wiki.in_levels
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://a.net/x?",
+        "https://a.net/?a=%2d&b=%7E",
+        "https://a.net/stra%c3%9fe",
+        "https://a.net/%41",
+        "https://a.net/x",
+    ],
+)
+def test_a_link_is_asked_for_as_it_is_spelled_on_its_page(fed: Modelled, url: str) -> None:
+    """A17: byte for byte, without the fragment; another spelling of the same link is noted."""
+    fed.model.edit("A", f"{url}#part")
+    fed.work()
+
+    assert fed.taken() == [url]
+
+    fed.model.edit("A", identity_key(url))
+    fed.work()
+    assert fed.taken() == [url]
+    with fed.store.reading() as rows:
+        assert set(rows.execute(select(refs.c.spelling)).scalars()) == {None}
+
+
+def _state(frontier: SqliteFrontier, url: str) -> ItemState:
+    record = frontier.find(url)
+    assert record is not None
+    return record.state
 
 
 def test_a_change_is_noted_with_what_it_brought_or_not_at_all(fed: Modelled) -> None:
@@ -258,7 +377,7 @@ def test_what_was_archived_lately_is_left_alone(fed: Modelled) -> None:
 
 
 def test_of_a_copy_in_an_archive_that_is_archived_which_it_is_of(fed: Modelled) -> None:
-    """A01: not the copy; nor what the wiki excludes, behind a copy or not; nor a copy of our own."""
+    """A01: not the copy, nor a copy of our own; what link search leaves out is archived as all else (X05)."""
     front = "https://copies.net"
     with fed.store.writing() as rows:
         bot = {"front": front}
@@ -280,8 +399,9 @@ def test_of_a_copy_in_an_archive_that_is_archived_which_it_is_of(fed: Modelled) 
         "https://a.net/",
         "https://b.net/",
         "https://perma.cc/AB12-CD34",
+        "https://shut.net/",
     ]
-    assert done[0].handed.copies == 2
+    assert done[0].handed.copies == 1
     assert len(fed.links(fed.archive.taken[0].page_id)) == 5
 
 
@@ -450,6 +570,67 @@ def test_a_page_that_somebody_asked_for_is_read_with_the_next_round(fed: Modelle
     assert fed.links(page_id) == ["https://b.net/"]
 
 
+def test_a_page_that_was_asked_for_is_adopted_if_the_criteria_allow_it(fed: Modelled) -> None:
+    """W10, W34: asked for by number or by title; each is read once a day, and the wiki decides."""
+    fed.set(namespaces=[1])
+    numbered = fed.model.edit("User:A", "https://a.net/")
+    fed.model.edit("User:B", "https://b.net/")
+    fed.model.edit("C", "https://c.net/")
+    fed.work(sweeps=False)
+    fed.set(namespaces=[2])
+    assert fed.known() == []
+    day = day_of(fed.clock.now())
+    with fed.store.writing() as rows:
+        asked = [numbered, 4711], ["User:B", "C", "Nowhere"]
+        assert put_asked(rows, fed.wiki.id, *asked, day=day) == 5
+
+    fed.work(sweeps=False)
+    assert fed.known() == ["User:A", "User:B"]
+    assert fed.links(numbered) == ["https://a.net/"]
+    with fed.store.reading() as rows:
+        found = find_asked(rows, fed.wiki.id, [4711], ["C", "User:B"])
+        assert find_urls(rows, ["https://c.net/"]) == {}  # not watched because of that
+    told = {page.title or page.page_id: facts.keys for page, facts in found.items()}
+    assert told == {4711: (), "C": (key_of("https://c.net/"),), "User:B": ()}
+
+    with fed.store.writing() as rows:
+        assert put_asked(rows, fed.wiki.id, *asked, day=day) == 0
+        assert waiting(rows, fed.wiki.id, limit=9) == []
+        assert put_asked(rows, fed.wiki.id, *asked, day=day + 1) == 5
+
+
+def test_links_to_pages_of_the_farm_that_are_not_there_are_noted(fed: Modelled) -> None:
+    """W50: external links and interwikis, to the wiki itself and to others; never watched."""
+    with fed.store.writing() as rows:
+        other = ensure_wiki(rows, parse_wiki("otherwiki"), day=0)
+        change_wiki(
+            rows, other, url="https://other.net/api.php", pages_url="https://other.net/wiki/$1"
+        )
+    fed.model.lists["https://other.net/api.php", "There"] = "x"
+    interwikis = InterwikiMap([Interwiki("o", "https://other.net/wiki/$1", is_local=True)])
+    fed.model.facts_now = replace(FACTS, interwikis=interwikis)
+    fed.feed = fed.feeder("test")
+    own = "https://model.net/wiki/"
+    links = (f"{own}A", f"{own}No_such%20page", f"{own}A?action=edit", "https://a.net/")
+    page_id = fed.model.edit("A", *links)
+    linking = (("o", "There"), ("O", "Not there"), ("w", "Elsewhere"))
+    fed.model.there[page_id] = replace(fed.model.there[page_id], interwiki_links=linking)
+    fed.work(sweeps=False)
+
+    def noted() -> dict[str, int]:
+        with fed.store.reading() as rows:
+            return missing_targets_on(rows, fed.wiki.id, page_id)
+
+    assert set(noted()) == {f"{own}No_such%20page", "https://other.net/wiki/Not_there"}
+    assert fed.links(page_id) == ["https://a.net/"]
+
+    fed.model.edit("No such page")
+    with fed.store.writing() as rows:
+        mark_stale(rows, fed.wiki.id, [page_id])
+    fed.work(sweeps=False)
+    assert set(noted()) == {"https://other.net/wiki/Not_there"}
+
+
 def test_settings_are_read_anew_before_each_round(fed: Modelled) -> None:
     """B01: what the operator says now holds for the next batch."""
     fed.model.edit("A", "https://a.net/")
@@ -520,3 +701,110 @@ def test_a_feeder_never_rests_until_its_lease_ends(fed: Modelled) -> None:
 
     fed.clock.tick(days=-3)
     assert 0 <= asyncio.run(fed.feed.rest_s()) <= 45
+
+
+def test_a_link_is_of_the_account_whose_revision_brought_it(fed: Modelled) -> None:
+    """X11: where that is certain; not what came with several revisions, or back after a revert."""
+    fed.model.edit("A", "https://new.net/", by="Ann")
+    fed.work()
+    fed.model.edit("A", "https://new.net/", "https://spam.net/1", by="Bob")
+    fed.work()
+    fed.model.edit("A", by="Cat")
+    fed.work()
+    fed.model.edit("A", "https://spam.net/1", by="Dan")
+    fed.work()
+    fed.model.edit("A", "https://spam.net/1", "https://a.net/", by="Eve")
+    fed.model.edit("A", "https://spam.net/1", "https://a.net/", "https://b.net/", by="Fay")
+    fed.work()
+
+    with fed.store.reading() as rows:
+        found = additions_of(rows, since_day=0, limit=10)
+    assert {(each.account, each.url, each.title) for each in found} == {
+        ("Ann", "https://new.net/", "A"),
+        ("Bob", "https://spam.net/1", "A"),
+    }
+
+
+def test_spam_lists_are_fetched_every_hour(fed: Modelled) -> None:
+    """The wiki's own and the farm's, the whitelist among them; what is no more is forgotten (W52)."""
+    farm = "https://meta.model.net/api.php"
+    fed.set(farm_spam_api=farm)
+    fed.model.lists["", "MediaWiki:Spam-blacklist"] = "casino"
+    fed.model.lists["", "MediaWiki:Spam-whitelist"] = "good-casino"
+    fed.model.lists[farm, "Spam blacklist"] = "pills"
+    fed.clock.tick(hours=1)
+    cited = ("https://casino.net/", "https://good-casino.net/", "https://pills.net/")
+    page_id = fed.model.edit("A", *cited)
+    fed.work()
+    assert fed.links(page_id) == ["https://good-casino.net/"]
+
+    fed.model.lists.clear()
+    fed.model.lists_trouble = TransientError("The wiki is away.")
+    fed.clock.tick(hours=1)
+    fed.model.edit("A", *cited)
+    fed.work()
+    assert fed.links(page_id) == ["https://good-casino.net/"]
+
+    fed.model.lists_trouble = None
+    fed.clock.tick(hours=1)
+    fed.model.edit("A", *cited)
+    fed.work()
+    assert len(fed.links(page_id)) == 3
+
+
+def test_pages_of_a_namespace_or_of_a_tree_of_categories_are_read_when_ordered(
+    fed: Modelled,
+) -> None:
+    """By whoever feeds the wiki, and no others; the criteria hold for them."""
+    fed.model.edit("Category:Low", categories=["Category:Top"])
+    fed.model.edit("A", "https://a.net/", categories=["Category:Low"])
+    fed.model.edit("B", "https://b.net/")
+    fed.model.edit("User:C", "https://c.net/")
+    fed.model.forget()
+    fed.feed = fed.feeder("test")
+    order_lists(fed.store, fed.wiki.id, [("category", "Category:Low")], now=fed.clock.now())
+    fed.work(sweeps=False)
+    assert fed.known() == ["A"]
+
+    order_lists(fed.store, fed.wiki.id, [("namespace", "0")], now=fed.clock.now())
+    fed.work(sweeps=False)
+    assert fed.known() == ["A", "B"]
+
+
+def test_a_sweep_that_takes_over_four_weeks_is_told(
+    fed: Modelled, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Once a day, with what helps; one that is done is not (W38)."""
+    fed.model.at_once = 1
+    for letter in "ABCD":
+        fed.model.edit(letter)
+    fed.clock.tick(days=8)
+    asyncio.run(fed.feed.round())
+    fed.clock.tick(days=28)
+    asyncio.run(fed.feed.round())
+    assert "A sweep" not in caplog.text
+
+    fed.clock.tick(days=1)
+    fed.work()
+
+    assert caplog.text.count("A sweep has been at work for 29 days") == 1
+
+
+def test_a_page_that_leaves_the_categories_stays_while_another_criterion_holds(
+    fed: Modelled,
+) -> None:
+    """Once it was in the tree it is released only when no inclusion criterion holds any more (W27)."""
+    fed.model.edit("Category:Top")
+    fed.set(categories=["Top"], templates=["Used"])
+    inside = ("Category:Top",)
+    page = fed.model.edit("In", "https://a.net/", categories=inside, uses=["Template:Used"])
+    never = fed.model.edit("Never", "https://n.net/", uses=["Template:Used"])
+    fed.work()
+    fed.model.edit("In", "https://a.net/", "https://b.net/", uses=["Template:Used"])
+    fed.work()
+    assert fed.links(page) == ["https://a.net/", "https://b.net/"]
+    assert fed.links(never) == []
+
+    fed.model.edit("In", "https://a.net/", "https://b.net/", "https://c.net/")
+    fed.work()
+    assert fed.links(page) == ["https://a.net/", "https://b.net/"]

@@ -18,6 +18,7 @@ from tests.wiki.feeding.model import ModelWiki
 from wiki.api.errors import LoggedOutError, ReadOnlyError, ThrottledError
 from wiki.feeding import watching
 from wiki.feeding.desk import Shared
+from wiki.feeding.feed import Done, WikiFeed
 from wiki.feeding.source import Source
 from wiki.feeding.watching import Said, Watch, chosen, order_sweep
 
@@ -127,7 +128,7 @@ def test_a_wiki_in_trouble_keeps_no_other_waiting(
         stop = asyncio.Event()
         running = asyncio.create_task(farm.watch().run(stop))
         await farm.until("https://good.net/")
-        await farm.until(str(trouble) if not isinstance(trouble, ValueError) else "mistake")
+        await farm.until(str(trouble) if not isinstance(trouble, ValueError) else "ValueError")
         bad.trouble.clear()
         await farm.until("https://bad.net/")
         stop.set()
@@ -160,6 +161,29 @@ def test_once_does_all_there_is_to_do(farm: Farm) -> None:
 
     taken = {each.url for each in farm.archive.taken}
     assert taken == {"https://by-onewiki.net/", "https://by-twowiki.net/"}
+
+
+def test_internal_error_over_one_wiki_ends_no_other(
+    farm: Farm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its trouble is told and stands in the registry; what it has is done the next time."""
+    for name in ("onewiki", "twowiki"):
+        farm.add(name).edit("A", f"https://by-{name}.net/")
+    round_, errors = WikiFeed.round, [OverflowError("int too large")]
+
+    async def faulty(self: WikiFeed, **options: bool) -> Done:
+        if errors:
+            raise errors.pop()
+        return await round_(self, **options)
+
+    monkeypatch.setattr(WikiFeed, "round", faulty)
+    is_well = asyncio.run(farm.watch().once())
+
+    assert not is_well
+    assert {each.url for each in farm.archive.taken} == {"https://by-twowiki.net/"}
+    assert ["OverflowError" in each.trouble for each in farm.told if each.trouble] == [True]
+    assert asyncio.run(farm.watch().once())
+    assert "https://by-onewiki.net/" in {each.url for each in farm.archive.taken}
 
 
 def test_a_wiki_that_is_added_later_is_watched(farm: Farm, monkeypatch: pytest.MonkeyPatch) -> None:

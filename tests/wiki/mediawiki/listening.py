@@ -96,8 +96,11 @@ class Listener:
         listener = self
 
         class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                self.do_POST()
+
             def do_POST(self) -> None:
-                body = self.rfile.read(int(self.headers["Content-Length"]))
+                body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
                 heard = Heard(self.path, {k.lower(): v for k, v in self.headers.items()}, body)
                 with listener._said:
                     listener.heard.append(heard)
@@ -161,15 +164,16 @@ def front(place: Callable[[], str], *, fresh_s: int = 3_600) -> Answer:
 
 def bell(heard: Heard) -> Said:
     """The bell's usual answer."""
-    if heard.path == "/level":
+    if heard.path in {"/level", "/stored-level"}:
         asked = heard.json()
         return Said(body=json.dumps({"url": asked["url"], "level": asked["level"]}).encode())
     return Said(204)
 
 
 def is_signed(heard: Heard, secret: str, now: float) -> bool:
-    """Whether a request carries the secret's signature, made within 300 s of now."""
-    moment, _, signature = heard.headers["x-weboid-signature"].partition(",v1=")
-    seconds = moment.removeprefix("t=")
-    made = hmac.new(secret.encode(), f"{seconds}.".encode() + heard.body, hashlib.sha256)
-    return hmac.compare_digest(made.hexdigest(), signature) and abs(now - int(seconds)) < 300
+    """Return whether a request carries the secret's signature, made within 300 s of now."""
+    parts = dict(each.split("=") for each in heard.headers["x-weboid-signature"].split(","))
+    digest = hashlib.sha256(heard.body).hexdigest()
+    lines = "\n".join(["v2", parts["t"], parts["n"], "POST", heard.path, digest])
+    made = hmac.new(secret.encode(), lines.encode(), hashlib.sha256)
+    return hmac.compare_digest(made.hexdigest(), parts["v2"]) and abs(now - int(parts["t"])) < 300

@@ -127,6 +127,9 @@ def test_nothing_of_the_extension_is_deprecated(later: Extended) -> None:
     later.view("Shown")
     later.view("Special:Version")
     later.view("Special:WeboidLinks/Shown")
+    later.view("Special:LinkSearch", "&target=e.org")
+    told = later.writer.ask(action="query", meta="siteinfo", list="exturlusage", euquery="e.org")
+    assert told["query"]["general"]["weboid"]["version"]
     later.run_jobs()
     assert _complaints(later.wiki.folder) == []
     later.view("Shown", "&deprecated=1")

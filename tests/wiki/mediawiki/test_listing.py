@@ -1,16 +1,18 @@
 """Special:WeboidLinks tells a page's links to all who may read it, and takes levels from those who may (A19)."""
 
 import html
+import json
 import re
 import time
 import urllib.parse
 import urllib.request
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from tests.sites.mediawiki import ADMIN, PASSWORD
 from tests.wiki.mediawiki.extended import Extended
-from tests.wiki.mediawiki.listening import SECRET, Said, is_signed
+from tests.wiki.mediawiki.listening import SECRET, Heard, Said, is_signed
 from tests.wiki.mediawiki.visiting import Visitor
 
 pytestmark = pytest.mark.slow
@@ -56,6 +58,38 @@ def test_each_link_is_listed_with_its_state_and_copy(extended: Extended, listed:
     ]
     assert f'href="{extended.front.address}/2026/https://e.org/a"' in page
     assert "<select" not in page
+
+
+@pytest.mark.parametrize(
+    ("days", "more", "state"),
+    [
+        (0, {}, "Working, checked today"),
+        (1, {}, "Working, checked yesterday"),
+        (3, {}, "Working, checked 3 days ago"),
+        (3, {"mime": "pdf"}, "Working, checked 3 days ago; leads to a file (pdf)"),
+        (
+            0,
+            {"mime": "pdf", "kib": 1_200},
+            "Working, checked today; leads to a file (pdf, 1,200 KiB)",
+        ),
+    ],
+)
+def test_of_a_link_that_works_it_is_said_when_it_was_looked_at(
+    extended: Extended, listed: str, days: int, more: dict[str, object], state: str
+) -> None:
+    """And what kind of file it is, when it is no page."""
+    checked = f"{datetime.now(UTC) - timedelta(days=days):%Y-%m-%d}"
+
+    def answer(heard: Heard) -> Said:
+        said = json.loads(extended.front.usual(heard).body)
+        for link in said["links"]:
+            link |= {"checked": checked, **more}
+        return Said(body=json.dumps(said).encode())
+
+    extended.front.answer = answer
+    page = extended.view("Special:WeboidLinks/Listed").html
+    assert f"e.org/a</bdi></a></td><td>{state}</td>" in page
+    assert "<td>Dead for six months</td>" in page
 
 
 def test_the_toolbox_leads_there(extended: Extended, listed: str) -> None:
@@ -149,6 +183,21 @@ def test_a_level_can_be_taken_back(extended: Extended, listed: str, admin: Visit
     assert extended.bell.heard[0].json()["level"] is None
 
 
+def test_whoever_has_the_right_sets_what_is_recorded(
+    extended: Extended, listed: str, admin: Visitor
+) -> None:
+    """A19: in the same form, and to the bell by a path of its own, which older archives do not know."""
+    fields = admin.form("Special:WeboidLinks/Listed", "https://e.org/a")
+    _, page = _form(admin, **fields, level="store:no-media", reason="a small disk")
+    assert "From the next visit on, of e.org/a is recorded: without audio and video." in page
+    fields = admin.form("Special:WeboidLinks/Listed", "https://e.org/a")
+    _, page = _form(admin, **fields, level="store:")
+    assert "From the next visit on, e.org/a is recorded as the wiki has it." in page
+    assert [each.path for each in extended.bell.heard] == ["/stored-level"] * 2
+    assert [each.json()["level"] for each in extended.bell.heard] == ["no-media", None]
+    assert all(is_signed(each, SECRET, time.time()) for each in extended.bell.heard)
+
+
 @pytest.mark.parametrize("token", ["", "+\\", "0123456789abcdef0123456789abcdef00000000+\\"])
 def test_a_form_of_another_site_sets_nothing(
     extended: Extended, listed: str, admin: Visitor, token: str
@@ -196,6 +245,7 @@ def test_blocked_administrators_set_nothing(
         ("https://evil.example/", "text"),
         ("https://e.org/a", "full"),
         ("https://e.org/a", "everything"),
+        ("https://e.org/a", "store:full"),
     ],
 )
 def test_only_what_the_form_offers_is_set(

@@ -1,5 +1,7 @@
 """What readers see of cached links in the real browser: in each skin's light and width, and by ear."""
 
+import asyncio
+import json
 import os
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -10,6 +12,7 @@ import pytest_asyncio
 from tests.playback.screen import Screen, open_screen
 from tests.sites.mediawiki import ADMIN, PASSWORD
 from tests.wiki.mediawiki.extended import Extended
+from tests.wiki.mediawiki.listening import Heard, Said
 from tests.wiki.mediawiki.visiting import Visitor
 
 pytestmark = [pytest.mark.slow, pytest.mark.browser]
@@ -109,3 +112,33 @@ async def _keep(screen: Screen, name: str) -> None:
     folder = os.environ.get("WEBOID_PICTURES")
     if folder:
         (Path(folder) / f"extension-{name}.png").write_bytes(await screen.picture())
+
+
+async def test_a_mark_changes_while_a_reader_looks_at_it(
+    extended: Extended, lit: str, screen: Screen
+) -> None:
+    """From queued to archived without a reload, and from not known to queued."""
+    extended.writer.write("Tide", "[https://e.org/tide The tide] and [https://e.org/other another]")
+    waiting = {"answer": "queued", "href": f"{extended.front.address}/latest/x", "copy": None}
+    now = dict(waiting)
+
+    def answer(heard: Heard) -> Said:
+        said = json.loads(extended.front.usual(heard).body)
+        said["links"] = [
+            {**link, **now} if link["url"].endswith("tide") else link for link in said["links"]
+        ]
+        return Said(body=json.dumps({**said, "fresh_s": 1 if now else 60}).encode())
+
+    extended.front.answer = answer
+    await screen.open(f"{lit}Tide", size=(1000, 600))
+    tide = "document.querySelector('a[href$=tide] + .weboid-cached').className"
+    assert await screen.value(tide) == "weboid-cached weboid-queued"
+    await screen.value("window.isSame = true")
+    now.clear()
+    async with asyncio.timeout(60):
+        while await screen.value(tide) != "weboid-cached weboid-copy":
+            await asyncio.sleep(0.1)
+    assert await screen.value("window.isSame")
+    assert await screen.value("document.querySelectorAll('.weboid-cached').length") == 2
+    versions = "Array.from(document.querySelectorAll('a[data-versionurl]')).length"
+    assert await screen.value(versions) == 2

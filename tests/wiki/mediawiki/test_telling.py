@@ -52,6 +52,22 @@ def test_a_request_is_signed(extended: Extended) -> None:
     assert not is_signed(heard, SECRET + "x", time.time())
 
 
+def test_levels_of_the_wiki_are_told_with_its_changes(extended: Extended) -> None:
+    """A18: what LocalSettings.php says of all copies; what it leaves out is left to the archive."""
+    told = []
+    for number, settings in enumerate(({}, {"Store": "text"}, {"Level": "html"})):
+        extended.say(**settings)
+        extended.bell.heard.clear()
+        extended.writer.write(f"Levels {number}", f"[https://e.org/levels/{number} a]")
+        extended.run_jobs()
+        told += [heard.json()["wiki_levels"] for heard in extended.bell.heard]
+    assert told == [
+        {"shown": None, "stored": None},
+        {"shown": None, "stored": "text"},
+        {"shown": "html", "stored": None},
+    ]
+
+
 def test_an_edit_without_new_links_is_not_told(extended: Extended) -> None:
     """The same links in other words are no change."""
     extended.writer.write("Same", "https://e.org/same")

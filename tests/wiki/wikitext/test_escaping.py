@@ -1,6 +1,7 @@
 """Hostile text in wikitext."""
 
 import html
+from urllib.parse import unquote
 
 import mwparserfromhell
 import pytest
@@ -96,3 +97,26 @@ def test_what_servers_say_is_no_title(text: str) -> None:
     """A citation of "404 Not Found" would be worse than none."""
     assert not is_title(text)
     assert is_title("The 404 Not Found story")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "__NOTOC__",
+        "__toc__",
+        "__Kein_Inhaltsverzeichnis__",
+        "__\u05dc\u05dc\u05d0_\u05ea\u05d5\u05db\u05df__",
+        "\uff3f\uff3f\u76ee\u6b21\uff3f\uff3f",
+        "a\u200bb",
+        "a\u202eb",
+        "a\ufeffb",
+        "a\u180eb",
+    ],
+)
+def test_a_url_switches_nothing_and_turns_no_line_around(text: str) -> None:
+    """Behaviour switches of any language and case, and letters that nobody sees, are encoded."""
+    url = f"http://x.test/{text}"
+
+    assert not is_url_safe(url)
+    assert is_url_safe(url_value(url))
+    assert unquote(url_value(url)) == url

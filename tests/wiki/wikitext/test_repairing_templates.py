@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from tests.wiki.wikitext.mending import OPTIONS, address, alive, copied, lost, mend, usurped
+from wiki.wikitext.repairing_copies import Worth, standing
 from wiki.wikitext.repairing_types import Archived, Condition, Reason, Remedy, RepairKind
 
 A = "http://x.test/a"
@@ -376,3 +377,24 @@ def test_a_timestamp_that_names_no_copy_corrects_nothing() -> None:
     """A shorter one asks for the copy nearest to it, which may well be of the day that is written."""
     dated = _dated("3 March 2011", stamp="20110101")
     assert mend(dated).text == dated.replace("=live", "=dead")
+
+
+@pytest.mark.parametrize(
+    ("address", "worth"),
+    [
+        (f"https://web.archive.org/web/20130115102033/{A}", Worth.GOOD),
+        (f"http://archive.org/web/20130115102033id_/{A}", Worth.GOOD),
+        ("https://web.archive.org/web/20130115102033/http://other.test/", Worth.BAD),
+        (f"https://www.webcitation.org/query?url={A}&date=2009-01-31", Worth.BAD),
+        (f"https://web.archive.org/web/*/{A}", Worth.BAD),
+        (f"https://web.archive.org/save/{A}", Worth.BAD),
+        ("https://perma.cc/AB12-CD34", Worth.GOOD),
+        (f"https://library.example/20130115102033/{A}", Worth.GOOD),
+        ("https://library.example/copy/5", Worth.BAD),
+    ],
+)
+def test_what_an_archive_address_is_worth_by_its_text(address: str, worth: Worth) -> None:
+    """B13, and that a good copy in an archive that nobody knows stays (T161074)."""
+    assert standing(address, A, Remedy(Condition.DEAD), ()).worth is worth
+    looked_at = Remedy(Condition.DEAD, bad_archives=frozenset({address}))
+    assert standing(address, A, looked_at, ()).worth is Worth.BAD

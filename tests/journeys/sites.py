@@ -1,0 +1,146 @@
+"""Small web sites on loopback whose every answer the journey decides, and which it stops and starts."""
+
+import threading
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from io import BytesIO
+
+from PIL import Image
+
+from tests.services.ports import free_port
+
+SHEET = "body { margin: 0; font: 20px/1.4 sans-serif } h1 { background: #063; color: #fff }"
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A response: what is sent, and whether it is held back until `SiteServer.release`."""
+
+    body: bytes
+    content_type: str = "text/html; charset=utf-8"
+    status: int = 200
+    headers: dict[str, str] = field(default_factory=dict)
+    is_held: bool = False
+
+
+def article(title: str, text: str, *, sheet: str = "/style.css") -> str:
+    """Return a page with a style sheet, a picture and a link."""
+    return (
+        f'<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
+        f'<link rel="stylesheet" href="{sheet}"></head><body><h1>{title}</h1><p>{text}</p>'
+        '<img src="/picture.png" width="200" height="100" alt="A green field">'
+        '<p><a href="/about">About us</a></p></body></html>'
+    )
+
+
+def picture() -> bytes:
+    """Return a green PNG."""
+    file = BytesIO()
+    Image.new("RGB", (200, 100), "#0a0").save(file, "PNG")
+    return file.getvalue()
+
+
+def paper(*colours: str) -> bytes:
+    """Return a PDF with a page of each colour."""
+    file = BytesIO()
+    first, *others = [Image.new("RGB", (600, 800), each) for each in colours]
+    first.save(file, "PDF", save_all=True, append_images=others)
+    return file.getvalue()
+
+
+class SiteServer:
+    """One host. `stop` makes it refuse connections, `start` brings it back at the same port.
+
+    Attributes:
+        asked: paths of the requests so far, oldest first.
+    """
+
+    def __init__(self, host: str) -> None:
+        self.host = host
+        self.asked: list[str] = []
+        self._answers: dict[str, Answer] = {}
+        self._gate = threading.Event()
+        self.port = free_port()
+        self._server: ThreadingHTTPServer | None = None
+        self.put("/style.css", SHEET, content_type="text/css")
+        self.put("/picture.png", picture(), content_type="image/png")
+        self.put("/favicon.ico", "", status=404)
+        self.put("/robots.txt", "", status=404)
+        self.start()
+
+    def url(self, path: str) -> str:
+        """Return the address under which users know that path."""
+        return f"http://{self.host}{path}"
+
+    @property
+    def resolve(self) -> dict[str, str]:
+        """Return its lines of ``[egress] resolve``; nothing listens on 443."""
+        return {f"{self.host}:80": f"127.0.0.1:{self.port}", f"{self.host}:443": "127.0.0.1:9"}
+
+    def put(
+        self,
+        path: str,
+        body: str | bytes,
+        *,
+        content_type: str = "text/html; charset=utf-8",
+        status: int = 200,
+        headers: dict[str, str] | None = None,
+        is_held: bool = False,
+    ) -> str:
+        """Set what a path answers from now on; return its address."""
+        data = body.encode() if isinstance(body, str) else body
+        self._answers[path] = Answer(data, content_type, status, headers or {}, is_held)
+        return self.url(path)
+
+    def release(self) -> None:
+        """Let answers go that were held back, and those to come."""
+        self._gate.set()
+
+    def count(self, path: str) -> int:
+        """Return how often that path was asked for."""
+        return self.asked.count(path)
+
+    def start(self) -> None:
+        """Listen again."""
+        site = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                site._answer(self)
+
+            do_HEAD = do_GET  # noqa: N815 the server's name
+
+            def log_message(self, *_: object) -> None:
+                """Say nothing."""
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", self.port), Handler)
+        self._server.daemon_threads = True
+        threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True).start()
+
+    def stop(self) -> None:
+        """Refuse connections from now on."""
+        self.release()
+        if self._server is not None:
+            self._server.shutdown()
+            self._server.server_close()
+            self._server = None
+
+    def _answer(self, request: BaseHTTPRequestHandler) -> None:
+        self.asked.append(request.path)
+        missing = Answer(
+            b"<!DOCTYPE html><title>Not found</title><p>There is no such page.", status=404
+        )
+        answer = self._answers.get(request.path, missing)
+        if answer.is_held:
+            self._gate.wait(60)
+        try:
+            request.send_response(answer.status)
+            request.send_header("Content-Type", answer.content_type)
+            request.send_header("Content-Length", str(len(answer.body)))
+            for name, value in answer.headers.items():
+                request.send_header(name, value)
+            request.end_headers()
+            if request.command == "GET":
+                request.wfile.write(answer.body)
+        except OSError:
+            return  # the client went away, as clients do

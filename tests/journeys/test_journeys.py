@@ -1,0 +1,64 @@
+"""The rule of this folder: the product is driven from outside only."""
+
+import ast
+from pathlib import Path
+
+FOLDER = Path(__file__).parent
+ROOT = FOLDER.parents[1]
+SERVICES = {
+    "tests.services.ports",
+    "tests.services.postgres",
+    "tests.services.redis_server",
+    "tests.sites.mediawiki",
+    "tests.wiki.writing",
+}
+PACKAGES = {"core", "crawler", "links", "playback", "proxy", "render", "wiki"}
+
+
+def _imported(path: Path) -> set[str]:
+    """Return the modules that a file imports, at its top or anywhere within."""
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            names |= {each.name for each in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names.add(node.module)
+            names |= {f"{node.module}.{each.name}" for each in node.names}
+    return names
+
+
+def test_journeys_import_nothing_of_the_product() -> None:
+    """They see what users see: commands, HTTP, a browser. No other test's helpers bring it in, either."""
+    own = {"tests.journeys.sites", "tests.journeys.conftest"}
+    for path in FOLDER.glob("*.py"):
+        modules = _imported(path)
+        assert {name for name in modules if name.split(".")[0] in PACKAGES} == set(), path.name
+        tests = {name for name in modules if name.split(".")[0] == "tests"}
+        assert {name for name in tests if _is_file(name)} <= own | SERVICES, path.name
+
+
+def test_services_of_journeys_import_nothing_of_the_product() -> None:
+    """The servers that they start, and all that these bring with them, are nobody's but their makers'."""
+    seen: set[str] = set()
+    waiting = set(SERVICES)
+    while waiting:
+        name = waiting.pop()
+        seen.add(name)
+        modules = _imported(ROOT.joinpath(*name.split(".")).with_suffix(".py"))
+        assert {each for each in modules if each.split(".")[0] in PACKAGES} == set(), name
+        files = {each for each in modules if _is_file(each)}
+        waiting |= files - seen
+
+
+def _is_file(name: str) -> bool:
+    """Return whether a module is one of the tests' own."""
+    return (
+        name.startswith("tests.") and ROOT.joinpath(*name.split(".")).with_suffix(".py").is_file()
+    )
+
+
+def test_journeys_open_no_database() -> None:
+    """Nothing is put into a store, or read out of it, behind the product's back."""
+    drivers = {"sqlite3", "sqlalchemy", "psycopg", "redis", "warcio"}
+    for path in FOLDER.glob("*.py"):
+        assert {name for name in _imported(path) if name.split(".")[0] in drivers} == set()

@@ -1,0 +1,301 @@
+"""A wiki's administrator: adds the wiki, watches it, saves links of all sorts, restarts everything.
+
+And sees a site die: weeks pass on a copy that `weboid wiki trial --keep` makes, by `--clock-offset`.
+"""
+
+import json
+import re
+from collections.abc import Iterator
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from PIL import Image
+
+from tests.journeys.conftest import Command, Ran, Reader, Shell, profile_of, wait_until
+from tests.journeys.sites import SiteServer, article, paper
+from tests.services.ports import free_port
+from tests.sites.mediawiki import Wiki, running_wiki
+from tests.wiki.writing import BOT_SECRET, Writer, make_bot
+
+pytestmark = [pytest.mark.browser, pytest.mark.proxy, pytest.mark.playback, pytest.mark.slow]
+
+ROOT = Path(__file__).parents[2]
+PAGE = "Bridges of the old town"
+BLUE, YELLOW = (0, 0, 200), (220, 200, 0)
+FIRST_LOOK, LAST_LOOK, DAYS_BETWEEN = 4, 60, 4
+
+
+class Archive:
+    """`weboid wiki watch` with a front, as the README starts it. `start` may be said again after `stop`."""
+
+    def __init__(self, shell: Shell, front_port: int, bell_port: int) -> None:
+        self.front = f"http://127.0.0.1:{front_port}"
+        self.bell_port = bell_port
+        self._shell = shell
+        self._line = (
+            f"weboid wiki watch --serve 127.0.0.1:{front_port} --links-internal 127.0.0.1"
+            f" --bell 127.0.0.1:{bell_port} --secret-file bell.secret --profile profile.toml"
+        )
+        self._command: Command | None = None
+
+    def start(self) -> None:
+        """Start it; return when the front answers."""
+        self._command = self._shell.start(self._line)
+        wait_until(self._answers)
+
+    def stop(self) -> None:
+        """Press Ctrl-C."""
+        assert self._command is not None
+        self._command.interrupt()
+        assert self._command.ended().code == 0, self._command.err
+
+    def _answers(self) -> bool:
+        assert self._command is not None
+        assert self._command.process.poll() is None, self._command.err
+        try:
+            return httpx.get(f"{self.front}/healthz").status_code == 200
+        except httpx.TransportError:
+            return False
+
+    def links(self, wiki: str, *urls: str) -> dict[str, dict[str, Any]]:
+        """Return what the front tells the wiki's pages of these links."""
+        body = {"wiki": wiki, "urls": list(urls)}
+        answer = httpx.post(f"{self.front}/links/api/cached", json=body, timeout=30)
+        assert answer.status_code == 200, answer.text
+        return {each["url"]: each for each in answer.json()["links"]}
+
+
+@pytest.fixture
+def mill() -> Iterator[SiteServer]:
+    """Another site that is cited, and lasts."""
+    running = SiteServer("mill.oldtown.org")
+    yield running
+    running.stop()
+
+
+@pytest.fixture
+def archive(shell: Shell, site: SiteServer, mill: SiteServer) -> Archive:
+    """The archive beside the wiki, not started yet."""
+    (shell.folder / "bell.secret").write_text("cd" * 32 + "\n")
+    (shell.folder / "bell.secret").chmod(0o600)  # as `umask 077` makes it
+    links = {"host_gap_s": 0.1, "contact": "https://wiki.oldtown.org/bot"}
+    profile_of(shell.folder / "profile.toml", site, mill, links=links, frontier={"attempts": 2})
+    return Archive(shell, free_port(), free_port())
+
+
+@pytest.fixture
+def wiki(archive: Archive, shell: Shell) -> Iterator[Wiki]:
+    """A MediaWiki with the extension, set as the README says."""
+    extension = "wiki/mediawiki/Weboid/extension.json"
+    settings = f"""
+wfLoadExtension( 'Weboid', '{ROOT / extension}' );
+$wgWeboidFront = '{archive.front}';
+$wgWeboidBell = 'http://127.0.0.1:{archive.bell_port}';
+$wgWeboidSecretFile = '{shell.folder / "bell.secret"}';
+$wgJobRunRate = 1;
+"""
+    with running_wiki(server="self", settings=settings) as running:
+        yield running
+
+
+def test_links_of_all_sorts_are_archived_marked_and_keep_their_addresses(
+    archive: Archive, wiki: Wiki, site: SiteServer, shell: Shell, reader: Reader
+) -> None:
+    """From the moment a page is saved, on the wiki's own page, and after everything was restarted."""
+    alive = site.put("/bridge", article("The old bridge", "It still stands."))
+    moved = site.put("/moved", "", status=301, headers={"Location": "/bridge"})
+    slow = site.put("/slow", article("The slow mill", "It grinds slowly."), is_held=True)
+    forbidden = site.put("/members", "<title>Members only</title><p>Log in.", status=403)
+    gone = site.put("/gone", "<title>Gone</title><p>Not here.", status=404)
+    pages = paper("rgb(0, 0, 200)", "rgb(220, 200, 0)")
+    report = site.put("/report.pdf", pages, content_type="application/pdf")
+
+    added = shell.run(f"weboid wiki add {wiki.base}")
+    assert added.code == 0, added.err
+    assert "New links are archived at once." in added.out
+    name = json.loads(shell.run("weboid wiki ls --json").out)["wikis"][0]["wiki"]
+
+    archive.start()
+    cited = (alive, moved, slow, report, forbidden, gone)
+    archived = (alive, moved, slow, report)
+    page_id, _ = Writer(wiki.api()).write(PAGE, "\n".join(f"* [{url} source]" for url in cited))
+    wait_until(lambda: site.count("/slow") > 0)
+    assert archive.links(name, slow)[slow]["answer"] == "queued"
+    site.release()
+    wait_until(lambda: {archive.links(name, *cited)[url]["answer"] for url in archived} == {"copy"})
+    wait_until(lambda: archive.links(name, *cited)[forbidden]["answer"] not in {"queued", "none"})
+    told = archive.links(name, *cited)
+    assert told[forbidden]["answer"] != "copy"
+    assert told[gone]["answer"] != "copy"
+
+    address = f"{wiki.base}/index.php?curid={page_id}"
+    wait_until(lambda: httpx.get(address).text.count("weboid-cached weboid-copy") >= 4)
+    shown = reader.document(address)
+    place = told[alive]["href"].removeprefix(archive.front)
+    assert place in shown  # before it stands the language of the wiki's page
+    assert "It still stands." in httpx.get(told[alive]["copy"]).text
+    assert_is_shown_page_by_page(told[report]["copy"], reader)
+
+    site.stop()
+    archive.stop()
+    wiki.restart()
+    archive.start()
+    again = archive.links(name, *cited)
+    for url in archived:
+        assert (again[url]["href"], again[url]["copy"]) == (told[url]["href"], told[url]["copy"])
+        for cited_address in (told[url]["href"], told[url]["copy"]):
+            assert httpx.get(cited_address, timeout=30).status_code == 200
+    assert "It still stands." in httpx.get(again[alive]["copy"]).text
+    assert place in reader.document(address)
+
+    # Both go on where they were: what is saved now is archived, too.
+    site.start()
+    later = site.put("/ferry", article("The ferry", "It came after the restart."))
+    Writer(wiki.api()).write("Ferries", f"[{later} source]")
+    wait_until(lambda: archive.links(name, later)[later]["answer"] == "copy")
+    archive.stop()
+    verified = shell.run("weboid archive verify")
+    assert verified.code == 0, verified.out
+
+
+def assert_is_shown_page_by_page(copy: str, reader: Reader) -> None:
+    """See that a PDF's copy shows each page as a picture, in order, and nothing of the file runs."""
+    shown = httpx.get(copy, timeout=60)
+    assert shown.status_code == 200, shown.text
+    assert shown.headers["content-type"].startswith("text/html")
+    pictures = re.findall(r'<img[^>]* src="([^"]+urn:pdfpage-\d+:[^"]+)"', shown.text)
+    colours = []
+    for place in pictures:
+        answer = httpx.get(httpx.URL(copy).join(place), timeout=60)
+        assert answer.headers["content-type"].startswith("image/")
+        with Image.open(BytesIO(answer.content)) as picture:
+            colours.append(picture.convert("RGB").resize((1, 1)).getpixel((0, 0)))
+    assert [is_near(each, BLUE) for each in colours[:1]] == [True]
+    assert [is_near(each, YELLOW) for each in colours[1:]] == [True]
+    with Image.open(reader.screenshot(copy)) as shot:
+        middle = shot.convert("RGB").getpixel((400, 500))
+    assert is_near(middle, BLUE), middle
+
+
+def is_near(found: Any, wanted: tuple[int, int, int]) -> bool:
+    """Return whether a colour is another but for what compression does to it."""
+    return all(abs(one - other) <= 24 for one, other in zip(found, wanted, strict=True))
+
+
+class Trial:
+    """A copy on which weeks pass: `weboid wiki trial --keep trial`, and commands with a moved clock."""
+
+    def __init__(self, shell: Shell) -> None:
+        self._shell = shell
+        self.day = 0
+        made = shell.run("weboid wiki trial --days 1 --no-bot --keep trial --profile profile.toml")
+        assert made.code == 0, made.err
+
+    def run(self, line: str, *, code: int = 0) -> Ran:
+        """Run `weboid LINE` on the copy, on its day."""
+        offset = f"--clock-offset {self.day}d "
+        ran = self._shell.run(f"weboid {offset}{line} --collection trial --profile profile.toml")
+        assert ran.code == code, (line, ran.out, ran.err)
+        return ran
+
+    def state(self, url: str) -> str:
+        """Return what the registry calls the link."""
+        offset = f"--clock-offset {self.day}d " if self.day else ""
+        shown = self._shell.run(f"weboid {offset}links show {url} --json --collection trial")
+        assert shown.code == 0, shown.err
+        found: str = json.loads(shown.out)["state"]
+        return found
+
+    def pass_weeks(self, url: str) -> list[str]:
+        """Check every few days, and let the browser confirm, until the link is dead; its states."""
+        states = [self.state(url)]
+        for self.day in range(FIRST_LOOK, LAST_LOOK, DAYS_BETWEEN):
+            self.run("links check")
+            states.append(self.state(url))
+            self.run("links confirm")
+            states.append(self.state(url))
+            if states[-1] == "dead":
+                return states
+        raise AssertionError(f"It is not dead after {self.day} days: {states}")
+
+
+def test_a_site_that_dies_is_found_confirmed_and_mended_once(
+    archive: Archive, wiki: Wiki, site: SiteServer, shell: Shell, mill: SiteServer
+) -> None:
+    """The bot shows its edit, makes it, is undone by a reader, and lets it be."""
+    dead = site.put("/hall", article("The hall", "It was pulled down."))
+    alive = mill.put("/wheel", article("The wheel", "It turns."))
+    added = shell.run(f"weboid wiki add {wiki.base} --category Bridges")
+    assert added.code == 0, added.err
+    name = json.loads(shell.run("weboid wiki ls --json").out)["wikis"][0]["wiki"]
+    archive.start()
+    writer = Writer(wiki.api())
+    text = f"The hall.<ref>[{dead} Hall]</ref> A [{alive} wheel].\n\n[[Category:Bridges]]"
+    page_id, _ = writer.write(PAGE, text)
+    wait_until(
+        lambda: {each["answer"] for each in archive.links(name, dead, alive).values()} == {"copy"}
+    )
+    site.stop()
+
+    trial = Trial(shell)
+    states = trial.pass_weeks(dead)
+    assert states[0] == "dying", states
+    assert states[-2] != "dead", "A browser has to see it first."
+    assert trial.state(alive) == "alive"
+    assert trial.day > 9, states
+
+    dry = trial.run("wiki bot run --dry-run")
+    (line,) = [each for each in dry.out.splitlines() if each.strip().startswith("+The hall.")]
+    (copy,) = re.findall(re.escape(archive.front) + r"[^\s|\]}<]+", line)
+    assert "It was pulled down." in whole_copy(copy)
+    assert current(writer) == text
+
+    switch_on(trial, wiki, archive.front, shell)
+    trial.run("wiki bot run")
+    mended = current(writer)
+    assert mended.splitlines()[0] == line.strip().removeprefix("+")
+
+    # Somebody who reads the wiki takes it back.
+    (page,) = writer.ask(action="query", pageids=page_id, prop="revisions")["query"]["pages"]
+    writer.act(action="edit", pageid=page_id, undo=page["revisions"][0]["revid"])
+    assert current(writer) == text
+    for _ in range(2):
+        trial.run("wiki bot run")
+        assert current(writer) == text
+        trial.day += 1
+    (edit,) = trial.run("wiki bot edits --state reverted --json").lines
+    assert (edit["page_id"], edit["undone_by"]) == (page_id, "Admin")
+    assert dead in trial.run("wiki bot review").out
+
+    # The real collection knows nothing of it, and the archive goes on.
+    real = shell.run(f"weboid links show {dead} --json")
+    assert json.loads(real.out)["state"] != "dead"
+    archive.stop()
+
+
+def whole_copy(address: str) -> str:
+    """Return a cited page of the front, with the copy that it frames."""
+    page = httpx.get(address, timeout=60, follow_redirects=True)
+    assert page.status_code == 200, page.text
+    frames = re.findall(r'<iframe[^>]* src="([^"]+)"', page.text)
+    return page.text + "".join(httpx.get(page.url.join(each), timeout=60).text for each in frames)
+
+
+def switch_on(trial: Trial, wiki: Wiki, front: str, shell: Shell) -> None:
+    """Let the copy's bot edit, with an account of its own."""
+    password = shell.folder / "bot-password"
+    password.write_text(BOT_SECRET)
+    password.chmod(0o600)
+    account = f"--account {make_bot(wiki)} --password-file {password}"
+    trial.run(f"wiki bot on {account} --front {front} --edits-per-minute 600")
+
+
+def current(writer: Writer) -> str:
+    """Return the page's wikitext."""
+    asked = {"prop": "revisions", "rvprop": "content", "rvslots": "main"}
+    (page,) = writer.ask(action="query", titles=PAGE, **asked)["query"]["pages"]
+    found: str = page["revisions"][0]["slots"]["main"]["content"]
+    return found

@@ -1,0 +1,68 @@
+"""Reports of failed tests: short, and never the end of the process that makes them."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.slow
+
+ROOT = Path(__file__).resolve().parents[1]
+PICTURES = """
+import random
+
+def test_pictures():
+    white = b"\\xff" * 1_440_000
+    noise = random.Random(1).randbytes(400_000)
+    assert white[:500_000] + noise + white[900_000:] == white
+"""
+# A time limit raises wherever a loop is; this function is nothing but places without a line.
+NO_LINES = """
+def lost():
+    raise TimeoutError("no line")
+
+NOWHERE = b"\\xff"  # eight instructions without a location
+lost.__code__ = lost.__code__.replace(co_linetable=NOWHERE * len(lost.__code__.co_code))
+
+def test_lost():
+    lost()
+
+def test_next():
+    pass
+"""
+
+
+def run(folder: Path, source: str) -> str:
+    """What pytest says of a file in CI, which cuts nothing."""
+    (folder / "pytest.ini").write_text(
+        "[pytest]\nfilterwarnings = error\ntimeout = 60\n"
+        "asyncio_default_fixture_loop_scope = function\n"
+    )
+    (folder / "test_it.py").write_text(source)
+    told = subprocess.run(
+        [sys.executable, "-m", "pytest", "-v", "-p", "tests.reports", "-p", "no:randomly", "-n1",
+         "-p", "no:cacheprovider", str(folder / "test_it.py")],
+        cwd=folder, env={**os.environ, "CI": "true", "PYTHONPATH": str(ROOT), "PYTEST_ADDOPTS": ""},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    return told.stdout
+
+
+def test_two_pictures_are_told_apart_by_where_they_differ(tmp_path: Path) -> None:
+    """Their whole difference has a hundred thousand lines, and takes minutes to find."""
+    said = run(tmp_path, PICTURES)
+
+    assert "At index 500000 diff" in said
+    assert "Timeout" not in said
+    assert "1 failed" in said
+
+
+def test_an_error_at_a_place_without_a_line_is_a_failure_like_any_other(tmp_path: Path) -> None:
+    """The tests behind it are run."""
+    said = run(tmp_path, NO_LINES)
+
+    assert "TimeoutError: no line" in said
+    assert "INTERNALERROR" not in said
+    assert "1 failed, 1 passed" in said
